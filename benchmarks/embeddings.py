@@ -48,7 +48,7 @@ def main() -> None:
     command.add_argument("--dimensions", type=int, choices=PARTS, default=768)
     asked = command.parse_args()
     with tempfile.TemporaryDirectory() as home:
-        prepared = tokens.open(tokens.prepare_tokens(DATA, ENCODER, Path(home)))
+        prepared = tokens.open_tokens(tokens.prepare_tokens(DATA, ENCODER, Path(home)))
         vectors, labels = embeddings(prepared, asked.texts, asked.dimensions)
     np.savez(asked.out, **{"test": vectors, "test.labels": labels})
     counts = ", ".join(f"{name} {(labels == i).sum()}" for i, name in enumerate(prepared.labels))

@@ -49,7 +49,7 @@ def share(file: str, split: str) -> None:
     from contrastive.models import frozen_store
 
     experiment, cells = read(file)
-    prepared = tokens.open(prepare_cell_tokens(cells[0]))
+    prepared = tokens.open_tokens(prepare_cell_tokens(cells[0]))
     for reader, speed, name in frozen_readers.stores_read(cells[0], experiment.speed, SPLITS):
         if name == split:
             frozen_store.make_store(prepared, name, reader, speed)

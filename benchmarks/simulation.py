@@ -80,7 +80,7 @@ def up_to(measured: Measurements, seeds: ndarray) -> Measurements:
     """The same, of each row only so many seeds."""
     most = int(seeds.max())
     values = np.where(np.arange(most) < seeds[:, None], measured.values[:, :most], np.nan)
-    return Measurements(values, None if measured.each is None else measured.each[:, :most])
+    return Measurements(values, None if measured.per_text is None else measured.per_text[:, :most])
 
 
 def judged(scores: list[Measurements], seeds: ndarray, most_seeds: int | None) -> list[Decided]:

@@ -59,11 +59,11 @@ def measure(system: str, loss: str, kind: str, count: int, curve: bool) -> Run:
         prepared = token_store.prepare_tokens(asked.data, asked.encoder, home)
         preparing = time.perf_counter() - began
         if system == OURS:
-            own = ours.train(asked, home, token_store.open(prepared), Speed())
+            own = ours.train(asked, home, token_store.open_tokens(prepared), Speed())
             trained = peers.Trained(own.model.backbone, own.model.head, own.seconds, own.losses)
         else:
             trained = theirs(system, asked, prepared, model, curve)
-        split = token_store.open(prepared).splits["train"]
+        split = token_store.open_tokens(prepared).splits["train"]
         passes = 2 if asked.objective.view == "two_stage" else 1
         parts = [passes * split.lengths.sum(), *(partner.lengths.sum() for partner in split.partners)]
         run = {"tokens": float(sum(parts)) / trained.seconds, "examples": count / trained.seconds, "prepare": preparing}
@@ -75,7 +75,7 @@ def theirs(system: str, asked: Cell, prepared: Path, model: Path, curve: bool) -
     from contrastive.data import tokens as token_store
     from contrastive.views.batches import optimizer_steps
 
-    tokens = token_store.open(prepared)
+    tokens = token_store.open_tokens(prepared)
     batches = [indices for _, (indices,) in optimizer_steps(asked, tokens)] if curve else None
     if system == "sentence-transformers":
         return peers.sentence_transformers(asked, prepared, model, batches)

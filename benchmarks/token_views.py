@@ -63,7 +63,9 @@ def recipe(way: str, length: int, count: int) -> Run:
             training=Training(epochs=1, batch_size=BATCH, micro_batch=4 if way == IN_PARTS else None),
             seed=0,
         )
-        tokens = token_store.open(token_store.prepare_tokens(cell.data, cell.encoder, home, cell.train_sample_seed()))
+        tokens = token_store.open_tokens(
+            token_store.prepare_tokens(cell.data, cell.encoder, home, cell.train_sample_seed())
+        )
         torch.set_num_threads(1)
         meters.reset_peak()  # the peak begins anew
         before = meters.resident("VmRSS")

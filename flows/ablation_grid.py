@@ -25,7 +25,7 @@ from contrastive.config.experiment import Resources
 from contrastive.grid import load
 from contrastive.grid import plan as plans
 from contrastive.grid.estimate import CostEstimator
-from contrastive.grid.expand import Resolved
+from contrastive.grid.expand import LoadedExperiment
 from contrastive.grid.groups import group_cells
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
@@ -121,7 +121,7 @@ def resources_of(plan: Plan, gpus_per_cell: float | None) -> Resources:
     return resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
 
 
-def begin_study(resolved: Resolved, max_seeds: int, budget: str, keep_stale: bool) -> Study:
+def begin_study(resolved: LoadedExperiment, max_seeds: int, budget: str, keep_stale: bool) -> Study:
     return Study(resolved, max_seeds, budget_seconds(budget) if budget else None, keep_stale=keep_stale)
 
 

@@ -214,12 +214,12 @@ def audit(
     from tasks.render import audit_report
     from tasks.settle import close_abandoned_runs
     from tasks.sync import audit as differences
-    from tasks.sync import damaged_cache, mend_tracking, set_back_damage
+    from tasks.sync import damaged_cache, mend_tracking, reset_damaged
 
     planned, stopping = as_declared(load_experiment(experiment), records=mend)
     if mend:
         declare_plan(planned, None if stopping is None else stopping.most_seeds)
-        for line in set_back_damage(planned):
+        for line in reset_damaged(planned):
             say(f"reset: {line}")
         say(mend_tracking(planned, stopping))
     close_abandoned_runs(home())

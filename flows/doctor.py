@@ -1,4 +1,4 @@
-"""`ablate doctor`: what a run needs on this machine, and what to do about what is missing."""
+"""`ablate doctor`: check this machine for everything that a run needs, with advice on what is missing."""
 
 import os
 import platform
@@ -25,7 +25,7 @@ REINSTALL = "remove .venv and run `make install`"
 
 class Check(NamedTuple):
     name: str
-    ok: bool | None  # None: nothing is wrong, but it is good to know
+    ok: bool | None  # None: a remark, not a problem
     detail: str
     advice: str = ""
 
@@ -55,7 +55,7 @@ def python_version(version: tuple[int, int]) -> Check:
 def torch() -> Check:
     try:
         import torch
-    except (ImportError, OSError) as error:  # OSError: a library that it needs does not load
+    except (ImportError, OSError) as error:  # OSError: a shared library does not load
         return Check("torch", False, f"cannot be imported: {error}", REINSTALL)
     return Check("torch", True, f"{torch.__version__}, computes on {'cuda' if torch.cuda.is_available() else 'cpu'}")
 
@@ -70,14 +70,16 @@ def gpu() -> Check:
         return Check("GPU", True, ", ".join(names))
     if shutil.which("nvidia-smi"):
         return Check("GPU", False, "there is a driver, but torch sees no GPU", "install a build of torch for its CUDA")
-    return Check("GPU", None, "none; cells train on the CPU", "larger encoders than MiniLM want a GPU")
+    return Check("GPU", None, "none; cells train on the CPU", "encoders larger than MiniLM need a GPU in practice")
 
 
 def thread_setting(setting: str) -> Check:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    detail = f"{cores} cores, OMP_NUM_THREADS={setting or 'not set'}; a cell takes training.threads instead"
+    detail = f"{cores} cores, OMP_NUM_THREADS={setting or 'not set'}; cells use training.threads instead"
     if setting.isdecimal() and int(setting) > cores:
-        return Check("threads", None, detail, f"more threads than cores are several times slower: at most {cores}")
+        return Check(
+            "threads", None, detail, f"more threads than cores are several times slower; set it to at most {cores}"
+        )
     return Check("threads", True, detail)
 
 
@@ -104,12 +106,12 @@ def database(path: Path) -> Check:
     if uri := os.environ.get("MLFLOW_TRACKING_URI"):
         return Check("MLflow store", None, f"MLFLOW_TRACKING_URI is {masked(uri)}; not checked")
     if not path.exists():
-        return Check("MLflow store", True, f"{path} is not there yet; the first run makes it")
+        return Check("MLflow store", True, f"{path} does not exist yet; the first run creates it")
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
             (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
     except sqlite3.Error as error:
-        advice = "move it away and run `ablate sync EXPERIMENT`: it is made again from the run folders"
+        advice = "move it away and run `ablate sync EXPERIMENT`, which makes a new one from the run folders"
         return Check("MLflow store", False, f"{path} cannot be read: {error}", advice)
     return Check("MLflow store", True, f"{path}, {runs} runs")
 

@@ -30,7 +30,7 @@ from contrastive.training import probe
 from flows.terminal import say
 from tasks.address import file_of
 from tasks.engines import EngineName
-from tasks.engines.local import Places, bytes_for_slot, devices_and_cores
+from tasks.engines.local import SlotEnvironments, bytes_for_slot, devices_and_cores
 
 
 def preflight_report(plan: Plan, gpus_per_cell: float | None = None, engine: EngineName = "local") -> PreflightReport:
@@ -72,16 +72,16 @@ def report_of_all(plan: Plan) -> Path | None:
     return report if digest in report.read_text(encoding="utf-8") else None
 
 
-def cost_estimator(experiment: Experiment, where: Places) -> CostEstimator:
+def cost_estimator(experiment: Experiment, where: SlotEnvironments) -> CostEstimator:
     """Return the estimator of time and memory for an experiment on these devices."""
     return CostEstimator(evaluation=experiment.evaluation, speed=experiment.speed, device=device(where))
 
 
-def device(where: Places) -> str:
+def device(where: SlotEnvironments) -> str:
     return "gpu" if where.on_gpu else "cpu"
 
 
-def slots_for(plan: Plan) -> Places:
+def slots_for(plan: Plan) -> SlotEnvironments:
     return devices_and_cores(plan.experiment.resources, most_threads(plan))
 
 

@@ -1,4 +1,4 @@
-"""The flow `nightly`: a fixed panel measured anew, recorded as one night, and compared with an earlier one."""
+"""Flow `nightly`: measure a fixed panel, record it as a night, and compare it with an earlier night."""
 
 import json
 import logging
@@ -22,12 +22,12 @@ from tasks import nights as tracked
 from tasks.engines import EngineName
 
 WEBHOOK = "ABLATE_WEBHOOK"
-PATIENCE = 10  # seconds that a webhook has to answer
+PATIENCE = 10  # timeout of the webhook in seconds
 logger = logging.getLogger(__name__)
 
 
 class NightFailed(RuntimeError):
-    """Something became worse or was not measured; the message names it."""
+    """Something got worse or was not measured; the message names it."""
 
 
 @flow(name="nightly", flow_run_name="nightly · {panel}", persist_result=False)
@@ -37,13 +37,13 @@ def nightly(
     engine: EngineName = "local",
     against: str = "",
 ) -> str:
-    """Measure a panel of cells anew and say what became better or worse than in an earlier night.
+    """Measure a panel of cells and report what got better or worse than in an earlier night.
 
     Args:
-        panel: path of an experiment file, which is run whole, whatever has been computed before
+        panel: path of an experiment file; all of its cells are trained, nothing is reused
         settings: path of the settings of the verdict
         engine: where cells run: local, ray or inline, as for `ablation-grid`
-        against: a commit to measure, too, and compare with, as for a pull request; no night is recorded then
+        against: a commit to measure too and compare with, as for a pull request; then no night is recorded
     """
     begin_flow()
     commit, rules = panels.commit_of(against) if against else "", panels.read_settings(Path(settings), Path(panel))
@@ -67,14 +67,14 @@ def nightly(
 
 
 def measure_night(panel: Path, settings: Nightly, engine: EngineName) -> dict[str, Any]:
-    """Everything that is kept of a night."""
+    """Measure the panel and return the content of night.json."""
     earlier = tracked.past()
     commits = panels.commits_after(earlier[-1].commit if earlier else "")
     return document(run_panel(panel, engine), panel, settings, engine, provenance.commit(), commits)
 
 
 def compare_with(commit: str, panel: Path, settings: Nightly, engine: EngineName) -> NightlyResult:
-    """The panel at a commit and by the code of now. What a commit gave is kept, for the next step of a bisection."""
+    """Measure the panel at a commit and with the current code; keep the commit's results for bisection."""
     name = key("night", commit=commit, surroundings=panels.environment(panel, engine))
     kept = store.home() / "cache" / "nightly" / f"{name}.json"
     if not kept.exists():
@@ -86,9 +86,9 @@ def compare_with(commit: str, panel: Path, settings: Nightly, engine: EngineName
 
 @task(name="panel", task_run_name="panel", cache_policy=NO_CACHE, persist_result=False)
 def run_panel(panel: Path, engine: EngineName, code: Path = CHECKOUT) -> dict[str, Any]:
-    """The whole panel in a home of its own, so that nothing can be reused."""
+    """Run the whole panel in a new home, so that nothing can be reused."""
     home = night_folder() / ("now" if code == CHECKOUT else "then")
-    shutil.rmtree(home, ignore_errors=True)  # what a night that was killed has left
+    shutil.rmtree(home, ignore_errors=True)  # remnants of a killed night
     return panels.measure_panel(panel, home, engine, code)
 
 
@@ -104,7 +104,7 @@ def document(
     commit: str,
     commits: list[tuple[str, str]],
 ) -> dict[str, Any]:
-    """night.json, as `Night` reads it."""
+    """Return the content of night.json, which `Night` reads."""
     return {
         "version": VERSION,
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -140,17 +140,19 @@ def webhook_content(said: NightlyResult) -> dict[str, Any]:
 
 
 def post(content: dict[str, Any]) -> None:
-    """Tell a verdict to the address of ABLATE_WEBHOOK, which may hold a secret and is never shown. A failure is a
-    warning: it must not hide the verdict."""
+    """Post a verdict to ABLATE_WEBHOOK, whose address may hold a secret and is never shown.
+
+    A failure is logged as a warning, so that it does not hide the verdict.
+    """
     address = os.environ.get(WEBHOOK)
     if not address:
         return
     try:
         if not address.startswith(("http://", "https://")):
-            raise ValueError("it begins neither with http:// nor with https://")
+            raise ValueError("it must begin with http:// or https://")
         body = json.dumps(content, ensure_ascii=False).encode()
         with urlopen(Request(address, body, {"Content-Type": "application/json"}), timeout=PATIENCE):
             pass
-    except Exception as error:  # whatever a server, a proxy or an address may raise; its text may quote the address
+    except Exception as error:  # anything may be raised, and the text may quote the address
         said = getattr(error, "code", None) or type(getattr(error, "reason", error)).__name__
         logger.warning("the verdict could not be sent to %s (%s)", WEBHOOK, said)

@@ -1,4 +1,4 @@
-"""The nightly panel, measured anew by a process of its own in a home of its own, by this code or that of a commit."""
+"""Measure the nightly panel in a new process and a new home, with the current code or a commit's."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from contrastive.errors import UserError
 from contrastive.grid.check import score_names_of
-from contrastive.grid.expand import Resolved
+from contrastive.grid.expand import LoadedExperiment
 from contrastive.grid.load import load_experiment
 from contrastive.grid.messages import nearest_name
 from contrastive.runs.fingerprint import key
@@ -29,21 +29,21 @@ from flows.terminal import tell
 from reports.load import Results, load
 from reports.nightly import Nightly
 
-STOP = 60.0  # seconds that a panel has to end when it is told to
-TOLD = 30  # lines of a panel that could not be run
+STOP = 60.0  # seconds until a panel that does not end after SIGTERM is killed
+TOLD = 30  # last lines of output shown when a panel could not be run
 
 
 def read_settings(path: Path, panel: Path) -> Nightly:
-    """The settings of the verdict, which name only scores that the panel measures."""
+    """Read the settings of the verdict; raise UserError if they name a score that the panel does not measure."""
     try:
         settings = Nightly(**yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name the settings of the verdict") from None
+        raise UserError(f"{path}: {error.strerror}; name a file with the settings of the verdict") from None
     except ValidationError as error:
         mistakes = [f"{path}: {'.'.join(map(str, mistake['loc']))}: {mistake['msg']}" for mistake in error.errors()]
         raise UserError("\n".join(mistakes)) from None
     except (yaml.YAMLError, TypeError, UnicodeDecodeError):
-        raise UserError(f"{path} is no map of settings in YAML; see configs/nightly/verdict.yaml") from None
+        raise UserError(f"{path} is not a map of settings in YAML; see configs/nightly/verdict.yaml") from None
     names = measured_scores(load_experiment(panel))
     if unknown := [name for name in settings.quality if name not in names]:
         lines = [f"{path}: quality: {panel} does not measure {name}{nearest_name(name, names)}" for name in unknown]
@@ -51,7 +51,7 @@ def read_settings(path: Path, panel: Path) -> Nightly:
     return settings
 
 
-def measured_scores(panel: Resolved) -> list[str]:
+def measured_scores(panel: LoadedExperiment) -> list[str]:
     evaluation = panel.experiment.evaluation
     return [
         f"{vectors}{post}{name}"
@@ -62,12 +62,12 @@ def measured_scores(panel: Resolved) -> list[str]:
 
 
 def measure_panel(panel: Path, home: Path, engine: str, code: Path = CHECKOUT) -> dict[str, Any]:
-    """Scores and timings of a panel; cells that failed have none. The home is a new folder, gone afterwards."""
+    """Return scores and timings of a panel; failed cells have none. The home is created and removed again."""
     home.mkdir(parents=True)
     try:
         done, said = run_ablate(["run", str(panel), "--engine", engine], home, code)
         if not (home / "mlflow.db").exists() or done not in (0, 1):
-            raise UserError(f"the panel {panel} could not be run (code {done}): {said or 'it said nothing'}")
+            raise UserError(f"the panel {panel} could not be run (exit code {done}): {said or 'no output'}")
         return measured(load(load_experiment(panel).experiment.name, f"sqlite:///{home / 'mlflow.db'}"), home)
     finally:
         shutil.rmtree(home, ignore_errors=True)
@@ -96,7 +96,7 @@ def measured(results: Results, home: Path) -> dict[str, Any]:
 
 
 def run_ablate(arguments: list[str], home: Path, code: Path) -> tuple[int, str]:
-    """Exit code and last lines of `ablate` by the given code. What it says is passed on as it comes."""
+    """Run `ablate` with the code in a folder; print its output, and return the exit code and the last lines."""
     command = [sys.executable, "-P", "-c", "from flows.cli import main; main()", *arguments]
     said = list[str]()
     with subprocess.Popen(
@@ -113,7 +113,7 @@ def run_ablate(arguments: list[str], home: Path, code: Path) -> tuple[int, str]:
                 tell(line.rstrip("\n"))
                 said = [*said, line][-TOLD:]
             process.wait()
-        except BaseException:  # Ctrl-C, or SIGTERM in the shape that Prefect gives it
+        except BaseException:  # Ctrl-C, or the exception that Prefect makes of SIGTERM
             process.terminate()
             try:
                 process.wait(STOP)
@@ -124,7 +124,7 @@ def run_ablate(arguments: list[str], home: Path, code: Path) -> tuple[int, str]:
 
 
 def surroundings(home: Path, code: Path) -> dict[str, str]:
-    """The environment of a panel: its own home and tracking, our Prefect server."""
+    """Return the environment of a panel: its own home and MLflow store, and this Prefect server."""
     from prefect.settings import get_current_settings
 
     own = ("MLFLOW_TRACKING_URI", "ABLATE_COMMIT", "ABLATE_WEBHOOK")
@@ -134,7 +134,7 @@ def surroundings(home: Path, code: Path) -> dict[str, str]:
 
 
 def rows_by_label(results: Results) -> dict[str, list[str]]:
-    """Label of a configuration → its cells, in the order of the seeds. One that several sections show is one."""
+    """Map the label of each row to its cells, in order of seeds; a row of several sections counts once."""
     by_label: dict[str, list[str]] = {}
     for section in results.grid.sections:
         for row in section.rows:
@@ -186,7 +186,7 @@ def environment(panel: Path, engine: str) -> dict[str, str]:
 
 @contextmanager
 def worktree(folder: Path, commit: str) -> Iterator[Path]:
-    """A checkout of its own; what was left by one that was killed goes first."""
+    """Check out a commit into a folder, within a `with` block; remnants of a killed run are removed first."""
     code = folder / "code"
     try:
         shutil.rmtree(folder, ignore_errors=True)
@@ -199,7 +199,7 @@ def worktree(folder: Path, commit: str) -> Iterator[Path]:
 
 
 def commits_after(since: str) -> list[tuple[str, str]]:
-    """Commits after another one: id and subject, the newest first; nothing where Git cannot say."""
+    """Return id and subject of the commits after another one, newest first; nothing if Git does not know it."""
     if not since:
         return []
     said = git("log", "-n50", "--format=%h%x09%s", f"{since.rstrip('+')}..HEAD", check=False).stdout

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from contrastive.grid.estimate import total_seconds
-from contrastive.grid.expand import Resolved, first_seeds, with_seeds
+from contrastive.grid.expand import LoadedExperiment, first_seeds, with_seeds
 from contrastive.grid.plan import Plan, declarations, grid_document, make_plan, recorded_grid
 from contrastive.grid.status import Status
 from contrastive.runs import store
@@ -27,7 +27,7 @@ class Study:
 
     def __init__(
         self,
-        resolved: Resolved,
+        resolved: LoadedExperiment,
         most_seeds: int,
         budget: float | None = None,
         *,
@@ -124,7 +124,7 @@ class Study:
         return {self.whole.statuses[cell].id for row, n in zip(rows, counts, strict=True) for cell in row.cells[:n]}
 
 
-def as_declared(resolved: Resolved, records: bool) -> tuple[Plan, Stopping | None]:
+def as_declared(resolved: LoadedExperiment, records: bool) -> tuple[Plan, Stopping | None]:
     """Plan an experiment with the seeds of its file, or, if it was run as a study, with the seeds requested so far."""
     declared = declarations(resolved.experiment.name)
     if not declared or declared[-1].most_seeds is None:

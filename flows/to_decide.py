@@ -62,9 +62,9 @@ def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]
     for section in results.grid.sections:
         _, compared = judge_section(section, results)
         rows = {part.section.title: part.rows for part in plan.resolved.sections}.get(section.title, ())
-        if not compared.compared:
+        if not compared.comparisons:
             yield f"{section.title}: nothing to compare; name a baseline with `baseline:`"
-        for score, comparison in compared.compared:
+        for score, comparison in compared.comparisons:
             verdicts[score.verdict] += 1
             if score.verdict == "undecided":
                 label, against, scale = score.row.label, comparison.against.label, unit(score.value)

@@ -27,7 +27,7 @@ from reports import export
 from reports.figures import Figure, LeftOut
 from reports.load import Results, load
 from reports.markdown import code, plain
-from reports.messages import FILES, LANGUAGES, PAGES, Joined, Message, Said, _, language, n_, other_language, using
+from reports.messages import FILES, LANGUAGES, PAGES, Joined, Message, Text, _, language, n_, other_language, using
 from reports.report import Report, make_report
 
 Written = TypeVar("Written")
@@ -71,8 +71,8 @@ def write_report(results: Results, folder: Path) -> Report:
             page = render_page(report, results, folder)
             (folder / PAGES[name]).write_text(page, encoding="utf-8", errors="replace")
     export.write_tables(export.tidy(results), folder)
-    export.write_comparisons([section.compared for section in report.sections], folder)
-    export.write_effects([(section.compared, section.effects) for section in report.sections], folder)
+    export.write_comparisons([part.section for part in report.sections], folder)
+    export.write_effects([(part.section, part.effects) for part in report.sections], folder)
     return report
 
 
@@ -162,7 +162,7 @@ class Image:
     """A figure embedded as a data URL."""
 
     address: str
-    alt: Said
+    alt: Text
 
 
 def render_page(report: Report, results: Results, folder: Path) -> str:

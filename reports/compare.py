@@ -128,7 +128,7 @@ class Section:
         return list(dict.fromkeys(score.value for score in self.scores if score.tested))
 
     @cached_property
-    def compared(self) -> list[tuple[RowScore, Comparison]]:
+    def comparisons(self) -> list[tuple[RowScore, Comparison]]:
         """Scores with their comparisons, ordered by score."""
         found = [(score, score.comparison) for score in self.scores if score.comparison]
         return sorted(found, key=lambda pair: self.values.index(pair[0].value))
@@ -136,10 +136,10 @@ class Section:
     @property
     def hypotheses(self) -> int:
         """Number of comparisons that share one significance level."""
-        return sum(comparison.tested for _, comparison in self.compared)
+        return sum(comparison.tested for _, comparison in self.comparisons)
 
     @cached_property
-    def of(self) -> dict[tuple[int, str], RowScore]:
+    def score_of(self) -> dict[tuple[int, str], RowScore]:
         """Scores by row number and name."""
         return {(score.row.number, score.value): score for score in self.scores}
 
@@ -205,8 +205,8 @@ def comparison(
     by_text, seeds = ours.same_texts(theirs), len(ours.seeds)
     difference = float((ours.numbers - theirs.numbers).mean()) if seeds else math.nan
     described = Comparison(against, seeds, difference, by_text, "too early" if results.progress else "not comparable")
-    if by_text and ours.each.dtype == np.bool_:
-        counts = [mcnemar(our, their) for our, their in zip(ours.each, theirs.each, strict=True)]
+    if by_text and ours.per_text.dtype == np.bool_:
+        counts = [mcnemar(our, their) for our, their in zip(ours.per_text, theirs.per_text, strict=True)]
         only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
         described = replace(described, only_ours=only_ours, only_theirs=only_theirs, mcnemar=chances)
     if seeds > 1:

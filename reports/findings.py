@@ -11,7 +11,7 @@ from reports.guards.rows import Guard, listed
 from reports.guards.same import AS_RUN, DATA, path
 from reports.load import SCORE, Results
 from reports.markdown import heading, symbol, unit, with_unit
-from reports.messages import Said, _, joined, n_
+from reports.messages import Text, _, joined, n_
 from reports.provenance import cells_by_data, counts_of
 from reports.rows import ANY, Row, references_of, shown_values
 from reports.statistics import POWER
@@ -28,26 +28,26 @@ BY_TEXT, BY_SEED = _("seed and text"), _("seed")
 PARTLY = _("seed, and by text where each text is known")
 
 
-def sentences(section: Section) -> list[Said]:
+def sentences(section: Section) -> list[Text]:
     """Return the sentences below a section's tables."""
     return [*stopped(section), *tested(section), *unequal_note(section), *same_note(section)]
 
 
-def stopped(section: Section) -> Iterator[Said]:
+def stopped(section: Section) -> Iterator[Text]:
     """Yield, for a study that adds seeds, with how many it stopped and why."""
     if section.most_seeds is None:
         return
     counts, why = [score.seeds for score in section.scores], STOPPED[section.ended]
     few, many = min(counts), max(counts)
-    between: Said = _("{few} to {many}", few=few, many=many) if few < many else str(few)
+    between: Text = _("{few} to {many}", few=few, many=many) if few < many else str(few)
     yield _(
         "{why}: {between} per configuration. A difference uses the seeds that both rows have.", why=why, between=between
     )
 
 
-def tested(section: Section) -> Iterator[Said]:
+def tested(section: Section) -> Iterator[Text]:
     """Yield how a section was tested, its margins and the smallest differences it could have found."""
-    by_text = [compared.by_text for _, compared in section.compared if compared.tested]
+    by_text = [compared.by_text for _, compared in section.comparisons if compared.tested]
     if not by_text:
         return
     how = BY_TEXT if all(by_text) else PARTLY if any(by_text) else BY_SEED
@@ -57,7 +57,7 @@ def tested(section: Section) -> Iterator[Said]:
         section.hypotheses,
         how=how,
     )
-    margins = {score.value: score.margin for score, _ in section.compared if score.margin is not None}
+    margins = {score.value: score.margin for score, _ in section.comparisons if score.margin is not None}
     if margins:
         sizes = [
             _("{size} in {name}", size=size_text(size, value), name=heading(value)) for value, size in margins.items()
@@ -81,7 +81,7 @@ def tested(section: Section) -> Iterator[Said]:
         )
 
 
-def size_text(size: float, value: str) -> Said:
+def size_text(size: float, value: str) -> Text:
     return with_unit(f"{unit(value) * size:.2g}", unit(value) > 1)
 
 
@@ -90,7 +90,7 @@ def possible(size: float, value: str) -> bool:
     return unit(value) == 1 or size <= 1
 
 
-def unequal_note(section: Section) -> list[Said]:
+def unequal_note(section: Section) -> list[Text]:
     """Name the rows whose spread between seeds differs from the others', so that it is not only pooled."""
     sentence = _(
         "The spread between seeds seems to differ from the rest in these comparisons, so their own "
@@ -100,7 +100,7 @@ def unequal_note(section: Section) -> list[Said]:
     return [sentence] if section.unequal else []
 
 
-def same_note(section: Section) -> list[Said]:
+def same_note(section: Section) -> list[Text]:
     """Name the vectors that training does not change, so that all configurations share one row."""
     labels = [row.label for row in section.rows]
     kinds = [label.removeprefix(f"{ANY} · ") for label in labels if label.startswith(f"{ANY} · ")]
@@ -121,7 +121,7 @@ TRAINED_ON = {
 NAMED = 8  # most scores that a sentence names
 
 
-def reading(results: Results) -> list[Said]:
+def reading(results: Results) -> list[Text]:
     """Explain how to read the numbers of this report."""
     rows = [row for section in results.grid.sections for row in section.rows]
     seeds = max((len(row.seeds) for row in rows), default=0)
@@ -150,11 +150,11 @@ def reading(results: Results) -> list[Said]:
     ]
 
 
-def standard_errors(results: Results) -> list[Said]:
+def standard_errors(results: Results) -> list[Text]:
     """Give the standard error of an accuracy that the number of test texts implies, for each data set."""
     if "test.accuracy" not in results.scores:
         return []
-    sentences_by_data = list[Said]()
+    sentences_by_data = list[Text]()
     for data, cells in cells_by_data(results).items():
         counts = counts_of(results, cells).get("test")
         mean = float(results.scores["test.accuracy"].reindex(cells).mean())
@@ -172,7 +172,7 @@ def standard_errors(results: Results) -> list[Said]:
     return sentences_by_data
 
 
-def not_shown(results: Results) -> list[Said]:
+def not_shown(results: Results) -> list[Text]:
     """Name the scores that were measured and that no table shows."""
     shown = {value for section in results.grid.sections for value in shown_values(section, results)}
     measured = [name for name in results.scores.columns if SCORE.match(name) and "/" not in name]
@@ -186,7 +186,7 @@ def not_shown(results: Results) -> list[Said]:
     return [sentence] if names else []
 
 
-def several_names(results: Results) -> list[Said]:
+def several_names(results: Results) -> list[Text]:
     """Name the configurations that sections show under several names."""
     names: dict[tuple[str, ...], dict[str, None]] = {}
     for row in (row for section in results.grid.sections for row in section.rows):
@@ -269,7 +269,7 @@ def not_tuned(scores: list[RowScore]) -> Iterator[Guard]:
 
 def below_reference(scores: list[RowScore], section: Section, results: Results) -> Iterator[Guard]:
     """Warn if a reference, such as TF-IDF, is better than rows by more than the margin."""
-    if not any(comparison.tested for _score, comparison in section.compared):
+    if not any(comparison.tested for _score, comparison in section.comparisons):
         return
     for name, reference in references_of(section.recorded, results).items():
         below = [

@@ -40,7 +40,7 @@ class Judged:
         """Return the seeds or texts that would decide a comparison. `more_texts`: whether finished cells could be
         evaluated on more texts."""
         group = self.groups[row, value]
-        texts = group.measured.each.shape[2] if group.measured.each is not None and more_texts else 0
+        texts = group.measured.per_text.shape[2] if group.measured.per_text is not None and more_texts else 0
         return needed(
             self.decided[row, value], group.pairs, len(group.rows), margin, texts, group.share, group.most_seeds
         )

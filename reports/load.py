@@ -128,7 +128,7 @@ class Results:
     def provenance(self, cell: str) -> Provenance | None:
         return self.cells[cell].provenance if cell in self.cells else None
 
-    def each(self, cell: str, score: str) -> np.ndarray | None:
+    def per_text(self, cell: str, score: str) -> np.ndarray | None:
         """Read a score's value for each text, or the texts' content ids (name: SPLIT.ids); None if not stored."""
         path = self._file(cell, "examples.npz")
         if path is None:
@@ -211,7 +211,7 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
         uri,
         artifacts,
         {cell: saved.notes for cell, saved in files.items() if saved.notes},
-        grid.digest({cell: run.mark for cell, run in chosen.items()}),
+        grid.digest({cell: run.digest for cell, run in chosen.items()}),
     )
 
 

@@ -6,7 +6,7 @@ import re
 
 from contrastive.config.experiment import score_width
 from contrastive.errors import printable
-from reports.messages import Message, Said, _, n_
+from reports.messages import Message, Text, _, n_
 
 MISSING = "–"
 MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_")  # an underscore within a word is not markup
@@ -72,7 +72,7 @@ def difference_text(difference: float, half_width: float = math.nan, most: float
     return f"{signed(difference, places)} ± {fixed(half_width, places)}"
 
 
-def with_unit(size: str, share: bool) -> Said:
+def with_unit(size: str, share: bool) -> Text:
     return n_("{size} point", "{size} points", 1 if size == "1" else 2, size=size) if share else size
 
 
@@ -95,7 +95,7 @@ def probability(p: float) -> str:
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def duration(seconds: float) -> Said:
+def duration(seconds: float) -> Text:
     if seconds < 120:
         return _("{number} s", number=f"{seconds:.0f}")
     if seconds < 7200:
@@ -117,7 +117,7 @@ def heading(value: str) -> Message:
     return _("{score} ({split})", score=score_name(name), split=SPLITS.get(split, line(split)))
 
 
-def score_name(name: str) -> Said:
+def score_name(name: str) -> Text:
     return SCORES.get(name, line(name.replace("_", " ").replace(".", " ")))
 
 

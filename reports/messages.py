@@ -55,7 +55,7 @@ class Joined:
         return format(str(self), specification)
 
 
-Said = Message | Joined | str
+Text = Message | Joined | str
 
 
 def _(text: str, /, **values: object) -> Message:

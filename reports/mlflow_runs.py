@@ -37,7 +37,7 @@ class RunRecord:
     metrics: dict[str, float] = field(default_factory=dict)
 
     @property
-    def mark(self) -> str:
+    def digest(self) -> str:
         """Digest of the recorded results."""
         return self.tags.get("ablate.recorded", "")
 

@@ -20,7 +20,7 @@ from scipy import special
 
 from reports.compare import Verdict, verdict
 from reports.markdown import difference_text, heading, plain, score_text, signed, unit
-from reports.messages import FILES, Language, Message, Said, _, joined, using
+from reports.messages import FILES, Language, Message, Text, _, joined, using
 from reports.mlflow_runs import Artifacts, all_runs
 from reports.statistics import ALPHA, Measurements, decide
 from reports.statistics.decide import ROUNDING
@@ -95,7 +95,7 @@ class Change:
     score: str
     row: str
     verdict: Verdict
-    why: Said = ""
+    why: Text = ""
     now: float = math.nan
     difference: float = math.nan
     half_width: float = math.nan
@@ -106,8 +106,8 @@ class Change:
         return self.verdict == "worse" or self.missing
 
     @property
-    def name(self) -> Said:
-        name: Said = TIMING_NAMES[self.score] if self.score in TIMINGS else heading(self.score)
+    def name(self) -> Text:
+        name: Text = TIMING_NAMES[self.score] if self.score in TIMINGS else heading(self.score)
         return _("{score} of {configuration}", score=name, configuration=self.row) if self.row else name
 
 
@@ -207,7 +207,7 @@ def judge_timings(now: Night, earlier: Sequence[Night]) -> Iterator[Change]:
         half_width = -float(special.stdtrit(size - 1, level / 2)) * error
         outcome = verdict(difference, half_width, higher, margin, size)
         lone = outcome in ("better", "worse") and (np.abs(last - window.mean()) <= margin).any()
-        why: Said = _("seen in one night of two") if lone else ""
+        why: Text = _("seen in one night of two") if lone else ""
         yield Change(name, PANEL, "undecided" if lone else outcome, why, tonight, difference, half_width)
 
 
@@ -248,7 +248,7 @@ def write_against(then: Night, now: Night, output: Path) -> NightlyResult:
     return NightlyResult(output / AGAINST["en"], now, changes)
 
 
-def write_pages(output: Path, names: Mapping[Language, str], blocks: Callable[[], list[Said]]) -> None:
+def write_pages(output: Path, names: Mapping[Language, str], blocks: Callable[[], list[Text]]) -> None:
     output.mkdir(parents=True, exist_ok=True)
     for language, name in names.items():
         with using(language):
@@ -257,7 +257,7 @@ def write_pages(output: Path, names: Mapping[Language, str], blocks: Callable[[]
             os.replace(fresh, output / name)
 
 
-def night_page(nights: Sequence[Night], judged: Sequence[Sequence[Change]]) -> list[Said]:
+def night_page(nights: Sequence[Night], judged: Sequence[Sequence[Change]]) -> list[Text]:
     night, earlier = nights[-1], comparable(nights, len(nights) - 1)
     return [
         _("# Nightly: {headline}", headline=headline(judged[-1])),
@@ -274,7 +274,7 @@ def night_page(nights: Sequence[Night], judged: Sequence[Sequence[Change]]) -> l
     ]
 
 
-def against_page(then: Night, now: Night, changes: Sequence[Change]) -> list[Said]:
+def against_page(then: Night, now: Night, changes: Sequence[Change]) -> list[Text]:
     return [
         _("# Against {old}: {headline}", old=then.commit, headline=headline(changes)),
         _("The panel by the code of commit {old}, and by that of {new}.", old=then.commit, new=now.commit or "?"),
@@ -297,16 +297,16 @@ HOW_TIMINGS = _(
 )
 
 
-def how_scores(night: Night) -> Said:
+def how_scores(night: Night) -> Text:
     return HOW_SCORES.of(share=f"{1 - night.settings.false_alarms:.1%}")
 
 
-def headline(changes: Sequence[Change]) -> Said:
+def headline(changes: Sequence[Change]) -> Text:
     """Count the changes by verdict, and name those that are worse, better or not comparable."""
-    parts = list[Said]()
+    parts = list[Text]()
     for name in ORDER:
         matching = [change for change in changes if change.verdict == name]
-        count: Said = _("{count} {verdict}", count=len(matching), verdict=WORDS[name])
+        count: Text = _("{count} {verdict}", count=len(matching), verdict=WORDS[name])
         if matching and name in NAMED:
             named = joined([change.name for change in matching], _(", "))
             count = _("{verdict} ({names})", verdict=count, names=named)
@@ -314,7 +314,7 @@ def headline(changes: Sequence[Change]) -> Said:
     return joined(parts, _(", "))
 
 
-def compared_with(night: Night, earlier: Sequence[Night], nights: Sequence[Night]) -> Said:
+def compared_with(night: Night, earlier: Sequence[Night], nights: Sequence[Night]) -> Text:
     """Say which night it is compared with; for the first night of an environment, what changed in the environment."""
     if earlier:
         first = earlier[0]
@@ -355,8 +355,8 @@ def difference(change: Change) -> str:
     return f"{signed(shown, 1)} % ± {width:.1f} %"
 
 
-def verdict_text(change: Change) -> Said:
-    word: Said = joined([part for part in (SIGNS.get(change.verdict), WORDS[change.verdict]) if part], " ")
+def verdict_text(change: Change) -> Text:
+    word: Text = joined([part for part in (SIGNS.get(change.verdict), WORDS[change.verdict]) if part], " ")
     return joined([word, change.why], _(": ")) if change.why else word
 
 
@@ -375,5 +375,5 @@ def history(nights: Sequence[Night], judged: Sequence[Sequence[Change]]) -> str:
     return Table(None, [_("Night"), _("Commit"), _("Verdict")], rows[: -SHOWN - 1 : -1]).markdown()
 
 
-def bulleted(title: Message, items: Sequence[str]) -> list[Said]:
+def bulleted(title: Message, items: Sequence[str]) -> list[Text]:
     return [title, "\n".join(f"- {plain(item)}" for item in items)] if items else []

@@ -14,7 +14,7 @@ from reports.compare import DECIDED, Comparison, RowScore, Section
 from reports.guards.rows import Guard
 from reports.load import Results
 from reports.markdown import difference_text, most_of, score_name, unit, with_unit
-from reports.messages import Message, Said, _, joined, n_
+from reports.messages import Message, Text, _, joined, n_
 from reports.provenance import counts_of
 from reports.rows import references_of
 from reports.tables import SIGNS, WORDS, what_decides
@@ -40,7 +40,7 @@ class ForestRow:
     seeds: list[float] = field(default_factory=list)
     cells: tuple[str, ...] = ()
     most: float = math.inf  # the largest possible difference
-    name: Said = ""  # the label, with the baseline if there are several
+    name: Text = ""  # the label, with the baseline if there are several
 
     @property
     def gain(self) -> float:
@@ -64,24 +64,24 @@ class Overview:
     """Content of the first screen. Differences of a share are in percentage points."""
 
     question: str  # title of the section that the headline answers
-    headline: Said
-    setting: Said
+    headline: Text
+    setting: Text
     score: str  # name; empty if nothing is compared
     share: bool
     higher: bool
     margin: float | None  # in display units
     rows: list[ForestRow]
-    left_out: Said  # summary of the rows between the best and the worst ones
-    notes: list[Said]
+    left_out: Text  # summary of the rows between the best and the worst ones
+    notes: list[Text]
     warnings: int
-    next: Said
+    next: Text
     command: str
 
     @property
-    def caption(self) -> Said:
+    def caption(self) -> Text:
         """Explain the axis, the shading and the dots."""
         name = score_name(metric_of(self.score))
-        said: Said = _("Points of {score}", score=name) if self.share else _("Difference of {score}", score=name)
+        said: Text = _("Points of {score}", score=name) if self.share else _("Difference of {score}", score=name)
         if not self.higher:
             said = _("{said}, lower is better", said=said)
         if self.margin is not None:
@@ -124,7 +124,7 @@ class PrimaryComparison:
     @property
     def level(self) -> float:
         """Mean of the baseline."""
-        return self.section.of[self.comparison.against.number, self.score.value].mean
+        return self.section.score_of[self.comparison.against.number, self.score.value].mean
 
 
 def overview(
@@ -133,7 +133,7 @@ def overview(
     anchors: Sequence[str],
     caveats: Sequence[Guard] = (),
     warnings: int = 0,
-    forbidding: Sequence[Said] = (),
+    forbidding: Sequence[Text] = (),
 ) -> Overview:
     """Return the first screen. `caveats`: limits of the sections' findings, of which the first few are shown;
     `warnings`: number of notes above tables; `forbidding`: the notes that forbid ranking."""
@@ -169,12 +169,12 @@ def all_compared(value: str, sections: Sequence[Section], anchors: Sequence[str]
     return [
         PrimaryComparison(score, comparison, section, anchor)
         for section, anchor in zip(sections, anchors, strict=True)
-        for score, comparison in section.compared
+        for score, comparison in section.comparisons
         if score.value == value and math.isfinite(comparison.difference) and not score.row.variant
     ]
 
 
-def headline_counts(rows: Sequence[ForestRow]) -> Said:
+def headline_counts(rows: Sequence[ForestRow]) -> Text:
     if not rows:
         return ""
     counts = [
@@ -261,7 +261,7 @@ def reference_rows(compared: Sequence[PrimaryComparison], results: Results, scal
 
 def primary(results: Results, sections: Sequence[Section]) -> str:
     """Return the declared primary score if it is compared, else the first compared score."""
-    compared = [score.value for section in sections for score, _comparison in section.compared]
+    compared = [score.value for section in sections for score, _comparison in section.comparisons]
     declared = results.grid.experiment.report.primary
     return declared if declared in compared else next(iter(compared), "")
 
@@ -274,7 +274,7 @@ def missing_baseline(sections: Sequence[Section]) -> str:
     return next(iter(settings), "") if all(row.baseline for row in rows) else ""
 
 
-def headline(rows: Sequence[ForestRow], share: bool, no_baseline: str = "") -> Said:
+def headline(rows: Sequence[ForestRow], share: bool, no_baseline: str = "") -> Text:
     """Return the largest significant gain; without one, a summary of all comparisons."""
     better = list({row.cells: row for row in reversed(rows) if row.verdict == "better"}.values())[::-1]
     decided = [row for row in rows if row.verdict in DECIDED]
@@ -310,9 +310,9 @@ def question(rows: Sequence[ForestRow], results: Results) -> str:
     return better[0] if better else titles[0] if len(titles) == 1 else ""
 
 
-def setting(results: Results, compared: Sequence[PrimaryComparison], share: bool) -> Said:
+def setting(results: Results, compared: Sequence[PrimaryComparison], share: bool) -> Text:
     """Describe encoder, data, numbers of texts and seeds, and the baseline's score."""
-    experiment, parts = results.grid.experiment, list[Said]()
+    experiment, parts = results.grid.experiment, list[Text]()
     cells = [cell for section in results.grid.sections for row in section.rows for cell in row.cells]
     counts = {
         split: dict(by_class)
@@ -342,9 +342,9 @@ def source_name(name: str) -> str:
     return name.partition("@")[0].partition(":")[2].rpartition("/")[2] or name
 
 
-def limits(results: Results, rows: Sequence[ForestRow]) -> list[Said]:
+def limits(results: Results, rows: Sequence[ForestRow]) -> list[Text]:
     """Say what the intervals on the first screen are, and whether all seeds share one training sample."""
-    notes = list[Said]()
+    notes = list[Text]()
     if any(math.isfinite(row.half_width) for row in rows):
         notes.append(_("±: half of a joint 95 % interval."))
     if rows and not any(row.drawn for section in results.grid.sections for row in section.rows):
@@ -352,7 +352,7 @@ def limits(results: Results, rows: Sequence[ForestRow]) -> list[Said]:
     return notes
 
 
-def running(results: Results) -> Said | None:
+def running(results: Results) -> Text | None:
     """Return the progress while cells are running, else None."""
     if results.progress is None:
         return None
@@ -362,7 +362,7 @@ def running(results: Results) -> Said | None:
 
 def next_step(
     rows: Sequence[ForestRow], results: Results, cheapest: PrimaryComparison | None, no_baseline: str
-) -> tuple[Said, str]:
+) -> tuple[Text, str]:
     """Suggest a next step, and the command for it."""
     if results.progress is not None:
         return _("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE"

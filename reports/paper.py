@@ -54,7 +54,7 @@ def write_paper(results: Results, folder: Path) -> None:
     """Write `paper.tex`, a `.tex` for each section, one for the comparisons of all sections, and the figures."""
     with as_pdf():
         report = make_report(results, file_names(results.grid.sections), folder)
-    pieces = {"comparisons": comparisons(report), "whole-grid": figures_tex(report.overview)}
+    pieces = {"comparisons": comparisons(report), "whole-grid": figures_tex(report.overview_figures)}
     pieces |= {
         f"section-{part.anchor}": section_tex(part, report) for part in report.sections
     }  # sections may have any title
@@ -66,32 +66,32 @@ def write_paper(results: Results, folder: Path) -> None:
 
 def comparisons(report: Report) -> str:
     """Return the figure of the report's first screen, with headline and explanation as its caption."""
-    first = report.first
+    first = report.summary
     sentences = [f"{first.headline}.", first.setting, first.caption, *first.notes]
     return figures_tex([forest] if (forest := report.forests["en"]) else [], " ".join(map(str, sentences)))
 
 
-def section_tex(section: SectionReport, report: Report) -> str:
+def section_tex(part: SectionReport, report: Report) -> str:
     """Return the tables that are unfolded in the report, and the figures."""
-    tables = [table for table in section.tables if not table.folded]
+    tables = [table for table in part.tables if not table.folded]
     texts = [
-        table_tex(table, caption(table, section, report), f"{section.anchor}-{number}")
+        table_tex(table, caption(table, part, report), f"{part.anchor}-{number}")
         for number, table in enumerate(tables, start=1)
     ]
-    return "\n".join([*texts, figures_tex(section.figures)])
+    return "\n".join([*texts, figures_tex(part.figures)])
 
 
-def caption(table: Table, section: SectionReport, report: Report) -> str:
+def caption(table: Table, part: SectionReport, report: Report) -> str:
     """Return a caption that says what is shown and what ± means: of differences in comparisons, else of means."""
-    title = section.recorded.title
+    title = part.recorded.title
     sentences: list[object] = [title if title[-1:] in ".?!" else f"{title}."]
     sentences += [f"{table.caption}."] if table.caption else []
     if any(entry.style in VERDICTS for row in table.rows for entry in row):
-        return " ".join(map(str, [*sentences, "Differences to the baseline.", *section.sentences]))
-    counts = sorted({len(row.cells) for row in section.compared.rows})
+        return " ".join(map(str, [*sentences, "Differences to the baseline.", *part.sentences]))
+    counts = sorted({len(row.cells) for row in part.section.rows})
     seeds = "–".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]]))
     means = MEANS if counts[-1] > 1 else "One seed."
-    return " ".join(map(str, [*sentences, report.first.setting, means.format(seeds=seeds)]))
+    return " ".join(map(str, [*sentences, report.summary.setting, means.format(seeds=seeds)]))
 
 
 def table_tex(table: Table, caption: str, name: str) -> str:

@@ -6,7 +6,7 @@ from statistics import median
 from contrastive.runs.recorded import DataCounts, Provenance
 from reports.load import Results
 from reports.markdown import duration
-from reports.messages import Said, _, joined, n_
+from reports.messages import Text, _, joined, n_
 from reports.tables import Entry, Table
 
 # Why rows are dropped: key in grid.json → words
@@ -67,7 +67,7 @@ def counted_data(results: Results) -> list[DataCounts]:
     return [data for data in results.grid.data if data.sifted]
 
 
-def named(data: DataCounts) -> Said:
+def named(data: DataCounts) -> Text:
     """Return ` of tweets`; an empty text if there is a single data set."""
     name = data.name
     if data.transfer:
@@ -79,14 +79,14 @@ def rows_dropped(counts: dict[str, int]) -> int:
     return sum(counts[reason] for reason in REASONS)
 
 
-def parts(results: Results) -> Iterator[tuple[str, Said, dict[str, int]]]:
+def parts(results: Results) -> Iterator[tuple[str, Text, dict[str, int]]]:
     """Yield each file or split that was read, ` of DATA SET`, and its row counts."""
     for data in counted_data(results):
         for part, counts in data.sifted.items():
             yield part, named(data), counts
 
 
-def dropped_sentence(part: str, of: Said, counts: dict[str, int]) -> Said:
+def dropped_sentence(part: str, of: Text, counts: dict[str, int]) -> Text:
     """`Of 180 rows (source of tweets), 120 were dropped: 60 repeated, 60 with contradicting labels.`"""
     why = [_("{count} {reason}", count=counts[name], reason=reason) for name, reason in REASONS.items() if counts[name]]
     return _(
@@ -122,14 +122,14 @@ HOUR, GIB = 3600.0, 2**30
 KEPT = {"full": _("frozen blocks kept in full precision"), "half": _("frozen blocks kept in half precision")}
 
 
-def footer(results: Results) -> list[Said]:
+def footer(results: Results) -> list[Text]:
     """Return the lines at the end of a report: hardware, cost, versions, commits. Times and energy are sums over
     cells; cells that ran in parallel took less wall time together."""
     provenances = [p for run in results.cells.values() if (p := run.provenance)]
     machines = [p.hardware for p in provenances]
     hardware = sorted({f"{m.cpu}, {m.cores} cores, {m.memory_gib} GiB, device {m.device}" for m in machines})
     versions = sorted({", ".join(f"{name} {version}" for name, version in p.packages.items()) for p in provenances})
-    lines: list[Said] = [_("Hardware: {line}", line=line) for line in hardware]
+    lines: list[Text] = [_("Hardware: {line}", line=line) for line in hardware]
     lines.append(cost_line(results, provenances))
     lines += [line for line in (predicted(provenances), ways(provenances)) if line]
     lines += [_("Versions: {line}", line=line) for line in versions]
@@ -155,7 +155,7 @@ def energy(provenances: Sequence[Provenance]) -> dict[str, float]:
     }
 
 
-def predicted(provenances: Sequence[Provenance]) -> Said | None:
+def predicted(provenances: Sequence[Provenance]) -> Text | None:
     """Compare the time and memory that `ablate plan` predicted with what the cells took; None without predictions."""
     cells = [(p, p.predicted) for p in provenances if p.predicted and p.predicted.seconds > 0]
     if not cells:
@@ -164,7 +164,7 @@ def predicted(provenances: Sequence[Provenance]) -> Said | None:
     after = duration(sum(p.wall_seconds for p, _forecast in cells))
     ratios = sorted(p.wall_seconds / forecast.seconds for p, forecast in cells)
     middle, low, high = (f"{ratio:.2f}" for ratio in (median(ratios), ratios[0], ratios[-1]))
-    parts: list[Said] = [
+    parts: list[Text] = [
         _("Predicted: {before} for {cells} cells; measured: {after}", before=before, cells=len(cells), after=after),
         _(
             "a cell took {low} to {high} times as long as predicted (median {middle})",
@@ -180,17 +180,17 @@ def predicted(provenances: Sequence[Provenance]) -> Said | None:
     return joined(parts, _("; "))
 
 
-def ways(provenances: Sequence[Provenance]) -> Said | None:
+def ways(provenances: Sequence[Provenance]) -> Text | None:
     """Name the precisions in which outputs of frozen blocks were kept: they change the last digits of results."""
     kinds = {(p.speed or {}).get("reuse") for p in provenances}
     names = [name for kind, name in KEPT.items() if kind in kinds]
     return _("Computed with {ways}", ways=joined(names, _(" and "))) if names else None
 
 
-def cost_line(results: Results, provenances: Sequence[Provenance]) -> Said:
+def cost_line(results: Results, provenances: Sequence[Provenance]) -> Text:
     """Return number, time and memory of the cells, with energy and money if known."""
     on_gpus = sum(map(gpu_seconds, provenances))
-    parts: list[Said] = [
+    parts: list[Text] = [
         n_("{count} cell", "{count} cells", len(results.cells)),
         _("{time} of computing", time=duration(sum(p.wall_seconds for p in provenances))),
     ]

@@ -13,7 +13,7 @@ from reports.guards import general
 from reports.guards.rows import Guard
 from reports.load import Results
 from reports.looks import judge_section
-from reports.messages import LANGUAGES, Said
+from reports.messages import LANGUAGES, Text
 from reports.overview import Overview, overview
 from reports.provenance import data_tables, footer
 from reports.section_effects import Effect, explained, level_means
@@ -26,12 +26,12 @@ class SectionReport:
 
     recorded: RecordedSection
     anchor: str
-    notes: list[Said]
+    notes: list[Text]
     tables: list[Table]
-    sentences: list[Said]
+    sentences: list[Text]
     figures: list[Figure | LeftOut]
-    compared: Section
-    forbidding: list[Said]  # the notes that forbid ranking
+    section: Section
+    forbidding: list[Text]  # the notes that forbid ranking
     limits: list[Guard]
     effects: list[Effect]
 
@@ -74,14 +74,14 @@ class Report:
     """Content of a whole report."""
 
     experiment: Experiment
-    first: Overview
+    summary: Overview
     forests: dict[str, Figure | LeftOut | None]  # by language
-    notes: list[Said]
+    notes: list[Text]
     sections: list[SectionReport]
-    overview: list[Figure | LeftOut]
-    reading: list[Said]
+    overview_figures: list[Figure | LeftOut]
+    reading: list[Text]
     data: list[Table]
-    footer: list[Said]
+    footer: list[Text]
 
 
 def make_report(results: Results, names: list[str], folder: Path) -> Report:
@@ -91,11 +91,11 @@ def make_report(results: Results, names: list[str], folder: Path) -> Report:
     notes = [guard.words for guard in general(results)]
     forbidding = [words for section in sections for words in section.forbidding]
     warnings = len(notes) + sum(len(section.notes) for section in sections)
-    first = overview(results, [section.compared for section in sections], names, limits, warnings, forbidding)
+    summary = overview(results, [part.section for part in sections], names, limits, warnings, forbidding)
     return Report(
         results.grid.experiment,
-        first,
-        {name: figures.draw_first(first, folder, name) for name in LANGUAGES},
+        summary,
+        {name: figures.draw_first(summary, folder, name) for name in LANGUAGES},
         notes,
         sections,
         figures.overview(results, folder),

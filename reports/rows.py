@@ -151,14 +151,14 @@ class SeedValues:
 
     seeds: list[int]
     numbers: Float[np.ndarray, " s"]
-    each: Any = None  # seed × text
+    per_text: Any = None  # seed × text
     texts: tuple[int, ...] = ()  # checksum of the texts' ids, for each seed
     higher: bool | None = True
     count: int | None = None  # number of texts of a score made of counts, if `each` is None
 
     def at(self, positions: list[int]) -> "SeedValues":
         """Restrict to some positions of `seeds`."""
-        each = None if self.each is None else self.each[positions]
+        each = None if self.per_text is None else self.per_text[positions]
         seeds, texts = (
             [self.seeds[position] for position in positions],
             tuple(self.texts[position] for position in positions if self.texts),
@@ -178,21 +178,25 @@ class SeedValues:
 
     def same_texts(self, other: "SeedValues") -> bool:
         """Return whether both have a value for each text, on the same texts."""
-        return self.each is not None and other.each is not None and len({*self.texts, *other.texts}) == 1
+        return self.per_text is not None and other.per_text is not None and len({*self.texts, *other.texts}) == 1
 
 
 def side_by_side(measured: list[SeedValues]) -> Measurements:
     """Stack rows into an array rows × seeds, with values for each text if all were measured on the same texts."""
     seeds = list(dict.fromkeys(seed for row in measured for seed in row.seeds))
     positions_of = {seed: position for position, seed in enumerate(seeds)}
-    by_text = all(row.each is not None for row in measured) and len({t for row in measured for t in row.texts}) == 1
+    by_text = all(row.per_text is not None for row in measured) and len({t for row in measured for t in row.texts}) == 1
     values = np.full((len(measured), len(seeds)), math.nan)
-    each = np.zeros((len(measured), len(seeds), measured[0].each.shape[1]), measured[0].each.dtype) if by_text else None
+    each = (
+        np.zeros((len(measured), len(seeds), measured[0].per_text.shape[1]), measured[0].per_text.dtype)
+        if by_text
+        else None
+    )
     for number, row in enumerate(measured):
         positions = [positions_of[seed] for seed in row.seeds]
         values[number, positions] = row.numbers
         if each is not None:
-            each[number, positions] = row.each
+            each[number, positions] = row.per_text
     return Measurements(values, each, None if by_text else measured[0].count)
 
 

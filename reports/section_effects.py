@@ -123,7 +123,7 @@ def explain_by_vectors(rows: list[Row], value: str, section: Section, results: R
 def by_text(rows: list[Row], value: str, section: Section) -> np.ndarray | None:
     """Average the values for each seed and text over rows; None if a row has no values for texts."""
     measured = [section.measured.get((row.number, value)) for row in rows]
-    each = [values.each for values in measured if values is not None and values.each is not None]
+    each = [values.per_text for values in measured if values is not None and values.per_text is not None]
     if len(each) < len(rows):
         return None
     return each[0] if len(rows) == 1 else np.mean(np.stack(each), 0, dtype=float)  # may have millions of values

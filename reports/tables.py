@@ -28,7 +28,7 @@ from reports.markdown import (
     symbol,
     unit,
 )
-from reports.messages import Joined, Message, Said, _, joined
+from reports.messages import Joined, Message, Text, _, joined
 from reports.rows import Row, references_of, seed_scores, transfer_values
 from reports.section_effects import Effect, Level
 from reports.statistics import interquartile_mean
@@ -55,7 +55,7 @@ MOST_SEEDS = 2000  # a longer table of seeds is left out
 class Entry:
     """One field of a table: its text, the number to sort by, and the cells that it is computed from."""
 
-    text: Said
+    text: Text
     value: float | None = None
     cells: list[str] = field(default_factory=list)
     bold: bool = False
@@ -71,8 +71,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    caption: Said | None
-    head: Sequence[Said]
+    caption: Text | None
+    head: Sequence[Text]
     rows: list[list[Entry]]
     folded: bool = False  # shown only after a click on its caption
 
@@ -97,7 +97,8 @@ def section_tables(section: Section, results: Results) -> list[Table]:
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
     has_compared = not all(row.baseline for row in section.rows)
     body = [
-        [label(row, has_compared), *(entry(section.of[row.number, value]) for value in values)] for row in section.rows
+        [label(row, has_compared), *(entry(section.score_of[row.number, value]) for value in values)]
+        for row in section.rows
     ]
     body += [
         [Entry(name, style="italic"), *(reference_entry(value, scores.get(value)) for value in values)]
@@ -120,10 +121,10 @@ def pivot_table(section: Section, value: str, results: Results) -> Table:
         for column in columns:
             matching = [r for r in inside if r.axes[down] == name and r.axes[across] == column]
             prefixes = [unshown_axes(r, (down, across)) if len(matching) > 1 else "" for r in matching]
-            entries = [entry(section.of[r.number, value]) for r in matching]
+            entries = [entry(section.score_of[r.number, value]) for r in matching]
             line.append(merge_entries(list(zip(prefixes, entries, strict=True))))
         body.append(line)
-    body += [[label(row), *[entry(section.of[row.number, value])] * len(columns)] for row in outside]
+    body += [[label(row), *[entry(section.score_of[row.number, value])] * len(columns)] for row in outside]
     body += [
         [Entry(name, style="italic"), *[reference_entry(value, scores[value])] * len(columns)]
         for name, scores in references_of(section.recorded, results).items()
@@ -133,7 +134,7 @@ def pivot_table(section: Section, value: str, results: Results) -> Table:
     return Table(head(value), [corner, *map(str, columns)], body)
 
 
-def head(value: str) -> Said:
+def head(value: str) -> Text:
     return _("{score}, %", score=heading(value)) if unit(value) > 1 else heading(value)
 
 
@@ -172,28 +173,28 @@ def reference_entry(value: str, score: float | None) -> Entry:
 
 def comparison_table(section: Section) -> Table | None:
     """Return each configuration against its baseline: verdict and difference for each tested score."""
-    numbers = {score.row.number for score, _comparison in section.compared}
+    numbers = {score.row.number for score, _comparison in section.comparisons}
     rows = [row for row in section.rows if row.number in numbers]
     if not rows:
         return None
-    compared = {score.value for score, _comparison in section.compared}
+    compared = {score.value for score, _comparison in section.comparisons}
     values = [value for value in section.tested if value in compared]
     one_baseline = len({row.against for row in rows}) == 1
     named = [_("{score}, points", score=heading(value)) if unit(value) > 1 else heading(value) for value in values]
-    open_rows = any(score.verdict == "undecided" for score, _comparison in section.compared)
+    open_rows = any(score.verdict == "undecided" for score, _comparison in section.comparisons)
     body = []
     for row in rows:
         line = [Entry(row.label)] + ([] if one_baseline else [Entry(section.rows[row.against or 0].label)])
-        line += [chip(section.of.get((row.number, value))) for value in values]
+        line += [verdict_entry(section.score_of.get((row.number, value))) for value in values]
         body.append([*line, Entry(deciding(row, section))] if open_rows else line)
-    first: Said = _("Beside {baseline}", baseline=section.rows[rows[0].against or 0].label)
+    first: Text = _("Beside {baseline}", baseline=section.rows[rows[0].against or 0].label)
     heads = [first if one_baseline else _("Configuration"), *([] if one_baseline else [_("Baseline")]), *named]
     heads += [_("Would decide it")] if open_rows else []
     folded = len(rows) > LONGEST
     return Table(_("Comparisons with the baseline") if folded else None, heads, body, folded)
 
 
-def chip(score: RowScore | None) -> Entry:
+def verdict_entry(score: RowScore | None) -> Entry:
     """Return a verdict with its difference."""
     if score is None or score.comparison is None:
         return Entry(MISSING)
@@ -208,9 +209,11 @@ def chip(score: RowScore | None) -> Entry:
     return Entry(text, value, score.row.cells, style=score.verdict.replace(" ", "-"))
 
 
-def deciding(row: Row, section: Section) -> Said:
+def deciding(row: Row, section: Section) -> Text:
     """Say what would decide the open comparisons of a row, if the true differences are the observed ones."""
-    scores = [section.of[row.number, value] for value in section.tested if (row.number, value) in section.of]
+    scores = [
+        section.score_of[row.number, value] for value in section.tested if (row.number, value) in section.score_of
+    ]
     open_ones = [(score.value, score.comparison) for score in scores if score.verdict == "undecided"]
     ways = [(value, what_decides(comparison)) for value, comparison in open_ones if comparison]
     if len(section.tested) == 1:
@@ -218,7 +221,7 @@ def deciding(row: Row, section: Section) -> Said:
     return joined([_("{score}: {way}", score=heading(value), way=way) for value, way in ways], BREAK)
 
 
-def what_decides(comparison: Comparison) -> Said:
+def what_decides(comparison: Comparison) -> Text:
     """Say how many seeds or test texts would decide a comparison, and how long training the seeds takes."""
     needs, parts = comparison.needs, list[Message]()
     if needs and needs.seeds is not None:
@@ -249,7 +252,7 @@ def seeds_table(section: Section, results: Results) -> Table | None:
     return Table(_("Each seed, and the command that trains it again"), heads, body, folded=True)
 
 
-def cells_left_out(section: Section) -> list[Said]:
+def cells_left_out(section: Section) -> list[Text]:
     """Say where the numbers of a section are whose table of seeds would be too long."""
     count = sum(len(row.cells) for row in section.rows if not row.variant)
     if count <= MOST_SEEDS:

@@ -1,7 +1,6 @@
-"""Which MLflow store is meant, where its own SQLite file is damaged, and texts without credentials.
+"""Address of the MLflow store, checks of its SQLite file, and masking of credentials in texts.
 
-It imports no MLflow, which takes seconds that `ablate up` does without. A damaged file is set aside, for all that it
-held of cells is in their run folders.
+Imports no MLflow, which takes seconds. A damaged file is set aside: the run folders hold all results of cells.
 """
 
 import logging
@@ -14,18 +13,18 @@ from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
-TRAINING = "workflowType=machine_learning"  # in an address of MLflow's pages, which else are those of language models
+TRAINING = "workflowType=machine_learning"  # query of MLflow's pages for training; the default is for language models
 DATABASES = ("sqlite:", "postgresql:", "postgresql+", "mysql:", "mysql+", "mssql:", "mssql+")
 TABLES = {"experiments", "runs", "metrics", "params", "tags"}
-FILES = ("-journal", "-wal", "-shm", "")  # what SQLite keeps beside a database belongs to it; the database goes last
+FILES = ("-journal", "-wal", "-shm", "")  # endings of SQLite's files; the database itself is moved last
 NAMES = re.compile(
     r"(TOKEN|WEBHOOK|PASS|PASSWORD|PASSWD|PASSPHRASE|SECRET|AUTH_STRING|API_KEY|SECRET_KEY|ACCESS_KEY|PAT|CONNECTION_STRING)$",
     re.IGNORECASE,
 )
 IN_ADDRESS = re.compile(r"(\w://[^\s:/@]*):\S*@")
-ALONE = re.compile(r"(\w://)[^\s:/@]{20,}@")  # a token in the place of the user
+ALONE = re.compile(r"(\w://)[^\s:/@]{20,}@")  # a token instead of a user name
 IN_QUERY = re.compile(r"((?:[?&]|\b)(?:\w*password|\w*token|\w*secret|api_?key)=)[^&\s'\"]+", re.IGNORECASE)
-SHORTEST = 6  # shorter values stand in texts by chance
+SHORTEST = 6  # shorter values occur in texts by chance
 
 
 def tracking_uri(home: Path) -> str:
@@ -38,7 +37,7 @@ def is_database(uri: str) -> bool:
 
 
 def masked(text: str) -> str:
-    """The text without any credential that an address or the environment of this process holds."""
+    """Replace credentials, in addresses or from the environment of this process, by `***`."""
     for secret in sorted(_secret_values(), key=len, reverse=True):
         text = text.replace(secret, "***")
     return IN_QUERY.sub(r"\1***", ALONE.sub(r"\1***@", IN_ADDRESS.sub(r"\1:***@", text)))
@@ -51,13 +50,13 @@ def _secret_values() -> set[str]:
 
 
 def file_of(home: Path) -> Path | None:
-    """The database of this home; None where MLflow's store is another one, for which somebody else answers."""
+    """Return the path of this home's database, or None if MLFLOW_TRACKING_URI names another store."""
     path = home / "mlflow.db"
     return path if tracking_uri(home) == f"sqlite:///{path}" else None
 
 
 def set_aside_if_damaged(home: Path, *, thorough: bool = False) -> Path | None:
-    """Where a damaged database now lies; None where it is whole, or there is none."""
+    """Set a damaged database aside and return its new path; None if it is sound, or there is none."""
     path = file_of(home)
     if path is None or not os.path.lexists(path) or is_sound(path, thorough=thorough):
         return None
@@ -70,10 +69,10 @@ def set_aside(path: Path) -> Path:
         if os.path.lexists(f"{path}{ending}"):
             os.replace(f"{path}{ending}", f"{aside}{ending}")
     logger.warning(
-        "MLflow's database %s was damaged, and lies at %s now. A new one gets the cells of this experiment from their "
-        "run folders; `ablate sync EXPERIMENT` brings those of any other one. What is in no run folder, the nights of "
-        "`ablate nightly` and runs of your own, is in the old file alone (`sqlite3 FILE .recover` may read it). "
-        "Restart `ablate up`, which still has the old one open.",
+        "MLflow's database %s was damaged and has been moved to %s. The cells of this experiment are recorded in a new "
+        "database from their run folders; `ablate sync EXPERIMENT` does the same for other experiments. Nights of "
+        "`ablate nightly` and your own runs are only in the old file (`sqlite3 FILE .recover` may read it). "
+        "Restart `ablate up`, which still has the old file open.",
         *(path, aside),
     )
     return aside
@@ -86,7 +85,7 @@ def is_sound(path: Path, *, thorough: bool = False) -> bool:
             pragma = "integrity_check" if thorough else "quick_check"
             sound = connection.execute(f"PRAGMA {pragma}(1)").fetchone() == ("ok",)
             return sound and complete({name for (name,) in connection.execute("SELECT name FROM sqlite_master")})
-    except sqlite3.OperationalError:  # locked, or out of reach: nothing is known of what it holds
+    except sqlite3.OperationalError:  # locked or unreachable: its content is unknown
         return path.exists() and not path.is_dir()
     except sqlite3.DatabaseError:
         return False

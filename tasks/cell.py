@@ -1,4 +1,4 @@
-"""Prefect tasks: what cells share, done once before they start; then each cell is trained, evaluated, recorded."""
+"""Prefect tasks: prepare what cells share; then train, evaluate and record each cell."""
 
 import logging
 import threading
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class CellFailed(RuntimeError):
-    """A cell ended without a result; the message is the reason, in words for people."""
+    """A cell ended without a result; the message is the reason."""
 
     def __init__(self, kind: str, reason: str):
         super().__init__(reason)
@@ -58,13 +58,13 @@ def raise_failure(report: dict[str, Any] | None) -> None:
 
 @task(name="prepare", task_run_name="prepare · {cell.data.source}", persist_result=False, **AGAIN)
 def prepare(cell: Cell, test_texts: int | None, engine: Engine) -> Path:
-    """Tokens of one (data, tokenizer, length), and of more test texts, where they are measured."""
+    """Prepare the tokens of one (data, tokenizer, length), and the larger test set if one is evaluated."""
     return Path(engine.run("evaluate", worker_calls.prepare, cell, test_texts))
 
 
 @task(name="reference", task_run_name="reference · TF-IDF", persist_result=False)
 def reference(folder: Path, test: Path, engine: Engine) -> None:
-    """Scores of TF-IDF + logistic regression on the same split: what an encoder has to beat."""
+    """Score TF-IDF + logistic regression on the same split: the least that an encoder has to beat."""
     engine.run("evaluate", worker_calls.reference, folder, test)
 
 
@@ -78,9 +78,9 @@ def prefix(cell: Cell, speed: Speed, prepared: Path, split: str, engine: Engine)
 
 
 def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
-    """Prepare the tokens that the grid needs, and what each of its data sets is measured against.
+    """Prepare the tokens that the grid needs, and return the reference scores of each data set.
 
-    Where no cell has usable data, that is an error; otherwise the cells whose data is bad fail one by one.
+    Raise UserError if no cell has usable data; if only some have, the others fail one by one.
     """
     cells = {plan.token_key(cell): cell for cell in plan.statuses}
     errors: list[UserError | WorkerLost] = []
@@ -99,12 +99,12 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
             try:
                 reference(folder, test, engine)
             except WorkerLost as error:
-                logger.warning("no TF-IDF reference this time: %s", error)
+                logger.warning("this report has no TF-IDF reference: %s", error)
     return known_references(plan)
 
 
 class Group:
-    """Cells that train together, by their ids; what has become of each, until its own task has read it."""
+    """Cells that train together, by id, and the outcome of each until its own task reads it."""
 
     def __init__(self, requests: dict[str, TrainRequest], steps: int):
         self.requests, self.waiting, self.steps = requests, dict(requests), steps
@@ -118,7 +118,7 @@ class Group:
             return self._alone(cell_id, engine, Watch(curves.send_new, hung_after))
         with self.turn:
             if cell_id not in self.reports:
-                self.waiting[cell_id] = self.requests[cell_id]  # again, where this is another try
+                self.waiting[cell_id] = self.requests[cell_id]  # again if this is a retry
                 watch = Watch(self._progress, hung_after)
                 self.reports |= engine.run("train", worker_calls.train_together, dict(self.waiting), watch=watch)
             del self.waiting[cell_id]
@@ -149,13 +149,13 @@ def train(name: str, cell_id: str, engine: Engine, group: Group, curves: CurveWr
 
 @dataclass(frozen=True)
 class Job:
-    """A cell to do, with what its stages need beside it."""
+    """A cell to train or evaluate, with what its stages need."""
 
     status: Status
     experiment: str
     sections: list[str]
     request: TrainRequest
-    group: Group  # of the cells that train with this one
+    group: Group  # the cells that train together, this one included
     hung_after: int
 
     @property
@@ -167,8 +167,8 @@ class Job:
 class Outcome:
     name: str
     id: str
-    failed: str = ""  # the reason, empty for a cell that has a result
-    diverged: str = ""  # a result too, and the same when it is tried again
+    failed: str = ""  # the reason; empty for a cell with a result
+    diverged: str = ""  # the reason; a retry would diverge again, so this is a result
 
     def __str__(self) -> str:
         if self.diverged:
@@ -178,7 +178,7 @@ class Outcome:
 
 @task(name="cell", task_run_name="{job.name}", persist_result=False)
 def cell(job: Job, engine: Engine) -> Outcome:
-    """Train, evaluate, record. A failure is an outcome: the other cells go on, and MLflow and the report say why."""
+    """Train, evaluate and record a cell. After a failure other cells go on; MLflow and the report show the reason."""
     status, failed, diverged = job.status, "", ""
     try:
         if status.action != "evaluate":
@@ -193,19 +193,19 @@ def cell(job: Job, engine: Engine) -> Outcome:
     except WorkerLost as error:
         failed = str(error)
         store.write_json(store.run_folder(status.id) / "FAILED.json", {"kind": "infrastructure", "error": failed})
-    with or_warning(f"{job.name} is not in MLflow, `ablate sync` will bring it there"):
+    with or_warning(f"{job.name} is not recorded in MLflow; `ablate sync` will record it"):
         record(job.name, status.id, job.experiment, job.sections, evaluation_key(job.request.evaluation))
     return Outcome(job.name, status.id, failed, diverged)
 
 
 @task(name="record", task_run_name="record · {name}", persist_result=False)
 def record(name: str, cell_id: str, experiment: str, sections: list[str], key: str) -> None:
-    """The run of one cell; tracking that fails is repaired by `ablate sync`, and never stops a grid."""
+    """Record the MLflow run of a cell. A failure never stops a grid; `ablate sync` repairs it."""
     record_cell(open_tracker(store.home()), experiment, store.run_folder(cell_id), sections, key)
 
 
 @task(name="evaluate", task_run_name="evaluate · {name}", persist_result=False, **AGAIN)
 def evaluate(name: str, cell_id: str, engine: Engine, evaluation: Evaluation) -> None:
-    """On a slot of its own; embeddings that are not there yet need the model, and a device of those that train."""
+    """Evaluate a cell. If embeddings are missing the model is needed, and with it a training device."""
     needs_model = lacks_embeddings(store.run_folder(cell_id), evaluation)
     raise_failure(engine.run("train" if needs_model else "evaluate", worker_calls.evaluate, cell_id, evaluation))

@@ -1,4 +1,4 @@
-"""The curves of a cell on their way to MLflow while it trains."""
+"""Send the training curves of a cell to MLflow while it trains."""
 
 import json
 from pathlib import Path
@@ -11,20 +11,20 @@ from tasks.tracking import find_runs, open_tracker, or_warning
 
 
 class CurveWriter:
-    """Sends the new lines of a cell's metrics.jsonl while it trains. Gives up quietly: `record_cell` sends the rest."""
+    """Sends the new lines of a cell's metrics.jsonl while it trains; after a failure `record_cell` sends the rest."""
 
     def __init__(self, home: Path, experiment: str, folder: Path, name: str):
         self.home, self.experiment, self.folder, self.name = home, experiment, folder, name
         self.client: MlflowClient | None = None
         self.run_id = ""
         self.earlier = claim.latest_attempt(folder)
-        self.seen = "", 0  # the attempt at work, and the bytes of its log
+        self.seen = "", 0  # current attempt, and bytes of its log
         self.lines = 0
-        self.sent = 0  # lines, with which an attempt begins that goes on from a checkpoint
+        self.sent = 0  # lines; an attempt that resumes from a checkpoint begins with the earlier ones
         self.broken = False
 
     def send_new(self) -> tuple[str, int] | None:
-        """Sends what is new, and says how far the work is; None before it has begun."""
+        """Send new lines and return the progress; None before the attempt has begun."""
         attempt = claim.latest_attempt(self.folder)
         if attempt == self.earlier:
             return None
@@ -36,7 +36,7 @@ class CurveWriter:
         self.seen, self.lines = (attempt, len(whole + end)), len(lines)
         if self.lines > self.sent and not self.broken:
             self.broken = True
-            with or_warning(f"curves of {self.name} wait until it is recorded"):
+            with or_warning(f"the curves of {self.name} are sent when it is recorded"):
                 self._send([json.loads(line) for line in lines[self.sent :]])
                 self.broken = False
         return self.seen

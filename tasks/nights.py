@@ -1,4 +1,4 @@
-"""Nights in MLflow: one run each, in an experiment of their own, from which the nightly report is read."""
+"""Record nights in MLflow, one run each in an experiment of their own, and report them."""
 
 import math
 import tempfile
@@ -18,14 +18,14 @@ NONE = "MLflow holds no night yet: `ablate nightly` measures one"
 
 
 def past() -> list[nightly.Night]:
-    """The nights that tonight can be compared with, the oldest first."""
+    """Return the recorded nights, oldest first."""
     open_tracker(store.home())
     with as_tracking_error():
         return nightly.read_nights(tracking_uri(store.home()))
 
 
 def record_night(document: dict[str, Any]) -> None:
-    """One night as a run: its document as an artifact, means over the panel as metrics for the MLflow UI."""
+    """Record a night as a run: its document as an artifact, means over the panel as metrics for the MLflow UI."""
     client, now = open_tracker(store.home()), int(time.time() * 1000)
     night = nightly.NIGHT.validate_python(document)
     values = {score: night.values(score, nightly.PANEL) for score in night.scores}
@@ -42,7 +42,7 @@ def record_night(document: dict[str, Any]) -> None:
 
 
 def acknowledge(reason: str) -> nightly.NightlyResult:
-    """Take the last night for what is right: later ones are compared with it."""
+    """Accept the last night as the new state: later nights are compared with it."""
     client = open_tracker(store.home())
     with as_tracking_error():
         runs = nightly.night_runs(client)
@@ -53,7 +53,7 @@ def acknowledge(reason: str) -> nightly.NightlyResult:
 
 
 def report_night() -> nightly.NightlyResult:
-    """Write the report of the nights from MLflow, below the home."""
+    """Write the nightly report from MLflow into the home."""
     if not (nights := past()):
         raise UserError(NONE)
     return nightly.write_nightly(nights, pages())

@@ -1,6 +1,6 @@
-"""Fill MLflow's own pages of an experiment: its finding, the report, and a run for each row above its cells.
+"""Fill MLflow's own pages of an experiment: its finding, the report, and a parent run for the cells of each row.
 
-Nothing reads this again: all of it follows from the report.
+Only for people who browse MLflow; nothing reads this back.
 """
 
 import hashlib
@@ -17,31 +17,31 @@ from reports.load import Results
 from reports.messages import PAGES
 from reports.report import Report
 from reports.rows import Row
-from reports.tables import chip
+from reports.tables import verdict_entry
 from tasks.address import TRAINING
 from tasks.record import SECTION, SOURCE, grid_runs, set_tags
 from tasks.tracking import as_tracking_error, remove_runs
 
-MOST_ROWS = 500  # of more, MLflow shows the cells alone: a run takes some 20 ms to write
+MOST_ROWS = 500  # with more, only cells are shown: writing a run takes about 20 ms
 PARENT, SHOWN, VERDICT = "mlflow.parentRunId", "ablate.shown", "verdict"
-VIEW = "ablate"  # the name of the columns that the link opens
+VIEW = "ablate"  # name of the shared view that the link opens
 
 
 @as_tracking_error()
 def present(client: MlflowClient, report: Report, results: Results, folder: Path) -> None:
-    """Bring MLflow's pages up to a report, whose files lie in a folder."""
+    """Update MLflow's pages to a report whose files are in `folder`."""
     name = results.grid.experiment.name
     (grid, *_) = grid_runs(client, name)
     for page in PAGES.values():
         client.log_artifact(grid.info.run_id, str(folder / page), "report")
-    set_tags(client, grid, {VERDICT: str(report.first.headline)})
+    set_tags(client, grid, {VERDICT: str(report.summary.headline)})
     describe_experiment(client, report, results, grid.info.run_id)
-    show_rows(client, [part.compared for part in report.sections], results)
+    show_rows(client, [part.section for part in report.sections], results)
 
 
 def describe_experiment(client: MlflowClient, report: Report, results: Results, grid: str) -> None:
-    """A note with the finding and links, and the columns that the second of them opens."""
-    number, first = results.experiment_id, report.first
+    """Set the experiment's note, with the finding and two links, and the view that the second link opens."""
+    number, first = results.experiment_id, report.summary
     runs = f"#/experiments/{number}/runs"
     there = f"[The report]({runs}/{grid}/artifacts/report/{PAGES['en']}?{TRAINING})"
     listed = f"[runs by section, seed, score, verdict]({runs}?{TRAINING}&viewStateShareKey={VIEW})"
@@ -58,7 +58,7 @@ def describe_experiment(client: MlflowClient, report: Report, results: Results, 
 
 
 def view(score: str) -> dict[str, Any]:
-    """The run list as MLflow keeps a view that is shared: the columns, and what its page asks for beside them."""
+    """Return the shared view of the run list as MLflow stores it."""
     columns = ["attributes.`Source`", "attributes.`Dataset`", f"tags.`{SECTION}`", "params.`seed`", f"tags.`{VERDICT}`"]
     columns += [f"metrics.`{score}`"] if score else []
     return {
@@ -71,7 +71,7 @@ def view(score: str) -> dict[str, Any]:
 
 
 def show_rows(client: MlflowClient, sections: list[Section], results: Results) -> None:
-    """A run for each recipe, above its cells; what several sections show stands once, under the names that it has."""
+    """Make a parent run for each distinct row; a row that several sections show has one run with all its labels."""
     held = client.search_runs([results.experiment_id], "tags.`ablate.kind` = 'row'", max_results=2 * MOST_ROWS)
     by_content = {run.data.tags.get(SHOWN, ""): run.info.run_id for run in held}
     recipes: dict[tuple[str, ...], list[tuple[Section, Row]]] = {}
@@ -83,9 +83,7 @@ def show_rows(client: MlflowClient, sections: list[Section], results: Results) -
     for cells, shown in recipes.items() if len(recipes) <= MOST_ROWS else []:
         children = [results.cells[cell].run_id for cell in cells if cell in results.cells]
         there.add(show_recipe(client, shown, children, results, by_content))
-    remove_runs(
-        client, [run for run in held if run.info.run_id not in there]
-    )  # of rows that are no more, or no more so
+    remove_runs(client, [run for run in held if run.info.run_id not in there])  # outdated rows
 
 
 def show_recipe(
@@ -95,7 +93,7 @@ def show_recipe(
     results: Results,
     by_content: dict[str, str],
 ) -> str:
-    """The run of a recipe: the one that holds just this, or a new one."""
+    """Return the run of a row: an existing one with the same content, or a new one."""
     label = " = ".join(dict.fromkeys(row.label for _, row in shown))[:250]
     first, tags, values = shown[0][1].cells[0], verdicts(shown), means(*shown[0])
     content = hashlib.sha256(json.dumps([label, first, tags, values, children], sort_keys=True).encode()).hexdigest()
@@ -112,15 +110,15 @@ def show_recipe(
         client.set_tag(run.info.run_id, PARENT, made)
     client.set_terminated(made, "FINISHED", ends)
     metrics = [Metric(key, value, ends or 0, 0) for key, value in values.items()]
-    last = tags | {SHOWN: content}  # that all of it is there is said last
+    last = tags | {SHOWN: content}  # marks the run as complete, so it is written last
     client.log_batch(made, metrics, tags=[RunTag(key, value) for key, value in last.items()])
     return made
 
 
 def verdicts(shown: list[tuple[Section, Row]]) -> dict[str, str]:
-    """The sections, and the verdict of the first score that is compared; those of others under their names."""
+    """Return tags: sections, the verdict on the first compared score, and those on other scores under their names."""
     scores = [score for section, row in shown for score in section.scores if score.row == row and score.comparison]
-    said = {score.value: str(chip(score).text) for score in reversed(scores)}
+    said = {score.value: str(verdict_entry(score).text) for score in reversed(scores)}
     tags = {SECTION: " | ".join(dict.fromkeys(section.recorded.title for section, _row in shown))}
     tags |= {f"{VERDICT}.{value}": text for value, text in said.items() if value != scores[0].value}
     own = said[scores[0].value] if scores else "baseline" if shown[0][1].baseline else ""
@@ -128,7 +126,7 @@ def verdicts(shown: list[tuple[Section, Row]]) -> dict[str, str]:
 
 
 def means(section: Section, row: Row) -> dict[str, float]:
-    """Mean of each score, and half of its interval."""
+    """Return the mean of each score and the half-width of its interval."""
     scores = [score for score in section.scores if score.row == row and math.isfinite(score.mean)]
     halves = {f"{score.value}.half_width": score.half_width for score in scores if math.isfinite(score.half_width)}
     return {score.value: score.mean for score in scores} | halves

@@ -25,7 +25,7 @@ from tasks.tracking import RECORDED, as_tracking_error, experiment_id, find_runs
 
 SOURCE = {"mlflow.source.name": "ablate", "mlflow.source.type": "LOCAL"}
 GRID = SOURCE | {"ablate.kind": "grid"}
-BATCH = 1000  # metrics a call; the most that MLflow takes
+BATCH = 1000  # most metrics that MLflow takes in a call
 LARGEST_WEIGHTS = 64 * 2**20
 WEIGHTS = "checkpoint/weights.safetensors"
 ARTIFACTS = (
@@ -39,10 +39,10 @@ ARTIFACTS = (
     "FAILED.json",
 )
 EVALUATION, SECTION = "ablate.evaluation", "section"
-ENDED = ("FINISHED", "FAILED")  # of a run that was recorded whole: its end is what is sent last
+ENDED = ("FINISHED", "FAILED")  # statuses of completely recorded runs: the status is sent last
 NOT_A_CURVE = ("step", "epoch")
-SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
-Row: TypeAlias = dict[str, Any]  # of metrics.jsonl
+SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # matches the metric names of scores only
+Row: TypeAlias = dict[str, Any]  # a line of metrics.jsonl
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def losses(rows: list[Row]) -> list[tuple[int, float]]:
 
 
 def fresh_run(client: MlflowClient, experiment: str, folder: Path, old: list[Run]) -> str:
-    """A new run of a cell in the place of the ones that there were."""
+    """Create a new run of a cell that replaces the old ones."""
     remove_runs(client, old)
     config, tags = (
         claim.current_folder(folder) / "config.json",
@@ -137,7 +137,7 @@ def fresh_run(client: MlflowClient, experiment: str, folder: Path, old: list[Run
 
 
 def data_set(folder: Path) -> DatasetInput:
-    """The data of a cell, as MLflow lists it."""
+    """Return the training data of a cell as an MLflow data set."""
     cell, digest = store.read_json(folder / "config.json")["cell"], store.read_json(folder / "provenance.json")
     source = without_folders(cell["data"]["source"])
     name = source.partition("@")[0].partition(":")[2] or source
@@ -146,13 +146,13 @@ def data_set(folder: Path) -> DatasetInput:
 
 
 def ended(folder: Path) -> int | None:
-    """When the work on a cell ended, in milliseconds; None while it goes on."""
+    """Return when the work on a cell ended, in milliseconds; None while it goes on."""
     marker = next((path for name in ("DONE", "FAILED.json") if (path := folder / name).exists()), None)
     return None if marker is None else int(1000 * marker.stat().st_mtime)
 
 
 def started(folder: Path) -> int | None:
-    """When the work on a cell that has ended began."""
+    """Return when the work on a finished cell began, in milliseconds; None if it has not ended."""
     end, path = ended(folder), folder / "provenance.json"
     return end - int(1000 * store.read_json(path)["wall_seconds"]) if end and path.exists() else end
 
@@ -171,7 +171,7 @@ def log(
     params: dict[str, str],
     tags: dict[str, str],
 ) -> None:
-    """Lines of a log, and what else is to be said of a run, in as few calls as there can be; a line is sent whole."""
+    """Send lines of a log, scores, params and tags in as few calls as possible; a line is never divided."""
     now, batch = int(time.time() * 1000), list[Metric]()
     curves = [
         [
@@ -191,7 +191,7 @@ def log(
 
 
 def curve_rows(folder: Path) -> list[dict[str, Any]]:
-    """The whole lines of metrics.jsonl; a last one without its end is still being written."""
+    """Read the complete lines of metrics.jsonl; the last one may still be being written."""
     try:
         text = (folder / "metrics.jsonl").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -199,7 +199,9 @@ def curve_rows(folder: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in text.split("\n")[:-1]]
     except ValueError as error:
-        raise UserError(f"{folder / 'metrics.jsonl'} is damaged: `ablate audit EXPERIMENT --mend`") from error
+        raise UserError(
+            f"{folder / 'metrics.jsonl'} is damaged; repair it with `ablate audit EXPERIMENT --mend`"
+        ) from error
 
 
 def set_tags(client: MlflowClient, run: Run, tags: dict[str, str]) -> None:
@@ -209,10 +211,10 @@ def set_tags(client: MlflowClient, run: Run, tags: dict[str, str]) -> None:
 
 
 def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any]) -> None:
-    """Which cells make which section, as the artifact grid.json of a run of its own.
+    """Record grid.json, which says which cells make which section, as an artifact of the grid's own run.
 
-    Two machines that record for the first time at once make a run each: the newest is read, and older ones go as soon
-    as their machine has finished them.
+    Two machines that record for the first time at once create a run each: the newest is read, and finished older ones
+    are removed.
     """
     with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
         run, *older = grid_runs(client, experiment) or [
@@ -235,11 +237,11 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
 
 
 def first_start(client: MlflowClient, experiment: str) -> int | None:
-    """When the first cell began."""
+    """Return when the first cell began."""
     found = client.search_runs([experiment_id(client, experiment)], max_results=1, order_by=["attributes.start_time"])
     return found[0].info.start_time if found else None
 
 
 def grid_runs(client: MlflowClient, experiment: str) -> list[Run]:
-    """The runs that hold grid.json, the newest first."""
+    """Return the runs with grid.json, newest first."""
     return find_runs(client, experiment, "ablate.kind", "grid")

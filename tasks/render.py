@@ -30,13 +30,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Rendered:
-    """A report that was written: its README.md, and what it found, in a line."""
+    """A written report: the path of README.md, and its finding in one line."""
 
     path: Path
     finding: str
 
     def markdown(self) -> str:
-        """README.md for pages that have no other file of the report: figures within it, links to the web alone."""
+        """Return README.md as one self-contained text: figures are embedded, and links to other files removed."""
 
         def inline(found: re.Match[str]) -> str:
             content = base64.b64encode((self.path.parent / found[2]).read_bytes()).decode()
@@ -47,7 +47,7 @@ class Rendered:
 
 
 class ReportFailed(UserError):
-    """The results were read, and no report came of them."""
+    """The results were read, but the report could not be built."""
 
 
 @task(name="render", task_run_name="render · {experiment}", persist_result=False)
@@ -56,11 +56,11 @@ def render(experiment: str) -> Rendered:
 
 
 def build_report(experiment: str, paper: bool = False) -> Rendered:
-    """Writes reports/output/EXPERIMENT below the home; `paper`: what `paper_folder` holds, too."""
+    """Write the report of an experiment into the home; with `paper`, also LaTeX tables and PDF figures."""
     database = file_of(store.home())
     if database is not None and database.exists() and not is_sound(database):  # MLflow would try for minutes
         raise TrackingFailed(
-            f"MLflow's database {database} is damaged: `ablate sync EXPERIMENT` sets it aside, and makes a new one "
+            f"MLflow's database {database} is damaged; `ablate sync EXPERIMENT` moves it aside and makes a new one "
             "from the run folders"
         )
     with as_tracking_error():
@@ -71,11 +71,11 @@ def build_report(experiment: str, paper: bool = False) -> Rendered:
         report = publish(results, store.report_folder(experiment))
     with or_warning("MLflow's own pages do not show this report"):
         present(open_tracker(store.home()), report, results, store.report_folder(experiment))
-    return Rendered(store.report_folder(experiment) / "README.md", str(report.first.headline))
+    return Rendered(store.report_folder(experiment) / "README.md", str(report.summary.headline))
 
 
 def build_preliminary(grid: RecordedGrid, ended: int, total: int) -> None:
-    """The report in its place as far as cells have ended, with nothing compared."""
+    """Write a preliminary report of the cells that have ended, without comparisons."""
     name = grid.experiment.name
     results = load(name, tracking_uri(store.home()), grid)
     publish(replace(results, progress=(ended, total), digest=""), store.report_folder(name))
@@ -98,7 +98,7 @@ def audit_report(experiment: str) -> list[str]:
 
 @contextmanager
 def as_report_error(experiment: str) -> Iterator[None]:
-    """Errors of building, told as such; files that MLflow did not give are not among them."""
+    """Raise errors of building a report as ReportFailed; UserError and NotFetched pass through."""
     try:
         yield
     except (UserError, NotFetched):
@@ -111,5 +111,5 @@ def as_report_error(experiment: str) -> Iterator[None]:
         logger.exception("The report of %s could not be built.", experiment)
         raise ReportFailed(
             f"the report of {experiment} could not be built: {type(error).__name__}: {masked(str(error))}. "
-            "MLflow and the run folders hold all results: `ablate report` builds it once this is mended"
+            "MLflow and the run folders hold all results: when this is fixed, `ablate report` builds it"
         ) from error

@@ -1,6 +1,6 @@
-"""Runs of MLflow that say RUNNING although nobody works on their cell, for whoever did was killed: they are KILLED.
+"""Close abandoned MLflow runs: those that say RUNNING although the process that trained the cell was killed.
 
-`python -m tasks.settle` does it for the home that ABLATE_HOME names.
+`python -m tasks.settle` closes those of the home that ABLATE_HOME names.
 """
 
 from pathlib import Path
@@ -10,15 +10,15 @@ from tasks.address import file_of
 from tasks.tracking import as_tracking_error, end_runs, experiment_id, find_runs, open_tracker, or_warning
 
 CELLS = "attributes.status = 'RUNNING' AND tags.`ablate.kind` = 'cell'"
-MOST = 50_000  # that MLflow gives at a time
+MOST = 50_000  # most results of one MLflow search
 
 
 def prepare_tracking(experiment: str) -> None:
-    """Make MLflow's database and experiment where they are new, while workers import: the cells would wait for it.
+    """Create MLflow's database and experiment if they are new, and close abandoned runs.
 
-    And end the runs that an earlier flow left open when it was killed.
+    Called while workers import, so that no cell waits for it.
     """
-    with or_warning("MLflow is not ready, `ablate sync` will bring the cells there"):
+    with or_warning("MLflow is not ready; `ablate sync` will record the cells"):
         client = open_tracker(store.home())
         with store.locked(store.home() / "locks" / "mlflow"):
             experiment_id(client, experiment)
@@ -26,15 +26,15 @@ def prepare_tracking(experiment: str) -> None:
 
 
 def end_run_of(cell_id: str, experiment: str) -> None:
-    """Say of the run of a cell that was stopped that it no longer runs."""
+    """End the MLflow run of a cell that was stopped."""
     with or_warning(f"the MLflow run of {cell_id} stays open until the next run"):
         client = open_tracker(store.home())
-        with store.locked(store.home() / "locks" / "mlflow"):  # finding a run makes its experiment
+        with store.locked(store.home() / "locks" / "mlflow"):  # finding a run creates its experiment
             end_runs(client, find_runs(client, experiment, "ablate.cell", cell_id))
 
 
 def close_abandoned_runs(home: Path) -> int:
-    """End abandoned runs of cells of this home, replaced ones too; return how many."""
+    """End the abandoned runs of this home's cells; return how many there were."""
     own = file_of(home) is not None
     if own and not (home / "mlflow.db").exists():
         return 0

@@ -1,4 +1,4 @@
-"""Where MLflow and the run folders differ: `sync` brings MLflow up to the folders, `audit` says what is left."""
+"""Compare MLflow with the run folders: `sync` updates MLflow, `audit` lists differences and damage."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -34,9 +34,9 @@ from tasks.tracking import TrackingFailed, as_tracking_error, open_tracker, remo
 
 @as_tracking_error()
 def sync(plan: Plan, document: dict[str, Any], *, thorough: bool = False) -> str:
-    """Bring MLflow up to the run folders of an experiment, also to those that other experiments have trained.
+    """Update MLflow to the run folders of an experiment, including cells that other experiments have trained.
 
-    A run with the mark of its folder is left as it is; `thorough`: only where all that it holds is that of the folder.
+    A run with the mark of its folder is kept; with `thorough`, only if all its content equals the folder's.
     """
     client, name, key = open_tracker(store.home()), plan.experiment.name, evaluation_key(plan.experiment.evaluation)
     held, count = runs_of_cells(client, name), 0
@@ -49,7 +49,7 @@ def sync(plan: Plan, document: dict[str, Any], *, thorough: bool = False) -> str
             remove_runs(client, runs)
             runs = []
         elif runs and runs[0].data.tags.get(EVALUATION) == key and outcome(folder, key)[1] == MEASURED_OTHERWISE:
-            continue  # for another experiment since; what the run holds was measured for this one
+            continue  # evaluated for another experiment since; the run holds the scores of this one
         tags = quick_tags(folder, sections, key).items()
         if len(runs) != 1 or runs[0].info.status not in ENDED or not tags <= runs[0].data.tags.items():
             record_cell(client, name, folder, sections, key)
@@ -59,7 +59,7 @@ def sync(plan: Plan, document: dict[str, Any], *, thorough: bool = False) -> str
 
 @as_tracking_error()
 def audit(plan: Plan) -> list[str]:
-    """Where run folders are damaged, or MLflow says something else than they do."""
+    """List damaged run folders, and differences between MLflow and the folders."""
     client, differing, key = open_tracker(store.home()), list[str](), evaluation_key(plan.experiment.evaluation)
     held = runs_of_cells(client, plan.experiment.name)
     for cell, status in plan.statuses.items():
@@ -84,31 +84,31 @@ def differences_of_run(client: MlflowClient, run: Run, folder: Path, key: str = 
     if tags.get("ablate.status") != wanted.status:
         yield f"MLflow says {tags.get('ablate.status', 'running')}, the folder is {wanted.status}"
     if losses_held(client, run) != losses(wanted.rows):
-        yield "the loss curve in MLflow is not that of metrics.jsonl"
+        yield "the loss curve in MLflow differs from metrics.jsonl"
     if wanted.status == "finished":
         for name in sorted(set(filter(SCORE.match, metrics)) - wanted.scores.keys()):
-            yield f"MLflow holds {name}, which the folder has not"
+            yield f"MLflow has {name}, which is not in the folder"
         for name, value in wanted.scores.items():
             if metrics.get(name) != value:
-                yield f"{name} is {value}, and MLflow holds {metrics.get(name)}"
+                yield f"{name} is {value} in the folder and {metrics.get(name)} in MLflow"
     if run.data.params != wanted.params:
-        yield "the settings in MLflow are not those of config.json"
+        yield "the settings in MLflow differ from config.json"
     yield from different_artifacts(client, run, wanted.files)
 
 
 def different_artifacts(client: MlflowClient, run: Run, files: Mapping[str, Path]) -> Iterator[str]:
-    """Files that MLflow lacks, or holds with other bytes than the folder."""
+    """Yield the files that MLflow lacks, or that differ from the folder's."""
     artifacts = Artifacts(client)
     for name, path in files.items():
         held = artifacts.path(run.info.run_id, run.info.artifact_uri or "", name)
         if held is None:
             yield f"MLflow lacks {name}"
         elif not held.is_file() or store.digest_file(held) != store.digest_file(path):
-            yield f"{name} in MLflow is not that of the folder"
+            yield f"{name} in MLflow differs from the file in the folder"
 
 
-def set_back_damage(plan: Plan) -> Iterator[str]:
-    """Take its marker from each stage, and from each folder of the cache, whose files are not the ones it left."""
+def reset_damaged(plan: Plan) -> Iterator[str]:
+    """Remove the markers of damaged stages and cache folders, which are then computed again; yield the damage."""
     for marker, why in damaged_cache():
         store.remove(marker)
         yield why
@@ -118,16 +118,16 @@ def set_back_damage(plan: Plan) -> Iterator[str]:
 
 
 def damaged_cache() -> Iterator[tuple[Path, str]]:
-    """Markers of the folders of the cache that are not what they were, and why."""
+    """Yield the marker of each damaged cache folder, and what is damaged."""
     for marker in sorted((store.home() / "cache").rglob("DONE")):
         if why := store.damage(marker.parent, "DONE", thorough=True):
             yield marker, f"{marker.parent.relative_to(store.home())}: {why}"
 
 
 def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
-    """Replace the MLflow runs that say something else than their folders, and bring all up to them.
+    """Replace MLflow runs that differ from their folders, and record missing ones.
 
-    A database with which MLflow can do nothing, although it could be written to, holds nonsense, and is set aside.
+    A database that is writable but unusable by MLflow is damaged, and set aside.
     """
     home = store.home()
     address.set_aside_if_damaged(home, thorough=True)
@@ -135,10 +135,10 @@ def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
         close_abandoned_runs(home)
         return sync(plan, grid_document(plan, known_references(plan), stopping), thorough=True)
     except TrackingFailed as failed:
-        path, of_file = address.file_of(home), isinstance(failed.__context__, OSError)  # one of a run folder, say
+        path, of_file = address.file_of(home), isinstance(failed.__context__, OSError)  # for example of a run folder
         if path is None or of_file or "disk is full" in str(failed) or not address.usable(path):
             raise
         raise UserError(
-            f"{failed}. The database lies at {address.set_aside(path)} now: give the same command again, which makes "
-            "a new one from the run folders"
+            f"{failed}. The database has been moved to {address.set_aside(path)}: repeat this command to make a new "
+            "one from the run folders"
         ) from failed

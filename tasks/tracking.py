@@ -19,35 +19,35 @@ from contrastive.runs import store
 from reports.mlflow_runs import all_runs
 from tasks.address import is_database, masked, set_aside_if_damaged, tracking_uri
 
-# MLflow logs each error of a database with its traceback, and then raises it: it is explained once, in words
+# MLflow logs each database error with its traceback and then raises it: once is enough
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 logger = logging.getLogger(__name__)
 
 RECORDED = "ablate.recorded"
-ADVICE = "(raised as a result of Query-invoked autoflush"  # of SQLAlchemy, to programmers, before the error itself
+ADVICE = "(raised as a result of Query-invoked autoflush"  # SQLAlchemy puts this line before the error itself
 
-_open: dict[str, MlflowClient] = {}  # address → who speaks to it
+_open: dict[str, MlflowClient] = {}  # address → client
 
 
 class TrackingFailed(UserError):
-    """MLflow could not be used; in words, without the credentials that an error of it may quote."""
+    """MLflow could not be used; the message has no credentials, which MLflow's errors may quote."""
 
 
 @contextmanager
 def as_tracking_error(blamed: type[Exception] = Exception) -> Iterator[None]:
-    """Errors as MLflow's, told in words: all, or those of one kind alone."""
+    """Raise errors of a type as TrackingFailed, with an explanation; UserError passes through."""
     try:
         yield
     except UserError:
         raise
-    except blamed as error:  # whatever a tracking server, a database or an address may raise
+    except blamed as error:  # a server, a database or an address may raise anything
         raise TrackingFailed(explain_mlflow(error)) from None
 
 
 @contextmanager
 def or_warning(text: str) -> Iterator[None]:
-    """Tracking that fails is told of, and stops nothing: the results are safe in their folders."""
+    """Log a failure of tracking as a warning and go on: the results are safe in the run folders."""
     try:
         with as_tracking_error():
             yield
@@ -64,8 +64,8 @@ def explain_mlflow(error: Exception) -> str:
     address, lines = masked(tracking_uri(store.home())), masked(str(error)).strip().split("\n")
     first = next((line for line in lines if not line.startswith(ADVICE)), "") or type(error).__name__
     return (
-        f"MLflow at {address} could not be used: {first}; results are safe in their run folders: the same command goes "
-        "on from them; `ablate audit EXPERIMENT --mend` replaces what MLflow holds where it is damaged"
+        f"MLflow at {address} could not be used: {first}. Results are safe in their run folders: repeat the command to "
+        "go on from them; `ablate audit EXPERIMENT --mend` repairs a damaged MLflow store"
     )
 
 
@@ -80,26 +80,26 @@ def open_tracker(home: Path) -> MlflowClient:
 
 
 def experiment_id(client: MlflowClient, name: str) -> str:
-    """The experiment of this name, made when there is none."""
+    """Return the id of the experiment of this name; create it if there is none."""
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        # a server keeps files itself; beside a database they lie in the home
+        # a server stores artifacts itself; with a database they are stored in the home
         artifacts = (store.home() / "mlartifacts" / name).as_uri() if is_database(tracking_uri(store.home())) else None
         try:
             return str(client.create_experiment(name, artifact_location=artifacts))
-        except MlflowException:  # another machine, with locks of its own, has just made it
+        except MlflowException:  # another machine, which has its own locks, has just created it
             if (experiment := client.get_experiment_by_name(name)) is None:
                 raise
     if experiment.lifecycle_stage == "deleted":
         raise UserError(
-            f"the MLflow experiment {name} was deleted: restore it in the MLflow UI, or rename the experiment"
+            f"the MLflow experiment {name} was deleted; restore it in the MLflow UI, or rename the experiment"
         )
     return str(experiment.experiment_id)
 
 
 def find_runs(client: MlflowClient, experiment: str, tag: str, value: str) -> list[Run]:
-    """The newest first."""
-    assert re.fullmatch(r"[\w.-]+", value), f"`{value}` could end the text in the filter, and say something else"
+    """Return the runs with a tag, newest first."""
+    assert re.fullmatch(r"[\w.-]+", value), f"`{value}` could end the string in the filter"
     return list(client.search_runs([experiment_id(client, experiment)], f"tags.`{tag}` = '{value}'"))
 
 
@@ -114,14 +114,14 @@ def end_runs(client: MlflowClient, runs: list[Run]) -> None:
 
 
 def remove_runs(client: MlflowClient, runs: list[Run]) -> None:
-    """In the trash nothing can be told of a run any more: one that says RUNNING would say so for ever."""
+    """End and delete runs. A deleted run cannot be changed any more and would say RUNNING for ever."""
     end_runs(client, runs)
     for run in runs:
         client.delete_run(run.info.run_id)
 
 
 def runs_of_cells(client: MlflowClient, experiment: str) -> dict[str, list[Run]]:
-    """Cell → its runs, of which there should be one, the newest first."""
+    """Return the runs of each cell, newest first; there should be one."""
     runs: dict[str, list[Run]] = {}
     for run in all_runs(client, experiment_id(client, experiment)):
         if "ablate.cell" in run.data.tags:

@@ -1,4 +1,4 @@
-"""Functions that an engine's worker runs. They import torch when called, so that the flow's process never does."""
+"""Functions that an engine's workers run. They import torch when called, so that the flow's process never does."""
 
 from pathlib import Path
 from typing import Any
@@ -28,20 +28,20 @@ def reference(tokens: Path, test: Path | None = None) -> None:
 
 
 def train(
-    asked: TrainRequest, cell_id: str, devices: str = "", machines: Machines | None = None
+    request: TrainRequest, cell_id: str, devices: str = "", machines: Machines | None = None
 ) -> dict[str, Any] | None:
     from contrastive.training.failures import run_stage
     from contrastive.training.train_cell import train_cell
 
     folder = store.run_folder(cell_id)
-    return run_stage(train_cell, folder, asked, devices, machines)
+    return run_stage(train_cell, folder, request, devices, machines)
 
 
-def train_together(asked: dict[str, TrainRequest]) -> dict[str, dict[str, Any] | None]:
-    """Train cells in turns, in one process; gives what each came to, by the ids of the cells."""
+def train_together(requests: dict[str, TrainRequest]) -> dict[str, dict[str, Any] | None]:
+    """Train cells in turns in one process; return the failure report of each cell, or None, by cell id."""
     from contrastive.training import turns
 
-    return turns.train_interleaved({store.run_folder(name): cell for name, cell in asked.items()})
+    return turns.train_interleaved({store.run_folder(name): cell for name, cell in requests.items()})
 
 
 def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
@@ -49,11 +49,11 @@ def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
     from contrastive.data import tokens as token_store
     from contrastive.models import frozen_store
 
-    frozen_store.make_store(token_store.open(tokens), split, cell, speed)
+    frozen_store.make_store(token_store.open_tokens(tokens), split, cell, speed)
 
 
 def assist(cell_id: str, earlier: str, index: int) -> str:
-    """Train this machine's share of a cell larger than one, in the attempt after `earlier`; gives what was lost."""
+    """Train this machine's share of a cell on several machines, in the attempt after `earlier`; return its failure."""
     from contrastive.training.launch import join_remote_cell
 
     return join_remote_cell(store.run_folder(cell_id), earlier, index)

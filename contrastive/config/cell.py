@@ -220,7 +220,7 @@ def incompatibility(data: Data, encoder: Encoder, objective: Objective, training
         return "micro_batch encodes each text twice, which does not work with sharding: leave one of them out"
     if training.sharding is not None and training.precision == "fp16":
         return "precision fp16 scales the loss, which does not work with sharding: take bf16 or fp32"
-    on_encoder = [line.name for line in objective.lines() if line.first != "logits"]
+    on_encoder = [line.name for line in objective.loss_entries() if line.input_name != "logits"]
     if encoder.tune.last_blocks == 0 and on_encoder:
         return f"last_blocks 0 freezes the encoder, but {on_encoder[0]} only trains the encoder"
     if not objective.compares():
@@ -240,8 +240,8 @@ def resample_error(data: Data) -> str:
 
 def _too_few_texts(data: Data, objective: Objective, training: Training) -> str:
     """Return why a loss has too few texts in a batch or in all; empty if there are enough."""
-    for line in objective.lines():
-        in_batch = line.first != "logits" and line.facts.compares and line.facts.needs_batch
+    for line in objective.loss_entries():
+        in_batch = line.input_name != "logits" and line.facts.compares and line.facts.needs_batch
         if training.batch_size == 1 and training.token_budget is None and in_batch:
             return f"{line.name} compares the texts of a batch, but batch_size is 1: raise it"
         least = getattr(objective, line.facts.least_texts) if line.facts.least_texts is not None else 0
@@ -252,14 +252,14 @@ def _too_few_texts(data: Data, objective: Objective, training: Training) -> str:
 
 def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> str:
     """Return what the data or encoder lack that the losses or the view need; empty if nothing."""
-    view, facts = objective.line_of_view(), objective.view_facts()
+    view, facts = objective.view_entry(), objective.view_facts()
     if facts.partners and data.positive is None:
         return f"{objective.view_with_variant()} compares a text with its positive: name its column in data.positive"
-    hard = [line.name for line in objective.lines() if "negatives" in line.settings]
+    hard = [line.name for line in objective.loss_entries() if "negatives" in line.settings]
     if hard and data.negative is None:
         return f"{hard[0]} needs a hard negative for each text: name its column in data.negative"
     if "guess" in view.tools and encoder.model.startswith("scratch:") and not objective.reads_guesses():
-        trains = next(line.name for line in registry.loss_entries().values() if line.first == "surprise")
+        trains = next(line.name for line in registry.loss_entries().values() if line.input_name == "surprise")
         return (
             f"{encoder.model} guesses hidden words at random; train it with `{objective.loss}+{trains}`, or take "
             "another view"

@@ -61,12 +61,12 @@ class Transfer(Settings):
             raise ValueError(
                 "`score` is the similarity of two texts, but `other` is missing; name the column of the second text too"
             )
-        if (self.score is None) == (self.known_for() in ("spearman", "pearson")):
+        if (self.score is None) == (self.main_metric() in ("spearman", "pearson")):
             suited = "accuracy, f1 and matthews" if self.score is None else "spearman and pearson"
-            raise ValueError(f"`{self.known_for()}` cannot be computed: the metrics of such data are {suited}")
+            raise ValueError(f"`{self.main_metric()}` cannot be computed: the metrics of such data are {suited}")
         return self
 
-    def known_for(self) -> str:
+    def main_metric(self) -> str:
         """Return the main metric: the one set, or the official or usual one for the task."""
         if self.metric is not None:
             return self.metric
@@ -75,7 +75,7 @@ class Transfer(Settings):
 
     def scores(self) -> tuple[str, ...]:
         """Return the names of the scores to be computed, the main metric first."""
-        first = self.known_for()
+        first = self.main_metric()
         if self.score is None:
             names = dict.fromkeys((first, "accuracy"))
         else:
@@ -138,6 +138,6 @@ class Evaluation(Settings):
         train = ("train",) if "train" in self.splits or self.post else ()
         return (*train, "validation", "test")
 
-    def drops_twice(self) -> bool:
+    def needs_dropout_pairs(self) -> bool:
         """Return whether a metric needs the vectors of a text under two dropout masks."""
-        return any(registry.metrics()[name].facts.drops_twice for name in self.metrics)
+        return any(registry.metrics()[name].facts.needs_dropout_pairs for name in self.metrics)

@@ -63,7 +63,7 @@ class MetricFacts:
     scores: tuple[str, ...] = ()  # names of its scores; left out: its own name
     of_classes: bool = False  # it needs texts of at least two classes
     folded: bool = False  # it is cross-validated, so each class needs at least as many texts as folds
-    drops_twice: bool = False  # it reads vectors of each text under two dropout masks
+    needs_dropout_pairs: bool = False  # it reads vectors of each text under two dropout masks
 
 
 @dataclass(frozen=True)

@@ -96,10 +96,12 @@ class Objective(Settings):
 
     def _conflict(self) -> str:
         """Return why losses and view cannot be combined, or which setting is missing; empty if nothing is wrong."""
-        view = self.line_of_view()
-        if "slow" in view.tools and self.view and not any("targets" in line.settings for line in self.lines()):
+        view = self.view_entry()
+        if "slow" in view.tools and self.view and not any("targets" in line.settings for line in self.loss_entries()):
             return f"no loss of `{self.loss}` reads the slow copy that the view `{self.view}` keeps"
-        if reason := next(filter(None, (_loss_view_conflict(line, view.name, self) for line in self.lines())), ""):
+        if reason := next(
+            filter(None, (_loss_view_conflict(line, view.name, self) for line in self.loss_entries())), ""
+        ):
             return reason if self.view else f"no view fits all terms of `{self.loss}`: {reason}"
         for name in view.settings:
             if name not in view.defaults and getattr(self, name) is None:
@@ -112,13 +114,13 @@ class Objective(Settings):
             )
         return ""
 
-    def lines(self) -> tuple[RegistryEntry[LossFacts], ...]:
+    def loss_entries(self) -> tuple[RegistryEntry[LossFacts], ...]:
         """Return the registry entry of each term."""
         return _entries_of(self.loss)
 
     def terms(self) -> dict[str, float]:
         """Return loss name → weight. Cross-entropy has weight 1."""
-        return {line.name: self._weight(line.facts) for line in self.lines()}
+        return {line.name: self._weight(line.facts) for line in self.loss_entries()}
 
     def _weight(self, facts: LossFacts) -> float:
         name = _weight_of(facts, self.supervised())
@@ -126,29 +128,29 @@ class Objective(Settings):
 
     def supervised(self) -> bool:
         """Return whether a term is the cross-entropy."""
-        return any(line.facts.supervised for line in self.lines())
+        return any(line.facts.supervised for line in self.loss_entries())
 
     def compares(self) -> bool:
         """Return whether a term compares vectors or predictions, so that the view matters."""
-        return any(line.facts.compares for line in self.lines())
+        return any(line.facts.compares for line in self.loss_entries())
 
     def reads_logits(self) -> bool:
         """Return whether a term reads the head's predictions; otherwise the model has no head."""
-        return any(line.first == "logits" for line in self.lines())
+        return any(line.input_name == "logits" for line in self.loss_entries())
 
     def reads_guesses(self) -> bool:
         """Return whether a term trains the encoder's masked-language-model head."""
-        return any(line.first == "surprise" for line in self.lines())
+        return any(line.input_name == "surprise" for line in self.loss_entries())
 
     def guessing(self) -> list[str]:
         """Return the names of the losses and the view that use the encoder's masked-language-model head."""
-        names = [line.name for line in self.lines() if line.first == "surprise"]
-        view = self.line_of_view()
+        names = [line.name for line in self.loss_entries() if line.input_name == "surprise"]
+        view = self.view_entry()
         return [*names, *([view.name] if self.compares() and "guess" in view.tools else [])]
 
     def has_heads(self) -> bool:
         """Return whether anything trains at `head_lr`: the classifier, or weights of a loss."""
-        return self.reads_logits() or self.reads_guesses() or any(line.is_module for line in self.lines())
+        return self.reads_logits() or self.reads_guesses() or any(line.is_module for line in self.loss_entries())
 
     def canonical(self) -> "Objective":
         """Return the objective with every setting that it does not read reset to its default."""
@@ -163,22 +165,26 @@ class Objective(Settings):
 
     def settings_read(self) -> set[str]:
         """Return the names of the settings that affect the objective, `loss` included."""
-        weights = [_weight_of(line.facts, self.supervised()) for line in self.lines()]
-        names = {"loss", *(setting for line in self.lines() for setting in line.settings), *filter(None, weights)}
+        weights = [_weight_of(line.facts, self.supervised()) for line in self.loss_entries()]
+        names = {
+            "loss",
+            *(setting for line in self.loss_entries() for setting in line.settings),
+            *filter(None, weights),
+        }
         if self.compares():
-            names |= {"view", *self.line_of_view().settings} - set(self.view_facts().unread)
+            names |= {"view", *self.view_entry().settings} - set(self.view_facts().unread)
         return names & set(Objective.model_fields)
 
     def default_values(self, name: str) -> set[Any]:
         """Return the default values that the losses and the view use for a setting that is left out."""
-        readers: list[RegistryEntry[Any]] = [*self.lines(), *([self.line_of_view()] if self.view else [])]
+        readers: list[RegistryEntry[Any]] = [*self.loss_entries(), *([self.view_entry()] if self.view else [])]
         return {reader.defaults.get(name) for reader in readers if name in reader.settings}
 
     def chosen_view(self) -> str:
         """Return the view that is set, or else the usual one."""
         return self.view or self.usual_view()
 
-    def line_of_view(self) -> RegistryEntry[ViewFacts]:
+    def view_entry(self) -> RegistryEntry[ViewFacts]:
         return registry.views()[self.chosen_view()]
 
     def view_facts(self) -> ViewFacts:
@@ -191,10 +197,12 @@ class Objective(Settings):
 
     def usual_view(self) -> str:
         """Return the first view that fits all terms: the usual views of the losses, then the general ones."""
-        preferred = [line.facts.usual_view for line in self.lines() if line.facts.usual_view is not None]
+        preferred = [line.facts.usual_view for line in self.loss_entries() if line.facts.usual_view is not None]
         candidates = [*preferred, *registry.literal("contrastive.views", "USUAL_VIEWS")]
         fitting = (
-            view for view in candidates if not any(_loss_view_conflict(line, view, self) for line in self.lines())
+            view
+            for view in candidates
+            if not any(_loss_view_conflict(line, view, self) for line in self.loss_entries())
         )
         return str(next(fitting, candidates[0]))
 
@@ -244,7 +252,7 @@ def _loss_view_conflict(loss: RegistryEntry[LossFacts], view: str, objective: Ob
     """Return why a loss cannot be computed on a view; empty if it can."""
     number, views, view_text = loss.facts.vectors, registry.views(), _view_with_variant(view, objective)
     facts = _view_facts(view, objective)
-    if loss.first == "logits":
+    if loss.input_name == "logits":
         if number in (None, facts.predictions):
             return ""
         fitting = [
@@ -252,7 +260,7 @@ def _loss_view_conflict(loss: RegistryEntry[LossFacts], view: str, objective: Ob
         ]
         choice = " or ".join(fitting)
         return f"{loss.name} compares {number} predictions of a text: take the view {choice}, not {view_text}"
-    if loss.first != "views":
+    if loss.input_name != "views":
         return ""
     if "targets" in loss.settings and "slow" not in views[view].tools:
         fitting = [name for name, line in views.items() if "slow" in line.tools]

@@ -33,7 +33,7 @@ class RegistryEntry(Generic[Facts]):
     name: str
     module: str
     function: str
-    first: str  # name of the first parameter, its input ("views", "logits", "encode" …)
+    input_name: str  # name of the first parameter, its input ("views", "logits", "encode" …)
     tools: tuple[str, ...]  # names of the other positional parameters
     settings: tuple[str, ...]  # names of the keyword-only parameters
     defaults: Mapping[str, Any]  # setting → default value, for settings that have one

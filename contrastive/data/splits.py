@@ -34,7 +34,7 @@ class Split:
 
 # Rows of a source or separate split, and the rows dropped for each reason: repeated, with contradicting labels, also in
 # another split (which keeps them), or with a positive or negative that is in another split.
-Sifted = dict[str, int]
+RowCounts = dict[str, int]
 COUNTED = ("rows", "repeated", "contradicting", "held_out", "partner_held_out")
 
 
@@ -49,7 +49,7 @@ Distinct = dict[str, Labelled]  # key: the text with its white space normalised,
 
 @dataclass(frozen=True)
 class Splits:
-    """Train, validation and test; no text is in two splits, or twice in one. `notes` say what was dropped, `sifted`
+    """Train, validation and test; no text is in two splits, or twice in one. `notes` say what was dropped, `row_counts`
     counts it by source; `merged` maps classes that the data spells in several ways, such as 1 and 1.0, to these."""
 
     labels: tuple[str, ...]
@@ -57,7 +57,9 @@ class Splits:
     validation: Split
     test: Split
     notes: tuple[str, ...] = ()
-    sifted: Mapping[str, Sifted] = field(default_factory=dict)  # key: `source`, or a separate `validation` or `test`
+    row_counts: Mapping[str, RowCounts] = field(
+        default_factory=dict
+    )  # key: `source`, or a separate `validation` or `test`
     merged: Mapping[str, list[str]] = field(default_factory=dict)
 
     def named(self) -> dict[str, Split]:
@@ -75,8 +77,8 @@ def divide(
     the training texts under data.resample. `measured`, if given, replaces data.test as the number of test texts and
     leaves validation and training as they are."""
     notes: list[str] = []
-    sifted: dict[str, Sifted] = {}
-    rest, own_parts = _separated(pool, own, notes, sifted)
+    row_counts: dict[str, RowCounts] = {}
+    rest, own_parts = _separated(pool, own, notes, row_counts)
     order = sorted(rest, key=_sort_key)
     test, validation = (0 if isinstance(count, str) else count for count in (data.test, data.validation))
     held_out = {*order[: test + validation], *chain(*own_parts.values())}
@@ -84,7 +86,7 @@ def divide(
     partners = {key: {without_white_space(partner) for partner in rest[key].partners} for key in left}
     kept = [key for key in left if not held_out & partners[key]]
     if removed := len(left) - len(kept):
-        sifted["source"]["partner_held_out"] = removed
+        row_counts["source"]["partner_held_out"] = removed
         notes.append(f"source: {removed} texts removed whose positive or negative is held out")
     _check_size(len(order) - removed, {"test": test, "validation": validation, "train": data.train}, pool, notes)
     train = _training_texts(kept, data, draw, pool.name)
@@ -103,19 +105,19 @@ def divide(
     }
     if data.positive is not None:
         splits["train"].partners.extend(row.partners for row in parts["train"])
-    return Splits(labels, **splits, notes=tuple(notes), sifted=sifted, merged=merged)
+    return Splits(labels, **splits, notes=tuple(notes), row_counts=row_counts, merged=merged)
 
 
 def _separated(
-    pool: Rows, own: Mapping[str, Rows], notes: list[str], sifted: dict[str, Sifted]
+    pool: Rows, own: Mapping[str, Rows], notes: list[str], row_counts: dict[str, RowCounts]
 ) -> tuple[Distinct, dict[str, Distinct]]:
     """Return the texts of the pool and of each separate split; no text is in two of them, or twice in one."""
-    parts = {name: _distinct(own[name], name, notes, sifted) for name in ("test", "validation") if name in own}
+    parts = {name: _distinct(own[name], name, notes, row_counts) for name in ("test", "validation") if name in own}
     if {"test", "validation"} <= parts.keys():
-        _remove_shared(parts["validation"], parts["test"], "validation", "test", notes, sifted)
-    rest = _distinct(pool, "source", notes, sifted)
+        _remove_shared(parts["validation"], parts["test"], "validation", "test", notes, row_counts)
+    rest = _distinct(pool, "source", notes, row_counts)
     for name, part in parts.items():
-        _remove_shared(rest, part, "source", name, notes, sifted)
+        _remove_shared(rest, part, "source", name, notes, row_counts)
     return rest, parts
 
 
@@ -164,7 +166,7 @@ def _merged_labels(pool: Rows, own: Iterable[Rows], notes: list[str]) -> dict[st
     return merged
 
 
-def _distinct(rows: Rows, role: str, notes: list[str], sifted: dict[str, Sifted]) -> Distinct:
+def _distinct(rows: Rows, role: str, notes: list[str], row_counts: dict[str, RowCounts]) -> Distinct:
     """Return each text once; texts with several labels are dropped, since none of the labels can be trusted.
 
     Among texts that differ only in white space, and among several partners, the first in alphabetical order is kept.
@@ -181,7 +183,7 @@ def _distinct(rows: Rows, role: str, notes: list[str], sifted: dict[str, Sifted]
             contradicting.add(key)
     untrusted = sum(times[key] for key in contradicting)
     repeated = len(rows.texts) - untrusted - (len(distinct) - len(contradicting))
-    sifted[role] = dict(zip(COUNTED, (len(rows.texts), repeated, untrusted, 0, 0), strict=True))
+    row_counts[role] = dict(zip(COUNTED, (len(rows.texts), repeated, untrusted, 0, 0), strict=True))
     notes.append(f"{role}: {len(rows.texts)} rows, {len(distinct)} distinct texts")
     if repeated:
         notes.append(f"{role}: {repeated} repeated rows dropped")
@@ -196,14 +198,14 @@ def without_white_space(text: str) -> str:
 
 
 def _remove_shared(
-    texts: Distinct, kept: Distinct, name: str, kept_name: str, notes: list[str], sifted: dict[str, Sifted]
+    texts: Distinct, kept: Distinct, name: str, kept_name: str, notes: list[str], row_counts: dict[str, RowCounts]
 ) -> None:
     """Remove from `texts` those that are also in `kept`."""
     shared = texts.keys() & kept.keys()
     for key in shared:
         del texts[key]
     if shared:
-        sifted[name]["held_out"] += len(shared)
+        row_counts[name]["held_out"] += len(shared)
         notes.append(f"{len(shared)} texts of {kept_name} removed from {name}")
 
 

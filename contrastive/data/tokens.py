@@ -89,17 +89,17 @@ def token_key(data: Data, encoder: Encoder, draw: int | None = None) -> str:
     )
 
 
-def open(folder: Path) -> Tokens:
+def open_tokens(folder: Path) -> Tokens:
     meta = store.read_json(folder / "meta.json")
-    splits = {name: stored(folder, name, meta["partners"] if name == "train" else ()) for name in SPLITS}
+    splits = {name: open_split(folder, name, meta["partners"] if name == "train" else ()) for name in SPLITS}
     labels, special = tuple(meta["labels"]), tuple(meta["special_ids"])
     return Tokens(labels, meta["pad_id"], meta["mask_id"], special, meta["vocab_size"], splits, folder / "tokenizer")
 
 
-def stored(folder: Path, name: str, partners: Iterable[str] = ()) -> TokenSplit:
+def open_split(folder: Path, name: str, partners: Iterable[str] = ()) -> TokenSplit:
     """Memory-map a split that `write_split` wrote."""
     ids, offsets, labels, digests = (np.load(folder / f"{name}.{part}.npy", mmap_mode="r") for part in PARTS)
-    others = tuple(stored(folder, f"{name}.{partner}") for partner in partners)
+    others = tuple(open_split(folder, f"{name}.{partner}") for partner in partners)
     return TokenSplit(ids, offsets, labels, digests, others)
 
 
@@ -124,7 +124,7 @@ def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> N
         "vocab_size": len(fast),
         "max_length": data.max_length,
         "class_counts": splits.class_counts(),
-        "sifted": splits.sifted,
+        "sifted": splits.row_counts,
         "wordless": wordless,
         "merged": splits.merged,
         "notes": [*splits.notes, *notes_of_wordless(wordless)],

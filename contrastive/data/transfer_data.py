@@ -74,7 +74,7 @@ def transfer_digest(transfer: Transfer) -> str:
 
 def open_transfer(folder: Path) -> TransferTexts:
     meta = store.read_json(folder / "meta.json")
-    sides = {name: tokens.stored(folder, name, meta["partners"]) for name in meta["sides"]}
+    sides = {name: tokens.open_split(folder, name, meta["partners"]) for name in meta["sides"]}
     scores = np.load(folder / "scores.npy") if meta["scored"] else None
     return TransferTexts(sides, tuple(meta["classes"]), scores, tuple(meta["subsets"]))
 
@@ -116,7 +116,7 @@ def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None
         "classes": divided.labels,
         "scored": transfer.score is not None,
         "subsets": subsets,
-        "sifted": divided.sifted,
+        "sifted": divided.row_counts,
         "wordless": wordless,
         "merged": divided.merged,
         "notes": [*divided.notes, *tokens.notes_of_wordless(wordless)],
@@ -185,6 +185,6 @@ def _scored_pairs(transfer: Transfer) -> tuple[Splits, list[float], list[str]]:
 
 def check_classes(transfer: Transfer, classes: tuple[str, ...]) -> None:
     """Raise UserError if the transfer's metric cannot be computed for these classes."""
-    if transfer.known_for() == "f1" and len(classes) != 2:
+    if transfer.main_metric() == "f1" and len(classes) != 2:
         raise UserError(f"evaluation.transfer {transfer.name}: f1 needs two classes, and there are "
                         f"{len(classes)}: set metric to accuracy or matthews")  # fmt: skip

@@ -69,18 +69,18 @@ def embed(embedder: Embedder, folder: Path | None, spec: EmbeddingSpec, home: Pa
         texts = embedder.tokens.splits.get(split)
         if texts is None or len(texts) == 0:
             continue
-        others = tuple(other for other in spec.others if f"{split}/{other}" not in existing)
+        others = tuple(other for other in spec.extra_vectors if f"{split}/{other}" not in existing)
         if others or split not in existing:
             vectors, logits = embedder.vectors(texts, others)
             labels_and_ids = {f"{split}.labels": texts.labels, f"{split}.ids": texts.digests}
             embeddings |= with_prefix(split, vectors) | labels_and_ids
             if logits is not None:
                 predictions |= {f"{split}.logits": logits} | labels_and_ids
-        if spec.twice and f"{split}.twice" not in existing:
+        if spec.dropout_pairs and f"{split}.twice" not in existing:
             embeddings[f"{split}.twice"] = embedder.twice(texts)
     for transfer, digest in spec.transfer:
         name = transfer_prefix(transfer, digest)
-        others = tuple(other for other in spec.others if f"{name}.test/{other}" not in existing)
+        others = tuple(other for other in spec.extra_vectors if f"{name}.test/{other}" not in existing)
         if others or f"{name}.test" not in existing:
             embeddings |= embed_transfer(
                 embedder,

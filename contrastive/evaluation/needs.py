@@ -14,12 +14,12 @@ from contrastive.runs import store
 
 @dataclass(frozen=True)
 class EmbeddingSpec:
-    """The embeddings that an evaluation needs. `others`: vectors besides the trained ones; `twice`: two dropout passes
-    of some texts; `transfer`: transfer data sets, each with the digest of its tokens."""
+    """The embeddings that an evaluation needs. `extra_vectors`: vectors besides the trained ones; `dropout_pairs`:
+    two dropout passes of each text; `transfer`: transfer data sets, each with the digest of its tokens."""
 
     splits: tuple[str, ...] = ("validation", "test")
-    others: tuple[str, ...] = ()
-    twice: bool = False
+    extra_vectors: tuple[str, ...] = ()
+    dropout_pairs: bool = False
     transfer: tuple[tuple[Transfer, str], ...] = ()
 
     def prefixes(self) -> set[str]:
@@ -32,8 +32,8 @@ class EmbeddingSpec:
         existing = array_names(path)
         splits = [split for split in self.splits if split in existing or split != "validation"]
         texts = [*splits, *(f"{transfer_prefix(*with_digest)}.test" for with_digest in self.transfer)]
-        arrays = {f"{name}/{other}" if other else name for name in texts for other in ("", *self.others)}
-        return not arrays | {f"{split}.twice" for split in splits if self.twice} <= existing
+        arrays = {f"{name}/{other}" if other else name for name in texts for other in ("", *self.extra_vectors)}
+        return not arrays | {f"{split}.twice" for split in splits if self.dropout_pairs} <= existing
 
 
 def embedding_spec(evaluation: Evaluation, token_digest: str) -> EmbeddingSpec:
@@ -46,7 +46,7 @@ def embedding_spec(evaluation: Evaluation, token_digest: str) -> EmbeddingSpec:
     if evaluation.test is not None:
         larger = larger_split_name(evaluation.test, larger_test_key(token_digest, evaluation.test))
         splits = tuple(larger if split == "test" else split for split in splits)
-    return EmbeddingSpec(splits, evaluation.vectors, evaluation.drops_twice(), transfer)
+    return EmbeddingSpec(splits, evaluation.vectors, evaluation.needs_dropout_pairs(), transfer)
 
 
 def transfer_prefix(transfer: Transfer, digest: str) -> str:

@@ -37,5 +37,5 @@ def with_larger_test(tokens: Tokens, evaluation: Evaluation) -> Tokens:
     if evaluation.test is None:
         return tokens
     key = larger_test_key(tokens.folder.name, evaluation.test)
-    split = token_store.stored(store.cache_folder("tokens", key), "test")
+    split = token_store.open_split(store.cache_folder("tokens", key), "test")
     return replace(tokens, splits=tokens.splits | {larger_split_name(evaluation.test, key): split})

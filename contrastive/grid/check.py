@@ -25,7 +25,7 @@ from contrastive.data.locate import (
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
 from contrastive.grid.combinations import PLACEHOLDERS, Overlay, axis_names, check_value, count_combinations
-from contrastive.grid.expand import Builder, Resolved, Variant
+from contrastive.grid.expand import Builder, LoadedExperiment, Variant
 from contrastive.grid.messages import (
     Finding,
     comma_list,
@@ -281,7 +281,7 @@ def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]
         yield from _unread(_changed_objective(("objective",), objective), read)
 
 
-def wrong_labels(resolved: Resolved) -> Iterator[Finding]:
+def wrong_labels(resolved: LoadedExperiment) -> Iterator[Finding]:
     """Find labels that match no row or part of one, and rows of a section that would share a name."""
     labels, path = resolved.experiment.report.labels, ("report", "labels")
     rows = [row for section in resolved.sections for row in section.rows]

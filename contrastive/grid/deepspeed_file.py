@@ -84,7 +84,7 @@ def sharding_conflict(objective: Objective, training: Training) -> str:
     if not objective.compares() or training.sharding is None:
         return ""
     way = splitting(training)
-    declared = {line.name: line.facts.unsplittable for line in objective.lines()}
+    declared = {line.name: line.facts.unsplittable for line in objective.loss_entries()}
     declared[objective.view_with_variant()] = objective.view_facts().unsplittable
     for name, unsplittable in declared.items():
         if unsplittable is not None and way in unsplittable.ways:

@@ -41,7 +41,7 @@ BATCH = 60  # overhead of a batch and its step, in tokens
 GUESSES = 3  # cost of the masked-language-model head, in blocks
 UNKNOWN_TEXTS = 20_000  # assumed size of data that has not been counted yet
 # constants of modules that import torch, read from their source
-LOOK_EVERY = registry.literal("contrastive.training.train", "LOOK_EVERY")
+CHECK_EVERY = registry.literal("contrastive.training.train", "CHECK_EVERY")
 DROPOUT_SAMPLE = registry.literal("contrastive.evaluation.embed", "DROPOUT_SAMPLE")
 
 
@@ -152,7 +152,7 @@ def training_work(cell: Cell, batches: Batches, *, stored: bool = False, togethe
     frozen = (blocks - upper) * (plain + changed) - separable_blocks(cell) * plain * (
         1.0 if stored else 1 - 1 / together
     )
-    looks = len(objective.terms()) / LOOK_EVERY  # the gradient of each term is measured now and then
+    looks = len(objective.terms()) / CHECK_EVERY  # the gradient of each term is measured now and then
     trained = upper * (plain + changed) * (1 + backward * (1 + looks))
     guesses = GUESSES if objective.reads_guesses() else 0
     tokens_and_calls = batches.tokens + BATCH * batches.number
@@ -212,7 +212,7 @@ class CostEstimator:
             embeds = frozen_readers.embeds_from_store(cell, self.speed)
             blocks = sizes(cell.encoder).blocks - (separable_blocks(cell) if embeds else 0)
             splits = [self.texts(cell).measured(self.evaluation, name) for name in self.evaluation.embedded()]
-            if self.evaluation.drops_twice():
+            if self.evaluation.needs_dropout_pairs():
                 splits += [lengths[:DROPOUT_SAMPLE] for lengths in splits for _ in range(2)]
             embedding = blocks * sum(int(lengths.sum()) for lengths in splits)
             return max(1.0, training * cell.training.epochs / cell.training.processes + embedding)
@@ -316,7 +316,7 @@ def _most_similar(ratios: dict[Hashable, float], cell: Cell) -> float | None:
 def memory_of_cell(cell: Cell, batches: Batches) -> tuple[int, int]:
     """Return the bytes that cells of one process share (with frozen weights), and the bytes of each cell."""
     size, tune, upper = sizes(cell.encoder), cell.encoder.tune, trained_blocks(cell)
-    tools = cell.objective.line_of_view().tools
+    tools = cell.objective.view_entry().tools
     if tune.lora is not None:
         trained = upper * (len(tune.lora.targets) or 2) * 2 * size.hidden * tune.lora.r
     else:

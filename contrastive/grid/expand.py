@@ -48,7 +48,7 @@ class GridSection:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class LoadedExperiment:
     """A checked experiment and its grid, as `load_experiment` returns it."""
 
     experiment: Experiment
@@ -75,7 +75,7 @@ class Resolved:
         return {cell: list(titles) for cell, titles in shown.items()}
 
 
-def first_seeds(resolved: Resolved, counts: Sequence[Sequence[int]]) -> Resolved:
+def first_seeds(resolved: LoadedExperiment, counts: Sequence[Sequence[int]]) -> LoadedExperiment:
     """Return the grid with only the first seeds of each row; `counts`: section → row → number of seeds."""
     sections = tuple(
         replace(part, rows=tuple(replace(row, cells=row.cells[:n]) for row, n in zip(part.rows, numbers, strict=True)))
@@ -84,10 +84,10 @@ def first_seeds(resolved: Resolved, counts: Sequence[Sequence[int]]) -> Resolved
     cells = tuple(dict.fromkeys(cell for part in sections for row in part.rows for cell in row.cells))
     kept = {cell.seed for cell in cells}
     seeds = tuple(seed for seed in resolved.experiment.seeds if seed in kept)
-    return Resolved(resolved.experiment.model_copy(update={"seeds": seeds}), sections, cells)
+    return LoadedExperiment(resolved.experiment.model_copy(update={"seeds": seeds}), sections, cells)
 
 
-def with_seeds(resolved: Resolved, most: int) -> Resolved:
+def with_seeds(resolved: LoadedExperiment, most: int) -> LoadedExperiment:
     """Return the grid with `most` seeds: those of the file, then the smallest unused numbers."""
     declared = resolved.experiment.seeds
     further = [seed for seed in range(most + len(declared)) if seed not in declared]
@@ -122,13 +122,15 @@ class Builder:
         self.rows: dict[tuple[Any, ...], tuple[Cell, ...]] = {}  # an overlay → its cells
         self.cells: dict[Cell, tuple[Cell, ...]] = {}  # cell of the first seed → cells of all seeds
 
-    def resolved(self) -> Resolved:
+    def resolved(self) -> LoadedExperiment:
         """Return every row of every section and every distinct cell of a checked experiment."""
         sections = tuple(
             GridSection(section, _rows(section, self.variants(number).rows, self))
             for number, section in enumerate(self.experiment.sections)
         )
-        return Resolved(self.experiment, sections, tuple(cell for cells in self.cells.values() for cell in cells))
+        return LoadedExperiment(
+            self.experiment, sections, tuple(cell for cells in self.cells.values() for cell in cells)
+        )
 
     def variants(self, number: int) -> Variants:
         """Return the variants of a section, which are checked first and then built into cells."""

@@ -73,7 +73,7 @@ def _objective_content(part: Objective) -> dict[str, Any]:
     named = _dump(part) | {"terms": part.terms()}
     if part.translators is not None:
         named["translators"] = [locate.weights_digest(m, locate.TRANSLATOR_FILES) for m in part.translators]
-    if "lexicon" in part.line_of_view().tools:
+    if "lexicon" in part.view_entry().tools:
         named["wordnet"] = locate.files_digest(locate.wordnet_folder(), locate.WORDNET_FILES)
     return named
 

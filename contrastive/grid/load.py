@@ -15,7 +15,7 @@ from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.check import in_cells, outside_cells, single_values, too_many, wrong_labels
 from contrastive.grid.combinations import PLACEHOLDERS
-from contrastive.grid.expand import Builder, Resolved
+from contrastive.grid.expand import Builder, LoadedExperiment
 from contrastive.grid.messages import MISSING, Finding, explain_errors, nearest_name, shown_value
 from contrastive.grid.yaml_lines import LONGEST, Problem, SettingPath, YamlDocument, read_document
 
@@ -37,7 +37,7 @@ class ExperimentError(UserError):
         return "\n".join([*map(str, self.problems[:MOST_SHOWN]), *([f"and {rest} more"] if rest > 0 else [])])
 
 
-def load_experiment(path: Path | str) -> Resolved:
+def load_experiment(path: Path | str) -> LoadedExperiment:
     """Return the experiment of a file with its grid; raise ExperimentError with all mistakes."""
     name, line = str(path), 0
     try:
@@ -63,12 +63,12 @@ def load_experiment(path: Path | str) -> Resolved:
 
 
 @lru_cache(maxsize=1)
-def _parsed(text: str, name: str, folder: Path) -> Resolved:
+def _parsed(text: str, name: str, folder: Path) -> LoadedExperiment:
     """Cached, because `ablate run` and its flow read the same file in one process. The state of cells is not cached."""
     return parse_experiment(text, name, folder)
 
 
-def parse_experiment(text: str, name: str = "experiment", folder: Path = Path()) -> Resolved:
+def parse_experiment(text: str, name: str = "experiment", folder: Path = Path()) -> LoadedExperiment:
     """Return the experiment in a text with its grid; relative paths start at `folder`.
 
     Raises ExperimentError with all mistakes.

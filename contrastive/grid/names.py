@@ -24,7 +24,7 @@ SELF_EXPLAINING = {"loss", "view", "level", "tune", "model", "source"}  # shown 
 def cell_name(cell: Cell, usual: Overlay = USUAL) -> str:
     """Return the objective and what differs from the usual settings: `ce+supcon · topk_tokens · k=30 · seed 0`."""
     objective, read = cell.objective, settings_of_cell(cell)
-    view = objective.line_of_view().settings if objective.view else ()
+    view = objective.view_entry().settings if objective.view else ()
     names = ["loss", "view", *view, "alpha", *Objective.model_fields]
     shown = [
         name

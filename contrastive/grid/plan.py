@@ -15,7 +15,7 @@ from contrastive.config.experiment import Experiment, margin_of
 from contrastive.data import tokens, transfer_data
 from contrastive.data.tokens import larger_test_key
 from contrastive.errors import UserError
-from contrastive.grid.expand import Resolved, Row
+from contrastive.grid.expand import LoadedExperiment, Row
 from contrastive.grid.identity import evaluation_key, token_settings
 from contrastive.grid.status import Status, statuses, up_to_date
 from contrastive.runs import fingerprint, store
@@ -34,7 +34,7 @@ from contrastive.runs.recorded import (
 class Plan:
     """A resolved experiment with the status of each cell on disk, and the keys of their tokens."""
 
-    resolved: Resolved
+    resolved: LoadedExperiment
     statuses: dict[Cell, Status]
     kept: tuple[str, ...] = ()  # ids of runs of older code that are used instead of new ones
 
@@ -85,7 +85,7 @@ class Plan:
         return {}
 
 
-def make_plan(resolved: Resolved, *, keep_stale: bool = False) -> Plan:
+def make_plan(resolved: LoadedExperiment, *, keep_stale: bool = False) -> Plan:
     """Look up the status of each cell; with `keep_stale`, finished runs of older code replace stale cells."""
     evaluation = resolved.experiment.evaluation
     by_cell = {status.cell: status for status in statuses(resolved.cells, evaluation)}

@@ -1,1 +1,1 @@
-"""The network of a cell: encoder, tuning, attention, frozen blocks, head."""
+"""The model of a cell: encoder, tuning, frozen blocks and their store, head."""

@@ -1,7 +1,7 @@
-"""The attention of CLS, one row computed from a block's own query and keys.
+"""Attention of CLS to each token, computed from a block's query and keys.
 
-`output_attentions=True` would force slow attention and keep heads × length² numbers a block for the one row that
-`topk_tokens` needs. Equal to that row in eval mode; never part of the graph.
+`output_attentions=True` would force slow attention and keep heads × length² numbers per block, of which `topk_tokens`
+needs one row. Equal to that row in eval mode; never part of the graph.
 """
 
 from typing import Any
@@ -20,12 +20,13 @@ SUPPORTED = ("bert", "roberta", "deberta-v2")
 def cls_row(
     backbone: Any, block: int, inputs: Float[Tensor, "n s d"], mask: Bool[Tensor, "n s"]
 ) -> Float[Tensor, "n s"]:
-    """Attention of position 0 to each position in a block that read `inputs`, averaged over its heads."""
+    """Return the attention of position 0 to each position in a block with this input, averaged over its heads."""
     model = frozen.without_adapters(backbone)
     kind = model.config.model_type
     if kind not in SUPPORTED:
         raise UserError(
-            f"token views need CLS attention, known for {', '.join(SUPPORTED)}, not for {kind}: take a sentence view"
+            f"token views need CLS attention, which is supported for {', '.join(SUPPORTED)}, not for {kind}; use a "
+            "sentence view"
         )
     attention = model.encoder.layer[block].attention.self
     is_deberta = kind == "deberta-v2"
@@ -40,7 +41,7 @@ def scaled_scores(attention: Any, inputs: Float[Tensor, "n s d"]) -> Float[Tenso
 
 
 def disentangled_scores(attention: Any, model: Any, inputs: Float[Tensor, "n s d"]) -> Float[Tensor, "n h s"]:
-    """DeBERTa's content → content, content → position and position → content terms of row 0."""
+    """Return row 0 of DeBERTa's scores: content → content, content → position and position → content."""
     heads, kinds = attention.num_attention_heads, attention.pos_att_type
     query_NHD = split_heads(attention.query_proj(inputs[:, 0]), heads)
     key_NSHD = split_heads(attention.key_proj(inputs), heads)

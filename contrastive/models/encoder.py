@@ -1,6 +1,6 @@
-"""Encoders: pretrained weights from a package, a folder or a pinned hub revision, or a small one begun at random.
+"""Load encoders: pretrained ones from a package, a folder or a pinned hub revision, or small random ones.
 
-Weights are read from safetensors only, and code that comes with a model is never run.
+Weights are read from safetensors only; code that comes with a model is never run.
 """
 
 import copy
@@ -20,18 +20,18 @@ from contrastive.models import attention, frozen, tuning
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encoded, Hidden
 
-# Architectures whose positions are added to the tokens, counted from 0 or from behind the padding's.
+# Architectures with absolute positions, and the first position id.
 POSITIONS_FROM = {"bert": lambda config: 0, "roberta": lambda config: config.pad_token_id + 1}
 
 
 def load_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
-    """The tuned transformer without head or pooler; SDPA attention where the architecture has it.
+    """Return the tuned transformer without head or pooler, with SDPA attention if the architecture has it.
 
-    A process reads pretrained weights once: models share what is frozen of them, and have a copy of what trains.
+    A process reads pretrained weights once: models share frozen weights, and have their own copies of trained ones.
     """
     if encoder.model.startswith("scratch:"):
         return install_capture_hooks(tuning.apply_tuning(random_encoder(encoder, vocab_size, pad_id), encoder.tune))
-    with torch.random.fork_rng():  # whether they were read before changes no random number
+    with torch.random.fork_rng():  # cached or not, loading changes no random state
         first = _untuned(encoder.model_copy(update={"tune": Tune(), "pooling": "cls"}), locate.model_digest(encoder))
     shared = {id(weight): nn.Parameter(weight.detach()) for weight in first.parameters()}
     tuned = tuning.apply_tuning(copy.deepcopy(first, shared), encoder.tune)
@@ -43,14 +43,14 @@ def load_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
 
 @lru_cache(maxsize=1)
 def _untuned(encoder: Encoder, digest: str) -> nn.Module:
-    """The encoder as its files have it; nobody trains this one. Other files have another digest."""
+    """Load an encoder from its files, cached by their digest. This instance is never trained."""
     from transformers import AutoModel
 
     return install_capture_hooks(_pretrained(AutoModel, encoder))
 
 
 def install_capture_hooks(backbone: Any) -> Any:
-    """With the hooks that tell of each block; left for later, they would miss the blocks that are computed apart."""
+    """Install transformers' hooks for hidden states now; later they would miss blocks that are removed for a while."""
     from transformers.utils.output_capturing import maybe_install_capturing_hooks
 
     maybe_install_capturing_hooks(backbone)
@@ -58,11 +58,11 @@ def install_capture_hooks(backbone: Any) -> Any:
 
 
 def _pretrained(kind: Any, encoder: Encoder, **wanted: Any) -> Any:
-    """The weights of an encoder, as one of transformers' kinds of models."""
+    """Load an encoder's files as a transformers model class (AutoModel, AutoModelForMaskedLM)."""
     from transformers import AutoConfig, AutoModel
     from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()  # a bar of milliseconds a cell would fill the terminal
+    disable_progress_bar()  # a bar per cell would fill the terminal
     folder = locate.model_folder(encoder.model)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
@@ -84,7 +84,7 @@ def _pretrained(kind: Any, encoder: Encoder, **wanted: Any) -> Any:
 
 
 def random_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
-    """A small encoder at random, from torch's generator: the cell's seed decides it."""
+    """Create a small encoder with random weights from torch's generator, so that the cell's seed decides them."""
     from transformers import AutoModel, BertConfig, DebertaV2Config
 
     sizes = locate.scratch_sizes(encoder)
@@ -110,19 +110,19 @@ def random_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
 
 
 def set_attention_dropout(config: Any, encoder: Encoder) -> Any:
-    """A model's configuration with the recipe's dropout of attention weights, where it names one."""
+    """Set the dropout of attention weights in a model's configuration, if the cell sets one; return it."""
     if encoder.attention_dropout is not None:
         if not hasattr(config, "attention_probs_dropout_prob"):
             raise UserError(
-                f"{encoder.model}: a {config.model_type} knows no attention_probs_dropout_prob: leave out "
-                "`encoder.attention_dropout`, or take another encoder"
+                f"{encoder.model}: a {config.model_type} has no attention_probs_dropout_prob; leave out "
+                "`encoder.attention_dropout`, or use another encoder"
             )
         config.attention_probs_dropout_prob = encoder.attention_dropout
     return config
 
 
 def load_masked_lm_head(encoder: Encoder, backbone: Any) -> nn.Module:
-    """The encoder's head for hidden words, which shares the backbone's word vectors; a scratch encoder's is random."""
+    """Load the encoder's masked-LM head, tied to the backbone's word vectors; a scratch encoder's is random."""
     from transformers import AutoModelForMaskedLM
 
     if encoder.model.startswith("scratch:"):
@@ -133,7 +133,7 @@ def load_masked_lm_head(encoder: Encoder, backbone: Any) -> nn.Module:
     heads = [module for name, module in whole.named_children() if name != whole.base_model_prefix]
     if missing or len(heads) != 1:
         raise UserError(
-            f"{encoder.model} has no head that guesses hidden words"
+            f"{encoder.model} has no masked-LM head"
             + (f": its weights lack {', '.join(missing[:3])}" if missing else "")
         )
     whole.get_output_embeddings().weight = backbone.get_input_embeddings().weight
@@ -151,10 +151,10 @@ def encode(
     cut: int = 0,
     below: Callable[[nn.Module, Batch, int], Tensor] = frozen.outputs_below,
 ) -> Encoded:
-    """One pass over a batch, every block's output kept; of the lowest `cut` blocks only the last one's, by `below`.
+    """Encode a batch and keep the output of every block, except below block `cut`, whose input `below` computes.
 
-    `alter` changes what the tokens are embedded as, `positions` says where they stand; both for the views that ask, and
-    for both the whole encoder is computed.
+    `alter` changes the token embeddings and `positions` the position ids, for views that do so; with either, the whole
+    encoder is computed.
     """
     given: dict[str, Tensor] = {"input_ids": batch.input_ids}
     if alter is not None:
@@ -162,8 +162,8 @@ def encode(
     if positions is not None:
         if backbone.config.model_type not in POSITIONS_FROM:
             raise UserError(
-                f"position_shuffle needs an encoder that is told positions ({', '.join(POSITIONS_FROM)}); "
-                f"{backbone.config.model_type} only knows how far tokens are apart"
+                f"position_shuffle needs an encoder with absolute positions ({', '.join(POSITIONS_FROM)}); "
+                f"{backbone.config.model_type} has relative positions"
             )
         given["position_ids"] = positions + POSITIONS_FROM[backbone.config.model_type](backbone.config)
     whole = alter is not None or positions is not None or cut == 0

@@ -1,6 +1,6 @@
-"""The blocks of an encoder that do not train: computed apart from those that do, since nothing of them is learnt.
+"""Compute the frozen blocks of an encoder apart from those that train.
 
-Where they have no dropout either, what they give for a text is always the same.
+Without dropout their output for a text never changes, so it can be stored (frozen_store.py).
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from contrastive.views.batches import Batch
 
 
 class PrecomputedEmbeddings(nn.Module):
-    """Stands where the embeddings of an encoder are, and gives what the blocks below gave."""
+    """Replaces the embeddings of an encoder by the output of the blocks below."""
 
     def __init__(self, below: Tensor):
         super().__init__()
@@ -34,7 +34,7 @@ def frozen_modules(backbone: Any, tuned: int) -> list[nn.Module]:
 
 
 def without_adapters(backbone: Any) -> Any:
-    """The encoder inside of what holds its adapters."""
+    """Return the encoder inside of a model with LoRA adapters."""
     return backbone.get_base_model() if hasattr(backbone, "get_base_model") else backbone
 
 
@@ -64,7 +64,7 @@ def outputs_above(
 
 @contextmanager
 def restricted_to_blocks(backbone: Any, chosen: slice, embeddings: nn.Module | None = None) -> Iterator[None]:
-    """The encoder with some of its blocks alone, and perhaps with something else in the place of its embeddings."""
+    """Restrict an encoder to some of its blocks and optionally replace its embeddings, within a `with` block."""
     model = without_adapters(backbone)
     whole, own = model.encoder.layer, model.embeddings
     model.encoder.layer, model.embeddings = whole[chosen], embeddings or own
@@ -85,9 +85,9 @@ def set_random_state(state: list[Tensor]) -> None:
 
 
 class PassCache:
-    """Remembers passes by the tokens and the random numbers that they began with, so that no bit depends on it.
+    """Caches passes through frozen blocks by tokens and random state, so that results are the same bits without it.
 
-    Those who share it have the same frozen weights. Without `sharing` each pass is computed.
+    All users of a cache have the same frozen weights. With `sharing=False` each pass is computed.
     """
 
     def __init__(self, sharing: bool = True) -> None:
@@ -95,9 +95,9 @@ class PassCache:
         self.remembered: dict[bytes, tuple[Float[Tensor, "n s d"], list[Tensor]]] = {}
 
     def __call__(self, backbone: Any, batch: Batch, count: int) -> Float[Tensor, "n s d"]:
-        if batch.doubled:  # others, or the other half, may want the same of one half; shared or not, it draws the same
+        if batch.doubled:  # a half may be asked for again; with or without sharing it draws the same
             return torch.cat([self(backbone, half, count) for half in batch.halves()])
-        if not self.sharing or not backbone.training:  # to evaluate, each text is looked at once, and all of them
+        if not self.sharing or not backbone.training:  # an evaluation encodes each text once
             return outputs_below(backbone, batch, count)
         drops = has_active_dropout(backbone)
         key = pass_key(batch, count, random_state() if drops else [])
@@ -110,7 +110,7 @@ class PassCache:
         return given
 
     def forget(self) -> None:
-        """Call between two steps: no one asks for the passes of an earlier one."""
+        """Clear the cache; call it between steps."""
         self.remembered.clear()
 
 

@@ -28,18 +28,17 @@ from contrastive.models import frozen
 from contrastive.runs import fingerprint, store
 from contrastive.views.batches import by_length, collate
 
-SPARE = 0.5  # of the free disk: a store that wants more is not made
+SPARE = 0.5  # share of the free disk that a store may take
 WIDTH: dict[str, np.dtype[Any]] = {"full": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
 
 def with_stored_training_outputs(tokens: Tokens, cell: Cell, speed: Speed) -> Tokens:
-    """The tokens with what the frozen blocks give for the training texts, for a cell that can use it; made where it is
-    not there."""
+    """Return the tokens with the stored outputs of frozen blocks for the training texts, if the cell can use them."""
     return _with(tokens, ("train",), cell, speed) if frozen_readers.trains_from_store(cell, speed) else tokens
 
 
 def with_stored_outputs(tokens: Tokens, cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Tokens:
-    """The tokens with what the frozen blocks give for these splits, bit for bit as the cell would compute it."""
+    """Return the tokens with stored outputs of frozen blocks for some splits, bit for bit as computed."""
     if not frozen_readers.embeds_from_store(cell, speed):
         return tokens
     return _with(tokens, splits, *frozen_readers.for_embedding(cell, speed))
@@ -51,7 +50,7 @@ def _with(tokens: Tokens, names: tuple[str, ...], cell: Cell, speed: Speed) -> T
 
 
 def make_store(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | None:
-    """The folder with what the frozen blocks give for a split; None where it has no texts, or the disk no room."""
+    """Store the outputs of frozen blocks for a split, and return the folder; None without texts or disk space."""
     split = tokens.splits[name]
     if not len(split):
         return None
@@ -62,7 +61,7 @@ def make_store(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | No
 
 
 def store_folder(tokens: str, cell: Cell, speed: Speed) -> Path:
-    """Named after all that its numbers follow from: tokens, encoder, how it is computed, and the code that does it."""
+    """Return the folder, named by a digest of everything that decides its content: tokens, encoder, settings, code."""
     content = frozen_output_settings(cell) | {"model": locate.model_digest(cell.encoder)}
     key = fingerprint.key(
         "frozen",
@@ -81,7 +80,7 @@ def has_room(split: TokenSplit, encoder: Encoder, speed: Speed) -> bool:
 
 
 def bytes_of_store(split: TokenSplit, encoder: Encoder, speed: Speed) -> int:
-    """In bytes, with the texts that belong to those of the split."""
+    """Return the size in bytes, partner texts included."""
     tokens = sum(len(texts.ids) for texts in (split, *split.partners))
     return tokens * locate.shape(encoder)[1] * WIDTH[speed.reuse].itemsize
 
@@ -100,7 +99,7 @@ def _mapped(folder: Path, name: str) -> np.ndarray:
 
 def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder: Path) -> None:
     torch.set_num_threads(cell.training.threads)
-    torch.manual_seed(cell.seed)  # of a scratch encoder, as the cell itself begins
+    torch.manual_seed(cell.seed)  # a scratch encoder is the same as in the cell
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     backbone = encoders.load_encoder(cell.encoder, tokens.vocab_size, tokens.pad_id).to(device).eval()
     names = ["below", *(f"partner{i}" for i in range(len(split.partners)))]
@@ -116,7 +115,7 @@ def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder
 
 
 def token_rows(texts: TokenSplit, rows: np.ndarray) -> np.ndarray:
-    """Return the positions of the tokens of some texts, in the order of a batch."""
+    """Return the positions of the tokens of `rows`, in this order."""
     return np.concatenate([np.arange(texts.offsets[row], texts.offsets[row + 1]) for row in rows])
 
 
@@ -143,7 +142,7 @@ def untrained_folder(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
         "untrained",
         tokens=tokens.folder.name,
         cell=content,
-        read=separable_blocks(cell) if tokens.splits["train"].below is not None else None,  # a store has rounded them
+        read=separable_blocks(cell) if tokens.splits["train"].below is not None else None,  # stored outputs are rounded
         speed=speed.model_dump(mode="json", exclude={"together"}),
         device="cuda" if torch.cuda.is_available() else "cpu",
         code=fingerprint.code_digest(("contrastive.models.model", "contrastive.models.frozen_store")),

@@ -1,4 +1,4 @@
-"""The model of a cell: encoder, view and head in one module, so that a launcher can wrap it whole."""
+"""The model of a cell: encoder, view, losses with parameters and head in one module, which DDP can wrap."""
 
 import copy
 import inspect
@@ -66,7 +66,7 @@ class Model(nn.Module):
         )
 
     def train(self, mode: bool = True) -> "Model":
-        """Frozen blocks stay as in evaluation where the recipe says so."""
+        """Set the mode; frozen blocks stay in eval mode with `frozen_dropout: false`."""
         super().train(mode)
         if self.still is not None:
             for backbone in (self.backbone, self.slow, self.twin):
@@ -91,25 +91,25 @@ class Model(nn.Module):
 
     def judge(self, encoded: Encoded) -> Float[Tensor, ""]:
         """Return the summed cross-entropy of the head on a batch."""
-        assert self.head is not None, "no head judges in a cell without a supervised term"
+        assert self.head is not None, "`judge` needs a classification head"
         return F.cross_entropy(self.head(encoded.pooled()).float(), encoded.batch.labels, reduction="sum")
 
     @torch.no_grad()
     def predict(self, batch: Batch, others: Sequence[str] = ()) -> ModelOutput:
-        """Embedding and logits of each text, without dropout, and other vectors of it; leaves the mode as it was."""
+        """Return embeddings, logits and the named other vectors of each text without dropout; keeps the mode."""
         training = self.training
         self.eval()
         encoded = self.encode(batch)
         embedding = encoded.pooled()
         logits = None if self.head is None else self.head(embedding)
-        whole = self.encode(batch, cut=0) if others else encoded  # of which others may want any block
+        whole = self.encode(batch, cut=0) if others else encoded  # other vectors may need any block
         prediction = ModelOutput(embedding, logits, {name: named_vectors(name, whole) for name in others})
         self.train(training)
         return prediction
 
     @torch.no_grad()
     def drop_twice(self, batch: Batch) -> Float[Tensor, "n 2 d"]:
-        """The embedding of each text with two masks of dropout; leaves the mode as it was."""
+        """Return the embedding of each text under two dropout masks; keeps the mode."""
         training = self.training
         self.train()
         pair = torch.stack([self.encode(batch).pooled() for _ in range(2)], 1)
@@ -118,7 +118,7 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def after_step(self, progress: float) -> None:
-        """Let what follows the trained weights follow: the slow copy of the encoder, and what a loss keeps itself."""
+        """Update the momentum encoder and losses with state after an optimizer step."""
         losses: list[Any] = list(self.losses.values())
         for loss in losses:
             if self.slow is not None and hasattr(loss, "decay"):
@@ -129,7 +129,7 @@ class Model(nn.Module):
 
 
 def loss_modules(objective: Objective, size: int) -> dict[str, nn.Module]:
-    """The losses of an objective that are modules, made with the settings that they read."""
+    """Create the losses of an objective that are modules, with the settings that they read."""
     modules = {}
     for name in objective.terms():
         made = LOSSES[name]
@@ -141,9 +141,9 @@ def loss_modules(objective: Objective, size: int) -> dict[str, nn.Module]:
 
 
 def load_masked_words(cell: Cell, backbone: nn.Module, tokens: Tokens) -> Masked:
-    """The encoder's head for hidden words; it trains, at the rate of heads, where a loss reads its guesses."""
+    """Load the masked-LM head. It trains, at the heads' learning rate, if a loss reads its guesses."""
     if tokens.mask_id is None:
-        raise UserError(f"the tokenizer of {cell.encoder.model} has no mask token, which hides a word")
+        raise UserError(f"the tokenizer of {cell.encoder.model} has no mask token; use an encoder that has one")
     masked = Masked(
         encoders.load_masked_lm_head(cell.encoder, backbone), tokens.mask_id, tokens.special_ids, tokens.vocab_size
     )
@@ -155,8 +155,8 @@ def load_masked_words(cell: Cell, backbone: nn.Module, tokens: Tokens) -> Masked
 
 
 def bind_view(cell: Cell) -> Callable[..., View]:
-    """The view that the cell names, with the settings that it reads; one left out is the view's own."""
-    view = cell.objective.line_of_view()
+    """Return the cell's view with the settings that it reads; a setting left out keeps the view's default."""
+    view = cell.objective.view_entry()
     given = {setting: getattr(cell.objective, setting) for setting in view.settings}
     return partial(VIEWS[view.name], **{setting: value for setting, value in given.items() if value is not None})
 

@@ -1,4 +1,4 @@
-"""Which parameters train, and how fast."""
+"""Freeze parameters or add LoRA adapters, and group parameters by learning rate."""
 
 import re
 import warnings
@@ -9,14 +9,14 @@ from torch import nn
 from contrastive.config.cell import Training, Tune
 from contrastive.errors import UserError
 
-BLOCK = re.compile(r"(?:^|\.)layers?\.(\d+)\.")  # how the blocks of BERT, RoBERTa and DeBERTa are named
+BLOCK = re.compile(r"(?:^|\.)layers?\.(\d+)\.")  # names of blocks in BERT, RoBERTa and DeBERTa
 
-# Of a cell's model: the classifier, what losses bring with them, and what guesses hidden words.
+# Prefixes of parameters outside the encoder: classifier, losses and masked-LM head.
 HEADS = ("head.", "losses.", "masked.")
 
 
 def apply_tuning(backbone: nn.Module, how: Tune) -> nn.Module:
-    """Freeze what does not train; with LoRA, put the adapters in. Heads live outside and always train."""
+    """Freeze parameters, or add adapters with LoRA. Heads are not part of the backbone and always train."""
     blocks = count_blocks(backbone)
     if how.last_blocks is not None and how.last_blocks > blocks:
         raise UserError(f"last_blocks is {how.last_blocks}, and this encoder has {blocks} blocks")
@@ -43,7 +43,7 @@ def with_adapters(backbone: nn.Module, how: Tune, blocks: range) -> nn.Module:
     )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # peft reads an attribute by its old name
+            warnings.simplefilter("ignore", FutureWarning)  # peft uses a deprecated attribute
             return get_peft_model(backbone, settings)
     except ValueError as error:
         names = sorted({n.split(".")[-1] for n, m in backbone.named_modules() if isinstance(m, nn.Linear)})
@@ -51,12 +51,12 @@ def with_adapters(backbone: nn.Module, how: Tune, blocks: range) -> nn.Module:
 
 
 def default_targets(backbone: nn.Module) -> list[str]:
-    """The query and value projections, under the names that this architecture gives them."""
+    """Return this architecture's names of the query and value projections."""
     names = {name.split(".")[-1] for name, module in backbone.named_modules() if isinstance(module, nn.Linear)}
     for pair in (["query_proj", "value_proj"], ["query", "value"], ["q_lin", "v_lin"], ["q_proj", "v_proj"]):
         if set(pair) <= names:
             return pair
-    raise UserError(f"name lora.targets: the linear modules of this encoder are {', '.join(sorted(names))}")
+    raise UserError(f"set lora.targets; the linear modules of this encoder are {', '.join(sorted(names))}")
 
 
 def optimizer_groups(model: nn.Module, training: Training, how: Tune) -> list[dict[str, Any]]:
@@ -85,7 +85,9 @@ def optimizer_groups(model: nn.Module, training: Training, how: Tune) -> list[di
 def count_blocks(model: nn.Module) -> int:
     blocks = 1 + max((block_number(name) for name, _ in model.named_parameters()), default=-1)
     if blocks == 0:
-        raise UserError("the blocks of this encoder are not named as those of BERT, RoBERTa or DeBERTa")
+        raise UserError(
+            "this encoder has no blocks named as in BERT, RoBERTa or DeBERTa; use one of these architectures"
+        )
     return blocks
 
 
@@ -96,6 +98,6 @@ def is_block_name(name: str) -> bool:
 
 
 def block_number(name: str) -> int:
-    """The block that a parameter belongs to; −1 for embeddings and whatever else lies below the blocks."""
+    """Return the number of a parameter's block; −1 for embeddings and anything else below the blocks."""
     match = BLOCK.search(name)
     return int(match.group(1)) if match else -1

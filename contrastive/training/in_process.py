@@ -17,7 +17,7 @@ from contrastive.training.sharding import Shared
 from contrastive.training.train import CellTraining
 
 
-def steps_here(
+def local_training_steps(
     request: TrainRequest, training: Training, folder: Path, tokens: Tokens, spec: EmbeddingSpec, passes: PassCache
 ) -> Generator[None, None, int]:
     """Train, yielding before each step, then embed the texts of the evaluation; return how many parameters trained.

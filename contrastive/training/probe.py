@@ -68,7 +68,7 @@ def seconds_of_work(cell: Cell, speed: Speed) -> float:
 
     alone = cell.training.model_copy(update={"processes": 1, "sharding": None})
     cell = cell.model_copy(update={"training": alone})
-    tokens, passes = token_store.open(prepare_cell_tokens(cell)), PassCache()
+    tokens, passes = token_store.open_tokens(prepare_cell_tokens(cell)), PassCache()
     lengths, times = tokens.splits["train"].lengths, list[float]()
     with tempfile.TemporaryDirectory() as folder:
         training = CellTraining(cell, Path(folder), tokens, checkpoint_every=10**9, speed=speed, passes=passes)

@@ -41,7 +41,7 @@ from contrastive.training.terms import loss_floors, loss_terms
 from contrastive.views.batches import Batch, collate, count_steps, optimizer_steps, training_batches
 from contrastive.views.types import Output
 
-LOOK_EVERY = 20  # steps between two checks of the vectors' shape and of each term's gradient (a backward pass a term)
+CHECK_EVERY = 20  # steps between two checks of the vectors' shape and of each term's gradient (a backward pass a term)
 
 
 class Diverged(ArithmeticError):
@@ -131,7 +131,7 @@ class CellTraining:
         """Return each term's excess over its floor; at some steps also the vectors' shape and the terms' gradients."""
         floors = loss_floors(result.output, result.labels, self.cell.objective)
         line = {f"excess.{name}": float(result.values[name].detach() - floor) for name, floor in floors.items()}
-        is_due = step % LOOK_EVERY == 0
+        is_due = step % CHECK_EVERY == 0
         if is_due:
             line |= geometry(result.output.sentences[:, 0])
         if is_due or self.audit.silent_terms:

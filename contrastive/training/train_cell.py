@@ -26,7 +26,7 @@ from contrastive.runs.fingerprint import code_files
 from contrastive.training import meters
 from contrastive.training.collapse import collapsed_since
 from contrastive.training.failures import failure_kind
-from contrastive.training.in_process import steps_here
+from contrastive.training.in_process import local_training_steps
 from contrastive.training.launch import Machines, launch
 from contrastive.training.request import TrainRequest
 
@@ -56,7 +56,9 @@ def training_steps(
         prepared = prepare_cell_tokens(request.cell)
         spec, before = prepare_evaluation(request.cell, request.evaluation, prepared), meters.gpu_joules(gpus)
         with meters.Peak() as peak:
-            tokens = frozen_store.with_stored_training_outputs(token_store.open(prepared), request.cell, request.speed)
+            tokens = frozen_store.with_stored_training_outputs(
+                token_store.open_tokens(prepared), request.cell, request.speed
+            )
             run = TrainingWithOomRetry(request, work, tokens, spec, passes, devices, machines)
             for _ in run.steps():
                 with watch.paused():
@@ -98,7 +100,7 @@ class TrainingWithOomRetry:
                     every = self.request.checkpoint_every
                     self.trained_parameters = launch(self.work.folder, every, training, self.devices, self.machines)
                 else:
-                    self.trained_parameters = yield from steps_here(
+                    self.trained_parameters = yield from local_training_steps(
                         self.request, training, self.work.folder, self.tokens, self.spec, self.passes
                     )
             except Exception as error:

@@ -1,6 +1,6 @@
-"""Who may use the servers: whoever knows a password, which is made at the first `ablate up` of a home.
+"""Password of the servers, created by the first `ablate up` of a home, and the settings that pass it on.
 
-Prefect's and MLflow's own authentication keep out other users of the machine, pages of other sites and rebound names.
+The authentication of Prefect and MLflow keeps out other users of the machine, pages of other sites and DNS rebinding.
 """
 
 import json
@@ -13,14 +13,14 @@ from pathlib import Path
 from flows.serve.servers import is_up
 
 USER = "ablate"
-SETTINGS = "prefect.toml"  # Prefect reads it in the folder in which a command runs
+SETTINGS = "prefect.toml"  # Prefect reads it in the working directory
 WRITTEN_BY = "# written by `ablate up`, and removed when it stops; the home is "
 AUTH_INI = """[mlflow]
 default_permission = READ
 database_uri = sqlite:///{users}
 admin_username = {user}
 auth_cache_ttl_seconds = 60
-"""  # the cache is of one process, which hears of every change; without it each request costs half a second
+"""  # safe with one server process; without the cache each request takes half a second
 
 
 def folder(home: Path) -> Path:
@@ -30,7 +30,7 @@ def folder(home: Path) -> Path:
 
 
 def password(home: Path) -> str:
-    """Read the home's password, or make one. MLflow's users go with a lost one: they know the old password only."""
+    """Read the home's password, or create one. A lost password also resets MLflow's users, who have the old one."""
     path = folder(home) / "password"
     if not path.exists():
         (path.parent / "users.db").unlink(missing_ok=True)
@@ -49,7 +49,7 @@ def server_environment(home: Path, host: str, environment: dict[str, str]) -> di
         "MLFLOW_AUTH_CONFIG_PATH": str(config),
         "MLFLOW_AUTH_ADMIN_PASSWORD": made,
         "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(16),
-        # MLflow's own list takes 10.evil.com for an address of a private network
+        # MLflow's default list accepts 10.evil.com as an address of a private network
         "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(f"{name},{name}:*" for name in sorted(names)),
     }
     variables = usual | environment
@@ -58,7 +58,7 @@ def server_environment(home: Path, host: str, environment: dict[str, str]) -> di
 
 @contextmanager
 def client_settings(home: Path, api: str, auth: str) -> Iterator[bool]:
-    """Let `prefect` find the server from this folder; false where a file of the user's is in the way."""
+    """Let `prefect` find the server from this folder; yield False if the user has a settings file here."""
     path = Path(SETTINGS)
     forget_stopped_server()
     if path.exists():
@@ -72,7 +72,7 @@ def client_settings(home: Path, api: str, auth: str) -> Iterator[bool]:
 
 
 def forget_stopped_server() -> None:
-    """Remove the settings that an `ablate up` left which was killed."""
+    """Remove the settings file of an `ablate up` that was killed."""
     path = Path(SETTINGS)
     if not path.exists():
         return

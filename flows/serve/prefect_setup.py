@@ -1,6 +1,6 @@
 """Set up Prefect's server before a worker connects: create the pool and the automation, mark dead runs as crashed.
 
-Run as a program, since Prefect's client takes seconds to import, which `ablate up` itself need not wait for.
+Runs as a separate program, since importing Prefect's client takes seconds.
 """
 
 import json
@@ -23,7 +23,7 @@ TEMPLATE = CHECKOUT / "configs" / "work-pools" / "process.json"
 
 def main() -> None:
     with get_client(sync_client=True) as client:
-        if not os.environ.get("PREFECT_API_DATABASE_CONNECTION_URL"):  # else others may use the server's database
+        if not os.environ.get("PREFECT_API_DATABASE_CONNECTION_URL"):  # otherwise others may use the server's database
             give_up_cut_off_runs(client)
         template = json.loads(TEMPLATE.read_text(encoding="utf-8"))
         pool = WorkPoolCreate(name=POOL, type="process", base_job_template=template)
@@ -32,9 +32,10 @@ def main() -> None:
 
 
 def give_up_cut_off_runs(client: SyncPrefectClient) -> None:
-    """Runs that a dead worker has left: they hold the slot of their deployment. Only for a server that is ours alone.
+    """Mark flow runs of a dead worker as crashed, since they hold the slot of their deployment.
 
-    Prefect notes a process by its number without its machine, so on a shared server the automation has to find them.
+    Only for a server that is not shared: Prefect stores a process number without its machine. On a shared server the
+    automation finds these runs.
     """
     unfinished = FlowRunFilter.model_validate({"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}})
     ours = WorkPoolFilter.model_validate({"name": {"any_": [POOL]}})
@@ -44,7 +45,7 @@ def give_up_cut_off_runs(client: SyncPrefectClient) -> None:
 
 
 def create_automation(client: SyncPrefectClient, automation: dict[str, object]) -> None:
-    """See that the server has the automation; one of that name is left as it is, whatever was changed in it."""
+    """Create the automation unless there is one of this name; users may have changed it."""
     if not client.read_automations_by_name(str(automation["name"])):
         client.create_automation(AutomationCore.model_validate(automation))
 

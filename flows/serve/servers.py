@@ -22,12 +22,12 @@ from contrastive.runs import store
 CHECKOUT = Path(__file__).parents[2]
 START = 120.0  # seconds in which a server must answer; the first start makes a database
 STOP = 20.0  # seconds in which a process must end after SIGTERM
-SET_PARENT_DEATH_SIGNAL = 1  # of Linux's prctl
+SET_PARENT_DEATH_SIGNAL = 1  # option of Linux's prctl
 LIBC = ctypes.CDLL(None)
 
 
 def start_process(command: list[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a program in the checkout, and in a session of its own, which a terminal's Ctrl-C does not reach."""
+    """Start a program in the checkout, in its own session, which a terminal's Ctrl-C does not reach."""
     with open(log, "ab") as output:
         return subprocess.Popen(
             command,
@@ -48,13 +48,13 @@ def prepare_child() -> None:
 
 
 def end_with_parent() -> None:
-    """Have Linux send SIGTERM to this process when its parent dies, whatever ends that. Not inherited by children."""
+    """Have Linux send SIGTERM to this process when its parent dies. Not inherited by children."""
     if sys.platform == "linux":
         LIBC.prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
 
 
 def begin_flow() -> None:
-    """Check the home, and have a flow run of `ablate up` end when its worker dies: it has a session of its own."""
+    """Check the home, and let a flow run of `ablate up`, which has its own session, end when its worker dies."""
     store.check_home()
     if "ABLATE_UP" in os.environ:
         end_with_parent()
@@ -73,7 +73,7 @@ def wait_until_it_answers(url: str, process: subprocess.Popen[bytes], log: Path)
 
 
 def stop_process(process: subprocess.Popen[bytes]) -> None:
-    """Ask its group to end, and kill what has not ended after a while."""
+    """Send SIGTERM to the process group, and SIGKILL after STOP seconds."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, PermissionError):  # macOS refuses for a group of zombies
             os.killpg(process.pid, number)
@@ -82,7 +82,7 @@ def stop_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def program(name: str) -> str:
-    return str(Path(sys.executable).parent / name)  # of this environment, active or not
+    return str(Path(sys.executable).parent / name)  # in this environment, activated or not
 
 
 LOOPBACK = "127.0.0.1"
@@ -93,7 +93,7 @@ def port(service: str) -> int:
     variable, usual = PORTS[service]
     given = os.environ.get(variable) or usual
     if not given.isdecimal() or not 0 < int(given) < 65536:
-        raise UserError(f"{variable} is `{given}`; give a port between 1 and 65535")
+        raise UserError(f"{variable} is `{given}`; set it to a port between 1 and 65535")
     return int(given)
 
 
@@ -105,13 +105,13 @@ def port_in_use(number: int, host: str = LOOPBACK) -> bool:
             probe.bind((host, number))
         except OSError as error:
             if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
-                raise UserError(f"{host} is no address of this machine; see `hostname -I`") from None
+                raise UserError(f"{host} is not an address of this machine; see `hostname -I`") from None
             return True
     return False
 
 
 def url(host: str, number: int) -> str:
-    """The address at which this machine reaches a service that listens on a host."""
+    """Return the URL at which this machine reaches a service that listens on a host."""
     here = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
     return f"http://[{here}]:{number}" if ":" in here else f"http://{here}:{number}"
 
@@ -147,7 +147,7 @@ PATIENCE = 90.0  # seconds in which `ablate up` must stop everything
 def only_one(home: Path) -> Iterator[None]:
     with _open(home) as file:
         if not _take(file):
-            raise UserError(f"`ablate up` runs already for {home} ({file.read()}); `ablate down` stops it")
+            raise UserError(f"`ablate up` is already running for {home} ({file.read()}); `ablate down` stops it")
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
         file.flush()
@@ -162,7 +162,7 @@ def is_up(home: Path) -> bool:
 
 
 def stop_up(home: Path) -> bool:
-    """Stop the `ablate up` of a home; false where there is none."""
+    """Stop the `ablate up` of a home; return False if there is none."""
     with _open(home) as file:
         if _take(file):
             return False

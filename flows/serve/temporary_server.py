@@ -1,6 +1,6 @@
-"""A Prefect server for one command, where none is configured.
+"""Start a Prefect server for one command if none is configured.
 
-A terminal sends Ctrl-C to every process of its group. Prefect's own temporary server would end at once by it, while
+Prefect's own temporary server would end at once at Ctrl-C, which a terminal sends to the whole process group, while
 cells still write their checkpoints and report to it.
 """
 
@@ -29,14 +29,14 @@ from flows.serve.servers import (
 )
 from flows.terminal import tell
 
-FULL = ("database or disk is full", "No space left on device")  # as SQLite and the system say it
-LAST_EVENTS = 5.0  # seconds in which a server that is there takes at least one of the events that wait
+FULL = ("database or disk is full", "No space left on device")  # messages of SQLite and of the system
+LAST_EVENTS = 5.0  # seconds without an accepted event after which the rest is dropped
 
 
 def before_import() -> None:
-    """Configure Prefect before its import, which makes its folder: to write into the home, and to be quiet.
+    """Configure Prefect before it is imported: it writes into the home, and logs little.
 
-    A `~/.prefect` of the user's is read all the same, since a profile in it may name a server.
+    An existing `~/.prefect` is used, since a profile in it may name a server.
     """
     check_home()
     access.forget_stopped_server()
@@ -47,13 +47,13 @@ def before_import() -> None:
 
 
 def server_folder() -> Path:
-    """Where the temporary server's database is, beside that of `ablate up`."""
+    """Return the folder of the temporary server's database, next to that of `ablate up`."""
     return home() / ".prefect" / "run"
 
 
 @contextmanager
 def server() -> Iterator[None]:
-    """Start a server, unless one is configured already. From here on SIGTERM ends the command as an exception does."""
+    """Start a server unless one is configured. From here on SIGTERM raises SystemExit."""
     from prefect.exceptions import PrefectHTTPStatusError
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, get_current_settings, temporary_settings
 
@@ -89,7 +89,7 @@ def server() -> Iterator[None]:
 
 
 def refuse_if_full(log: Path) -> None:
-    """Raise what helps where the server's log says that its disk is full."""
+    """Raise UserError if the server's log says that the disk is full."""
     said = log.read_text(encoding="utf-8", errors="replace")
     if any(words in said for words in FULL):
         folder = Path(os.environ.get("PREFECT_HOME", server_folder()))
@@ -97,9 +97,9 @@ def refuse_if_full(log: Path) -> None:
 
 
 def send_last_events() -> bool:
-    """Wait while the server takes events; gives whether it took all.
+    """Wait while the server accepts events; return whether it accepted all.
 
-    The rest is dropped: Prefect would try each for seconds.
+    The rest is dropped: Prefect would retry each for seconds.
     """
     from prefect.events.worker import EventsWorker
 

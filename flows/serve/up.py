@@ -1,6 +1,6 @@
-"""`ablate up`: a Prefect server, a worker with all deployments, and the MLflow UI, until Ctrl-C or `ablate down`.
+"""`ablate up`: run a Prefect server, a worker with all deployments and the MLflow UI until Ctrl-C or `ablate down`.
 
-Both servers ask for the home's password. A process that dies is started again; all end with this one.
+Both servers ask for the home's password. A process that dies is restarted; all end with this one.
 """
 
 import os
@@ -33,10 +33,10 @@ from flows.serve.servers import (
 from flows.terminal import say
 from tasks.address import TRAINING, is_database, masked, set_aside_if_damaged, tracking_uri
 
-POOL = "ablate"  # of Prefect, whose worker runs our deployments
+POOL = "ablate"  # Prefect work pool of the deployments
 SETUP = [sys.executable, "-m", "flows.serve.prefect_setup"]
-SETTLE = [sys.executable, "-m", "tasks.settle"]  # ends MLflow's runs that say RUNNING although nobody works on them
-PAUSE = 1.0  # seconds before a process that died is started again
+SETTLE = [sys.executable, "-m", "tasks.settle"]  # closes abandoned MLflow runs
+PAUSE = 1.0  # seconds before a process that died is restarted
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Services:
         return self.logs / f"{name}.log"
 
     def run(self, name: str, command: list[str]) -> int:
-        """Run a program to its end; gives its exit code."""
+        """Run a program to its end and return its exit code."""
         with open(self.log(name), "ab") as log:
             return subprocess.run(command, cwd=CHECKOUT, env=self.environment, stdout=log, stderr=log).returncode
 
@@ -73,20 +73,20 @@ class Services:
 
 
 def up(home: Path, host: str = LOOPBACK) -> None:
-    """Start the services and keep them going; Ctrl-C, SIGTERM or `ablate down` stops them all."""
-    host = LOOPBACK if host == "localhost" else host  # which may mean two addresses
-    served = is_database(tracking_uri(home))  # else somebody else runs MLflow's server
+    """Start the services and keep them running; Ctrl-C, SIGTERM or `ablate down` stops them all."""
+    host = LOOPBACK if host == "localhost" else host  # `localhost` may mean two addresses
+    served = is_database(tracking_uri(home))  # otherwise MLflow's server runs elsewhere
     with suppress(KeyboardInterrupt), only_one(home):
         prefect = url(host, port := free_port("prefect", host))
         mlflow = url(host, free_port("mlflow", host)) if served else ""
         signal.signal(signal.SIGTERM, _stop)
-        signal.signal(signal.SIGINT, _stop)  # also under nohup, which leaves it ignored
+        signal.signal(signal.SIGINT, _stop)  # also under nohup, which ignores it
         api, environment = f"{prefect}/api", service_environment(home, host, f"{prefect}/api")
         with (
             services(home, environment) as started,
             access.client_settings(home, api, environment["PREFECT_API_AUTH_STRING"]) as is_found,
         ):
-            with store.locked(home / "locks" / "mlflow"):  # else a flow would find a database that is half made
+            with store.locked(home / "locks" / "mlflow"):  # otherwise a flow could find an incomplete database
                 set_aside_if_damaged(home)
                 if mlflow:
                     started.start("mlflow", mlflow_server(host, mlflow.rpartition(":")[2]), f"{mlflow}/health")
@@ -122,9 +122,9 @@ def service_environment(home: Path, host: str, api: str) -> dict[str, str]:
         "PREFECT_API_URL": api,
         "PREFECT_HOME": str(home / ".prefect"),
         "PREFECT_WORKER_QUERY_SECONDS": "2",
-        # whoever holds a concurrency slot is remembered when the server restarts, and so can give it back
+        # holders of concurrency slots survive a restart of the server, and can release them
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # more processes, for features that nothing here uses
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # more processes, for features not used here
         "MLFLOW_BACKEND_STORE_URI": tracking_uri(home),
         "MLFLOW_DEFAULT_ARTIFACT_ROOT": str(home / "mlartifacts"),
     }
@@ -137,34 +137,34 @@ def mlflow_server(host: str, port: str) -> list[str]:
 
 @contextmanager
 def services(home: Path, environment: dict[str, str]) -> Iterator[Services]:
-    """Whatever is started inside is stopped at the end."""
+    """Stop everything that is started inside at the end."""
     started = Services(home / "logs", environment)
     try:
         yield started
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an impatient second Ctrl-C must not leave half of them behind
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave some running
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         started.stop()
 
 
 def deploy(started: Services) -> None:
-    """Make the work pool and what else Prefect's server is told, and a deployment of everything in prefect.yaml."""
+    """Create the work pool and the automation, and the deployments of prefect.yaml."""
     for command in (SETUP, [program("prefect"), "--no-prompt", "deploy", "--all"]):
         if started.run("deploy", command) != 0:
             raise UserError(f"`{' '.join(command)}` failed in {CHECKOUT}; its log is {started.log('deploy')}")
 
 
 def keep_going(started: Services, api: str) -> NoReturn:
-    """Start again what dies. The flow runs of a dead worker end with it, and are Crashed before it is back."""
+    """Restart services that die. Flow runs of a dead worker are marked as crashed before it restarts."""
     while True:
         for service in started.all:
             if (code := service.process.poll()) is None:
                 continue
             is_worker = service.name == "prefect-worker"
             if is_worker and not answers(f"{api}/health"):
-                continue  # the server died, too: it comes first
-            stop_process(service.process)  # what it left in its group may keep its port
-            say(f"{service.name} ended with code {code}, and is started again; its log is {started.log(service.name)}")
+                continue  # the server died too, and is restarted first
+            stop_process(service.process)  # its remaining children may keep the port
+            say(f"{service.name} ended with code {code} and is restarted; its log is {started.log(service.name)}")
             time.sleep(PAUSE)
             if is_worker:
                 started.run("deploy", SETUP)

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import findfont, get_font
 
 from reports.markdown import unit
-from reports.messages import Said, _, joined
+from reports.messages import Text, _, joined
 
 WIDTH = 4.2  # inches: shown 420 pixels wide, a letter of 7 points is 10 pixels high
 # Okabe and Ito's palette suits any colour vision; the yellow comes last, as it is faint in lines
@@ -55,7 +55,7 @@ class Figure:
     """A saved picture."""
 
     path: str  # relative to the report's folder
-    alt: Said  # alternative text
+    alt: Text  # alternative text
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def canvas(height: float, width: float = WIDTH) -> Any:
     return Canvas(figsize=(width, height))
 
 
-def save(drawn: Any, path: Path, alt: Said) -> Figure:
+def save(drawn: Any, path: Path, alt: Text) -> Figure:
     """Save a picture without date or version, so that its bytes are reproducible; remove it if writing fails."""
     path = path.with_suffix(_suffix.get() or path.suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def wrapped(text: str, width: int, lines: int = 2) -> str:
     return "\n".join(textwrap.wrap(text, width, max_lines=lines, placeholder=" …") or [""])
 
 
-def labels_in_words(labels: list[str]) -> Said:
+def labels_in_words(labels: list[str]) -> Text:
     """List up to NAMED labels; of more, name the count, the first and the last."""
     if len(labels) <= NAMED:
         return joined(labels, _(", "))
@@ -119,7 +119,7 @@ def labels_in_words(labels: list[str]) -> Said:
     return _("{count} configurations from {first} to {last}", count=count, first=first, last=last)
 
 
-def renamed(labels: list[str], kind: str) -> Said:
+def renamed(labels: list[str], kind: str) -> Text:
     """List which number stands for which label that `drawable` replaced; empty if it replaced none."""
     shown, kind_name = drawable(labels, kind), KINDS.get(kind, kind)
     entries = [
@@ -142,11 +142,11 @@ Drawn = TypeVar("Drawn")
 class LeftOut:
     """A picture that could not be drawn; the report shows the reason in its place."""
 
-    kind: Said
+    kind: Text
     reason: str
 
 
-def drawn_or_left_out(kind: Said, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
+def drawn_or_left_out(kind: Text, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
     """Return the picture, or the reason why drawing failed; raise OSError if the disk is full or read-only."""
     try:
         return draw()

@@ -27,7 +27,7 @@ from reports.figures.canvas import (
 from reports.judge import RowPairs
 from reports.load import Results
 from reports.markdown import heading, score_text, symbol
-from reports.messages import Language, Said, _, joined, using
+from reports.messages import Language, Text, _, joined, using
 from reports.overview import ForestRow, Overview
 from reports.statistics import ALPHA
 from reports.tables import head
@@ -163,7 +163,7 @@ def shades(colours: Normalize) -> ScalarMappable:
     return ScalarMappable(colours, PALETTE)
 
 
-def heat_caption(panels: list[Panel], axes: Axes) -> Said:
+def heat_caption(panels: list[Panel], axes: Axes) -> Text:
     values = joined(dict.fromkeys(heading(value) for value, _key, _part in panels), _(", "))
     scores = [score for _value, _key, part in panels for score in part]
     levels = [list(map(str, axis_settings(scores, name, axes))) for name in axes]
@@ -240,7 +240,7 @@ def legend(higher: bool | None) -> str:
     return f"blue: the row is better than the column, orange: worse,\nboth at p ≤ {ALPHA}; grey: no difference shown"
 
 
-def pairs_caption(labels: list[str], value: str) -> Said:
+def pairs_caption(labels: list[str], value: str) -> Text:
     return _(
         "Matrix of all pairs by {value}: the sign of row minus column, and its p-value, for all pairs "
         "together: {names}{numbers}",

@@ -22,7 +22,7 @@ from reports.figures.canvas import (
 )
 from reports.load import Results
 from reports.markdown import heading
-from reports.messages import Message, Said, _, joined
+from reports.messages import Message, Text, _, joined
 from reports.tables import head
 
 FEWEST, APART = 3, 1.1  # fewest points of a panel; least ratio of the highest to the lowest cost
@@ -34,7 +34,7 @@ class Point:
 
     label: str
     data: str
-    device: Said  # "GPU-seconds" or "CPU-seconds"
+    device: Text  # "GPU-seconds" or "CPU-seconds"
     seconds: float
     score: float
 
@@ -141,7 +141,7 @@ def best_in_words(best: list[Point]) -> str:
     return "\n".join(wrapped(f"{number}  {name}", 76, 1) for number, name in enumerate(names, start=1))
 
 
-def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Said:
+def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Text:
     count, devices = sum(map(len, panels)), joined(list(dict.fromkeys(panel[0].device for panel in panels)), _(", "))
     labels = [point.label for best in fronts for point in best]
     return _(

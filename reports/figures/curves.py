@@ -25,7 +25,7 @@ from reports.figures.canvas import (
 )
 from reports.load import Results
 from reports.markdown import heading
-from reports.messages import Said, _, joined
+from reports.messages import Text, _, joined
 from reports.statistics import expected_best
 
 TOGETHER = 8  # lines in a panel; more lines get further panels on the same scale
@@ -38,7 +38,7 @@ Scale = Literal["from zero", "free", "log"]
 class LinePanel:
     """The lines of one panel."""
 
-    title: Said
+    title: Text
     tables: dict[int, pd.DataFrame]  # number of the configuration → frame with one column per seed
 
 
@@ -170,7 +170,7 @@ def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure
 
 
 def saved_curves(
-    section: RecordedSection, panels: list[LinePanel], path: Path, what: Said, smoothing: int, **how: Any
+    section: RecordedSection, panels: list[LinePanel], path: Path, what: Text, smoothing: int, **how: Any
 ) -> Figure | None:
     if not panels:
         return None
@@ -185,7 +185,7 @@ def saved_curves(
         return save(draw_lines(panels, labels, "optimizer step", **how), path, caption)
 
 
-def losses(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, Said, list[int]]]:
+def losses(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, Text, list[int]]]:
     """Return key, title and row numbers of each loss panel.
 
     Where floors differ, raw losses of contrastive terms cannot be compared, so their excess over the floor is shown.
@@ -197,7 +197,7 @@ def losses(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, Sa
     terms = sorted(key for key in curves["key"].unique() if key.startswith("excess."))
     rows_of = {key: [i for i in numbers if has(key, rows[i], curves)] for key in terms}
     rest = [i for i in numbers if not any(i in members for members in rows_of.values())]
-    panels: list[tuple[str, Said, list[int]]] = [
+    panels: list[tuple[str, Text, list[int]]] = [
         (key, _("{term}: loss − floor", term=key.removeprefix("excess.")), rows_of[key]) for key in terms
     ]
     title = _("training loss, no floor known") if terms else _("training loss")
@@ -208,7 +208,7 @@ def has(key: str, row: RecordedRow, curves: pd.DataFrame) -> bool:
     return bool(((curves["key"] == key) & curves["cell"].isin(row.cells)).any())
 
 
-def panel_of(key: str, title: Said, rows: list[int], section: RecordedSection, curves: pd.DataFrame) -> LinePanel:
+def panel_of(key: str, title: Text, rows: list[int], section: RecordedSection, curves: pd.DataFrame) -> LinePanel:
     points = curves[curves["key"] == key]
     width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # norms of terms are measured only now and then
     tables = {number: smoothed_table(points[points["cell"].isin(section.rows[number].cells)], width) for number in rows}
@@ -247,7 +247,7 @@ def best_of_n(means: np.ndarray, higher: bool) -> pd.DataFrame:
     return pd.DataFrame({"best": sign * expected_best(sign * means)[0]}, index=np.arange(1, len(means) + 1))
 
 
-SPECTRUM = "test.top_singular_share"  # the score whose `each` is the whole spectrum
+SPECTRUM = "test.top_singular_share"  # the score whose values per text are the whole spectrum
 UNUSED = 1e-4  # singular values below this share of the largest are left out
 
 
@@ -269,7 +269,7 @@ def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figu
 
 def spectra(row: RecordedRow, results: Results) -> pd.DataFrame:
     """Return the singular values of a row, place × seed, without unused directions (mere rounding)."""
-    by_cell = {cell: each for cell in row.cells if (each := results.each(cell, SPECTRUM)) is not None}
+    by_cell = {cell: each for cell in row.cells if (each := results.per_text(cell, SPECTRUM)) is not None}
     table = pd.DataFrame({cell: pd.Series(np.asarray(each, float)) for cell, each in by_cell.items()})
     table.index = pd.RangeIndex(1, len(table) + 1)
     return table[(table > UNUSED * table.max()).all(axis=1)]

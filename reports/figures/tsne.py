@@ -20,7 +20,7 @@ from reports.figures.canvas import (
     wrapped,
 )
 from reports.load import Picture, Results
-from reports.messages import Said, _, joined
+from reports.messages import Text, _, joined
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
 ACROSS, MOST = 3, 4  # panels in a line for a list of rows; most columns of a pivot that are laid out as such
@@ -150,7 +150,7 @@ def class_names(rows: list[RecordedRow], results: Results) -> list[str]:
     return list(class_lists.pop()) if len(class_lists) == 1 else []
 
 
-def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], results: Results) -> Said:
+def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], results: Results) -> Text:
     seeds, shown = sorted({row.seeds[0] for row in rows}), labels_in_words([row.label for row in rows])
     others, classes = renamed(labels, "row"), renamed(names, "class")
     method, seed = first_of(rows, results).method, ", ".join(map(str, seeds))

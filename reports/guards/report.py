@@ -6,7 +6,7 @@ from itertools import pairwise
 from contrastive.runs.recorded import Declaration
 from reports.guards.rows import Guard, listed
 from reports.load import Results
-from reports.messages import Said, _, joined, n_
+from reports.messages import Text, _, joined, n_
 from reports.provenance import counted_data, dropped_sentence, named, parts, rows_dropped
 
 MUCH = 0.05  # a data set with more than this share of its rows dropped gets a warning
@@ -32,7 +32,7 @@ def redeclared(results: Results) -> Iterator[Guard]:
             yield Guard("declared", words)
 
 
-def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Said]:
+def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Text]:
     """Yield a phrase for each change between two declarations."""
     for name in sorted({*before.margins, *after.margins}):
         was, now = (f"{d.margins[name]:g}" if name in d.margins else "none" for d in (before, after))
@@ -58,7 +58,7 @@ def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Sa
         yield _("the seeds from {old} to {new}", old=old, new=new)
 
 
-def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterator[Said]:
+def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterator[Text]:
     by_settings = bool(before.configurations and after.configurations)  # the first versions did not record them
     old, new = (
         d.configurations[title] if by_settings else {label: label for label in d.rows.get(title, [])}
@@ -75,7 +75,7 @@ def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterato
         yield _("the baseline of {title} from {was} to {now}", title=title, was=was, now=now)
 
 
-def design(declaration: Declaration) -> Said:
+def design(declaration: Declaration) -> Text:
     if declaration.most_seeds is not None:
         return _("as many as decide, at most {most}", most=declaration.most_seeds)
     return _("{seeds}, fixed beforehand", seeds=", ".join(map(str, declaration.seeds)))

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.runs.recorded import Provenance, RecordedRow, RecordedSection
 from reports.load import Results
-from reports.messages import Message, Said, _, joined, n_
+from reports.messages import Message, Text, _, joined, n_
 
 NAMED_ROWS = 3  # rows that a sentence names; the others are counted
 NAMED_ITEMS = 5  # items that a list names; the others are counted
@@ -23,7 +23,7 @@ class Guard:
     """A warning above a table."""
 
     kind: str
-    words: Said
+    words: Text
     blocks_ranking: bool = False  # True if nothing is ranked or compared in the table
 
 
@@ -97,9 +97,9 @@ def grouped(cells: Iterable[SectionCell], key: Callable[[SectionCell], Hashable]
     return groups
 
 
-def where(cells: Sequence[SectionCell], *, seeds: bool = True) -> Said:
+def where(cells: Sequence[SectionCell], *, seeds: bool = True) -> Text:
     """Name cells by row and seed: `ce, seed 1; ce+supcon, seeds 0 and 1; and 7 more rows`."""
-    rows, names = list(grouped(cells, lambda cell: id(cell.row)).values()), list[Said]()
+    rows, names = list(grouped(cells, lambda cell: id(cell.row)).values()), list[Text]()
     for row in rows[:NAMED_ROWS]:
         numbers = list(dict.fromkeys(str(cell.seed) for cell in row)) if seeds else []
         label, count = row[0].row.label, len(numbers)
@@ -110,7 +110,7 @@ def where(cells: Sequence[SectionCell], *, seeds: bool = True) -> Said:
     return joined(names, _("; "))
 
 
-def listed(items: Sequence[object], most: int = NAMED_ITEMS) -> Said:
+def listed(items: Sequence[object], most: int = NAMED_ITEMS) -> Text:
     """Join items in a sentence: `a, b and c`, or `a, b, c, d, e and 4 more`."""
     if len(items) > most:
         first = joined(items[:most], _(", "))

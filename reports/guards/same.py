@@ -19,7 +19,7 @@ from contrastive.runs.recorded import Provenance, RecordedSection
 from reports.guards.rows import Guard, SectionCell, declared, grouped, listed, values_of, where
 from reports.load import SCORE, Results
 from reports.markdown import heading
-from reports.messages import Said, _, joined
+from reports.messages import Text, _, joined
 
 Key: TypeAlias = Callable[[SectionCell], Hashable]
 Values: TypeAlias = Mapping[SectionCell, str]
@@ -39,7 +39,7 @@ class Same:
     """A check that `read` gives the same value in all cells; cells where it gives None are left out."""
 
     kind: str
-    what: Said
+    what: Text
     read: Callable[[SectionCell], object]
     follows: frozenset[str] = (
         frozenset()
@@ -90,7 +90,7 @@ def same(section: RecordedSection, results: Results, cells: list[SectionCell]) -
             yield from differing(check.kind, check.what, values, by_draw(key) if check.drawn else key, check.blocks)
 
 
-def differing(kind: str, what: Said, values: Values, key: Key, blocks: bool | None = None) -> Iterator[Guard]:
+def differing(kind: str, what: Text, values: Values, key: Key, blocks: bool | None = None) -> Iterator[Guard]:
     """Warn if cells with the same key have several values."""
     difference = first_difference(values, key)
     if difference is not None:
@@ -109,7 +109,7 @@ def settings(section: RecordedSection, results: Results, cells: list[SectionCell
         [cell for cell in cells if cell.params],
         {"loss", "view", "tune", *registry.variant_settings()},
     )
-    phrases = list[Said]()
+    phrases = list[Text]()
     for name in sorted(SETTINGS.keys() - declared(section, results) - AS_RUN):
         key = by(choices - {name}) if name in FOLLOWING else by(set())
         difference = first_difference({cell: cell.setting(path(name)) for cell in with_settings}, key)
@@ -174,7 +174,7 @@ def by_draw(key: Key) -> Key:
     return lambda cell: (key(cell), cell.seed if cell.row.drawn else None)
 
 
-def first_difference(values: Values, key: Key) -> Said | None:
+def first_difference(values: Values, key: Key) -> Text | None:
     """Describe the first group of cells with several values, as `a, but b in ce, seed 1`; None if there is no such."""
     if len(set(values.values())) < 2:
         return None

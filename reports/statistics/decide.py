@@ -30,7 +30,7 @@ class Measurements:
     """One score of k rows at s seeds over the same data."""
 
     values: Float[ndarray, "k s"]  # nan where a row has no such seed
-    each: ndarray | None = None  # rows × seeds × texts, if the score is the mean over texts
+    per_text: ndarray | None = None  # rows × seeds × texts, if the score is the mean over texts
     texts: int | None = None  # number of texts, if the score is made of counts of texts
 
     @cached_property
@@ -45,10 +45,10 @@ class Measurements:
         """Return the change of the score when one text changes; 0 for a score that does not count texts."""
         if self.texts is not None:
             return 1 / self.texts
-        if self.each is None or self.each.shape[2] < 2:
+        if self.per_text is None or self.per_text.shape[2] < 2:
             return 0.0
-        counts = self.each.dtype == bool or bool((self.each == np.round(self.each)).all())
-        return 1 / self.each.shape[2] if counts else 0.0
+        counts = self.per_text.dtype == bool or bool((self.per_text == np.round(self.per_text)).all())
+        return 1 / self.per_text.shape[2] if counts else 0.0
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def compare_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs
     difference = float((values[0] - values[1]).mean()) if seeds else np.nan
     if bounds is None:
         return Decided(difference, np.nan, np.nan, seeds, np.nan, np.nan, 0)
-    each = None if measured.each is None else measured.each[rows][:, common]
+    each = None if measured.per_text is None else measured.per_text[rows][:, common]
     step = measured.smallest_step if changes(values, each) else 0.0
     from_texts, rest = (0.0, 0.0) if each is None else text_parts(each)
     from_seeds = max(seeds_part(values, pool_variance(values, pool, pair), step) / seeds, rest)

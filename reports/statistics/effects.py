@@ -14,7 +14,7 @@ from jaxtyping import Float, Num
 from numpy import ndarray
 from scipy import special
 
-from reports.messages import Said, _
+from reports.messages import Text, _
 from reports.statistics.summary import interval_quantile
 
 Term = tuple[str, ...]
@@ -99,7 +99,7 @@ def interaction_of_texts(each: Num[ndarray, "k s n"]) -> float:
     return max(0.0, interaction_square - rest_square) / texts
 
 
-def no_effects(reason: Said) -> pd.DataFrame:
+def no_effects(reason: Text) -> pd.DataFrame:
     empty = pd.DataFrame(columns=COLUMNS)
     empty.attrs["reason"] = reason
     return empty

@@ -1,7 +1,7 @@
-"""Engines run the work of cells; where it runs never changes a number.
+"""Engines run the work of cells; the choice of engine never changes a result.
 
-`local`: the devices of this machine, no port opened. `ray`: an existing Ray cluster. `inline`: one cell after another
-in this process, to debug.
+`local`: the devices of this machine. `ray`: an existing Ray cluster. `inline`: one cell after another in this process,
+for debugging.
 """
 
 import signal
@@ -26,7 +26,7 @@ EngineName = Literal["local", "ray", "inline"]
 
 @contextmanager
 def start(name: EngineName, resources: Resources, threads: int) -> Iterator[Engine]:
-    """The engine `name`, stopped with all its processes at the end."""
+    """Start an engine; stop it and all its processes at the end."""
     with stopping.stop_permit(store.home()) as leave:
         engine = _start(name, resources, threads, leave)
         try:
@@ -48,7 +48,7 @@ def _start(name: EngineName, resources: Resources, threads: int, leave: Path) ->
 
 @contextmanager
 def _ctrl_c(engine: Engine) -> Iterator[None]:
-    """Ctrl-C ends the engine's work even where a library swallows the exception that it raises in the main thread."""
+    """Stop the engine at Ctrl-C, even if a library catches the KeyboardInterrupt of the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""The devices of this machine: `local`, a warm worker process a slot, and `inline`, this very process, to debug."""
+"""Engines of this machine: `local`, with a warm worker process per slot, and `inline`, in this process."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ from contrastive.runs import stopping
 from tasks.engines.slot import Slot
 from tasks.engines.types import Engine, Watch
 
-SPENT = 0.8  # of a machine's memory, by all slots together
+SPENT = 0.8  # share of the memory that all slots together may use
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +36,8 @@ class Inline:
             os.environ.pop(name, None)
 
 
-class Free:
-    """Slots that are free. Who asks first is served first, so that one who needs several is not starved."""
+class FreeSlots:
+    """Free slots, given out in order of request, so that a request for several slots is not starved."""
 
     def __init__(self, slots: list[Slot] | list[Inline]):
         self.slots: list[Slot | Inline] = list(slots)
@@ -46,7 +46,7 @@ class Free:
 
     @contextmanager
     def take(self, number: int) -> Iterator[list[Slot | Inline]]:
-        assert number <= self.count, "`check_capacity` is asked before a grid begins"
+        assert number <= self.count, "`check_capacity` runs before a grid begins"
         with self.turn, self.changed:
             self.changed.wait_for(lambda: len(apart(self.slots)) >= number)
             taken = apart(self.slots)[:number]
@@ -60,12 +60,12 @@ class Free:
 
 
 def apart(slots: list[Slot | Inline]) -> list[Slot | Inline]:
-    """One slot a device, since processes of one cell cannot share one; shares of the cores are apart anyway."""
+    """Return one slot per device, which processes of a cell cannot share; without devices, every slot."""
     return list({slot.environment.get("CUDA_VISIBLE_DEVICES") or id(slot): slot for slot in slots}.values())
 
 
 class Local(Engine):
-    """Training waits for a device, evaluation for a share of the cores; without a GPU the two are the same slots."""
+    """Training takes a slot with a device, evaluation a slot on the cores; without a GPU both use the same slots."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class Local(Engine):
         super().__init__(leave, share)
         self.trainings, self.bytes_a_slot = len(train), bytes_a_slot
         self.slots = {id(slot): slot for slot in (*train, *evaluate)}
-        self.train = Free(train)
-        self.evaluate = self.train if evaluate is train else Free(evaluate)
+        self.train = FreeSlots(train)
+        self.evaluate = self.train if evaluate is train else FreeSlots(evaluate)
 
     def run(
         self,
@@ -90,7 +90,7 @@ class Local(Engine):
         assist: Callable[..., Any] | None = None,
         watch: Watch | None = None,
     ) -> Any:
-        """In a process of the first of so many slots, told the devices of all where there are several."""
+        """Run in the process of the first of `processes` slots, with the devices of all of them."""
         free = self.train if stage == "train" else self.evaluate
         with free.take(processes) as taken:
             self.check()
@@ -102,11 +102,11 @@ class Local(Engine):
     def check_capacity(self, processes: int) -> None:
         super().check_capacity(processes)
         if processes > 1 and not all(isinstance(slot, Slot) for slot in self.train.slots):
-            raise UserError(f"a cell of {processes} processes cannot run inline: take --engine local")
+            raise UserError(f"a cell of {processes} processes cannot run inline; use --engine local")
         if processes > self.train.count:
             raise UserError(
-                f"a cell of {processes} processes needs as many devices (without a GPU: resources.slots), and there "
-                f"are {self.train.count}: lower training.processes, or take a machine with more"
+                f"a cell of {processes} processes needs as many devices (without a GPU: resources.slots), but there "
+                f"are {self.train.count}; lower training.processes, or use a machine with more"
             )
 
     def max_in_flight(self) -> int:
@@ -130,7 +130,7 @@ def inline(leave: Path) -> Local:
 
 
 def local(leave: Path, resources: Resources, threads: int) -> Local:
-    """A slot a device, or several where a cell needs only a part of one, or a share of the cores without devices."""
+    """Make the local engine: a slot per device or part of one (gpus_per_cell), or per share of the cores."""
     common, here = {stopping.VARIABLE: str(leave)}, devices_and_cores(resources, threads)
     warn_of_too_many(len(here.train), threads, count_cores())
     train = [Slot(common | environment) for environment in here.train]
@@ -138,52 +138,52 @@ def local(leave: Path, resources: Resources, threads: int) -> Local:
     return Local(leave, train, evaluate, resources.gpus_per_cell if here.on_gpu else 0, bytes_for_slot(here))
 
 
-class Places(NamedTuple):
-    """The environment of each slot; without a GPU training and evaluation have the same."""
+class SlotEnvironments(NamedTuple):
+    """Environment variables of each slot; without a GPU training and evaluation share the slots."""
 
     train: list[dict[str, str]]
     evaluate: list[dict[str, str]]
     on_gpu: bool
 
 
-def devices_and_cores(resources: Resources, threads: int) -> Places:
+def devices_and_cores(resources: Resources, threads: int) -> SlotEnvironments:
     devices, cores = gpus(), count_cores()
     share, on_cores = resources.gpus_per_cell, {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(threads)}
     if not devices or share == 0:
         shared = [on_cores] * (resources.slots or max(1, cores // threads))
-        return Places(shared, shared, False)
+        return SlotEnvironments(shared, shared, False)
     count = resources.slots or len(devices) * int(1 / share)
     pinned = [on_cores | {"CUDA_VISIBLE_DEVICES": devices[i % len(devices)]} for i in range(count)]
-    beside = max(1, min(cores // 4, cores - count * threads))  # evaluations, on what training leaves of the cores
-    return Places(pinned, [on_cores | {"OMP_NUM_THREADS": "1"}] * beside, True)
+    beside = max(1, min(cores // 4, cores - count * threads))  # evaluations, on the cores that training leaves free
+    return SlotEnvironments(pinned, [on_cores | {"OMP_NUM_THREADS": "1"}] * beside, True)
 
 
 def warn_of_too_many(cells: int, threads: int, cores: int) -> None:
-    """No error: a recipe of more threads than this machine has cores has to be repeatable here, if slowly."""
+    """Warn if cells have more threads than there are cores. No error: a recipe must be repeatable here, if slowly."""
     if cells * threads > cores:
         logger.warning(
-            "%d cells at a time, of %d threads each, share %d cores: all of them will be several times slower; lower "
-            "resources.slots to %d (it decides no number), or training.threads (it decides the last bits)",
+            "%d cells at a time with %d threads each share %d cores, and will be several times slower; lower "
+            "resources.slots to %d (no effect on results), or training.threads (changes their last bits)",
             *(cells, threads, cores, max(1, cores // threads)),
         )
 
 
 def count_cores(limit: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Those that this process may use: a container may be given the time of fewer than it sees."""
+    """Return the number of cores that this process may use; a container may have the time of fewer than it sees."""
     seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with suppress(OSError, ValueError):  # no Linux, or `max`: no limit
+    with suppress(OSError, ValueError):  # not Linux, or `max`: no limit
         share, period = map(int, limit.read_text(encoding="ascii").split())
         return max(1, min(seen, share // period))
     return seen
 
 
-def bytes_for_slot(where: Places) -> int | None:
-    """Bytes that the cells of one slot may have; None where nobody says how much there is."""
+def bytes_for_slot(where: SlotEnvironments) -> int | None:
+    """Return the bytes that the cells of one slot may use; None if unknown."""
     return int(SPENT * machine_memory(where.on_gpu) / len(where.train)) or None
 
 
 def machine_memory(on_gpu: bool) -> int:
-    """Bytes of this machine, or of its GPUs together; 0 where nobody says."""
+    """Return the bytes of memory of this machine, or of its GPUs together; 0 if unknown."""
     if not on_gpu:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     listed = nvidia_smi("--query-gpu=memory.total", "--format=csv,noheader,nounits")
@@ -192,14 +192,14 @@ def machine_memory(on_gpu: bool) -> int:
 
 
 def gpus() -> list[str]:
-    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them, without importing torch."""
+    """Return the GPUs that this process may use, as in CUDA_VISIBLE_DEVICES; imports no torch."""
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return [device for device in visible.split(",") if device and device != "-1"]
     return [str(i) for i, line in enumerate(nvidia_smi("--list-gpus")) if line.startswith("GPU ")]
 
 
 def nvidia_smi(*options: str) -> list[str]:
-    """The lines that it says; none where it is missing or hangs."""
+    """Return the lines of output of nvidia-smi; none if it is missing or hangs."""
     try:
         done = subprocess.run(["nvidia-smi", *options], capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):

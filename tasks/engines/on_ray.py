@@ -1,9 +1,8 @@
-"""`ray`: the nodes of an existing Ray cluster, which places each piece of work by the GPUs and cores it needs.
+"""Engine `ray`: the nodes of an existing Ray cluster, which places work by the GPUs and cores it needs.
 
-In a worker of Ray the work runs as on one machine, in a warm process of its own (`Slot`): pinned to the devices Ray
-gave, with the threads of the cell, ended with the worker. So the numbers are those of the engine `local`, and a worker
-that Ray hands another device gets a fresh process: one that has begun to use CUDA would stay on its first device.
-The code of this working tree, or of the installed package, is sent to the nodes.
+A Ray worker runs the work in a warm process of its own (`Slot`), as the engine `local` does: pinned to the devices
+that Ray assigned, with the threads of the cell, ended with the worker. If Ray assigns another device, the process is
+replaced, since CUDA stays on its first device. The code of this working tree or installed package is sent to the nodes.
 """
 
 import logging
@@ -31,12 +30,12 @@ from contrastive.training.launch import Machines
 from tasks.engines.slot import Slot
 from tasks.engines.types import LOOK_EVERY, Engine, Watch, WorkerLost
 
-# What must be the same on all nodes; Ray compares itself and Python.
+# These versions must be the same on all nodes; Ray checks its own and Python's.
 PACKAGES = ("torch", "transformers", "accelerate", "deepspeed", "peft", "tokenizers", "numpy", "scikit-learn")
 SENT = ("contrastive", "tasks", "reports")
-LOST = "the worker process died (killed, or out of memory), or its node did"
+LOST = "the worker process or its node died (killed, or out of memory)"
 
-_slots: dict[bool, Slot] = {}  # of this worker of Ray: its warm processes, one with devices and one without
+_slots: dict[bool, Slot] = {}  # warm processes of this Ray worker: with devices (True) and without
 
 
 class OnRay(Engine):
@@ -58,14 +57,14 @@ class OnRay(Engine):
         self.check()
         needs = self.needs(processes) if stage == "train" else {"num_cpus": 1.0, "num_gpus": 0.0}
         if stage == "train" and not any(how_many(node, needs) for node in nodes()):
-            assert assist is not None, "work larger than a node is shared with others that assist it"
+            assert assist is not None, "work larger than a node needs `assist` for the other nodes"
             return self.run_over_nodes(partial(work, *arguments), assist, processes, watch)
         return self.result_of([self.begin(partial(work, *arguments), needs)], watch)
 
     def run_over_nodes(
         self, work: Callable[..., Any], assist: Callable[..., Any], processes: int, watch: Watch | None
     ) -> Any:
-        """The first node leads, and says where the others meet it; each has as many of the processes as it holds."""
+        """Run a cell over several nodes: the first node leads, and each runs as many processes as it has room for."""
         shares = shares_of_nodes(processes, [how_many(node, self.needs(1)) for node in nodes()])
         bundles = [{"CPU": share["num_cpus"], "GPU": share["num_gpus"]} for share in map(self.needs, shares)]
         group = placement_group([{name: value for name, value in bundle.items() if value} for bundle in bundles])
@@ -96,7 +95,7 @@ class OnRay(Engine):
         try:
             while begun[0] in waiting:
                 ended, waiting = ray.wait(waiting, timeout=LOOK_EVERY)
-                if begun[0] in ended and waiting and ray.get(begun[0]):  # it failed: perhaps since another one was lost
+                if begun[0] in ended and waiting and ray.get(begun[0]):  # it failed, perhaps because another was lost
                     others, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=10)
                     ended += others
                 for lost in filter(None, (ray.get(task) for task in ended if task is not begun[0])):
@@ -115,7 +114,7 @@ class OnRay(Engine):
                 ray.cancel(task, force=True)
 
     def needs(self, processes: int) -> dict[str, float]:
-        """With GPUs they alone decide: cores are for evaluation, and no GPU waits for one of them."""
+        """Return the resources of a training: GPUs only, if there are any, so that no GPU waits for a core."""
         cores = 0 if self.share else processes * self.threads
         return {"num_cpus": float(cores), "num_gpus": processes * self.share}
 
@@ -128,7 +127,7 @@ class OnRay(Engine):
                 f"{n['NodeManagerAddress']}: {count(n, 'GPU'):g} GPUs, {count(n, 'CPU'):g} cores" for n in nodes()
             )
             raise UserError(
-                f"a cell of {processes} processes needs {wanted}, and the cluster has fewer ({there}): lower "
+                f"a cell of {processes} processes needs {wanted}, but the cluster has fewer ({there}); lower "
                 "training.processes or training.threads"
             )
 
@@ -142,17 +141,17 @@ class OnRay(Engine):
         return min(max(1, self.capacity), self.slots or sys.maxsize)
 
     def look_at_nodes(self) -> None:
-        """Raises where a node has other packages than the driver, or another store."""
-        there = nodes()  # once, for they come and go
+        """Raise UserError if a node has other package versions than the driver, or does not see the home."""
+        there = nodes()  # read once: nodes come and go
         places = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in there]
         asked = [at_node.options(scheduling_strategy=place).remote(str(self.permit)) for place in places]
         for node, (sees, theirs) in zip(there, ray.get(asked), strict=True):
             name = node["NodeManagerAddress"]
             if other := other_versions(self.packages, theirs):
-                raise UserError(f"the node {name} would compute with other packages than this machine: {other}")
+                raise UserError(f"the node {name} has other package versions than this machine: {other}")
             if not sees:
                 raise UserError(
-                    f"the node {name} does not see {store.home()}: set ABLATE_HOME to a folder that all nodes share"
+                    f"the node {name} does not see {store.home()}; set ABLATE_HOME to a folder that all nodes share"
                 )
 
     def stop(self) -> None:
@@ -164,8 +163,8 @@ def connect(leave: Path, resources: Resources, threads: int) -> OnRay:
     address = os.environ.get("RAY_ADDRESS")
     if not address:
         raise UserError(
-            "the engine ray needs a cluster that is there already: start one (`ray start --head` says its address) and "
-            "set RAY_ADDRESS, e.g. RAY_ADDRESS=10.0.0.1:6379"
+            "the engine ray needs a running cluster; start one (`ray start --head` prints its address) and set "
+            "RAY_ADDRESS, e.g. RAY_ADDRESS=10.0.0.1:6379"
         )
     knock(address)
     code = [str(PACKAGE_ROOT / name) for name in SENT]
@@ -186,30 +185,30 @@ def connect(leave: Path, resources: Resources, threads: int) -> OnRay:
 
 
 def knock(address: str) -> None:
-    """Raises where nobody answers; Ray itself would try for ten minutes."""
+    """Raise UserError if nothing answers at the address; Ray itself would try for ten minutes."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
-        raise UserError(f"RAY_ADDRESS is `{address}`: it takes HOST:PORT, as `ray start --head` says it, or auto")
+        raise UserError(f"RAY_ADDRESS is `{address}`; give HOST:PORT, as `ray start --head` prints it, or auto")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
         raise UserError(f"no Ray cluster answers at RAY_ADDRESS={address} ({error}): is it up?") from error
 
 
-@ray.remote(max_retries=0, max_calls=0)  # 0: a worker that has GPUs is kept, as others are
+@ray.remote(max_retries=0, max_calls=0)  # max_calls=0: also keep workers with GPUs
 def in_worker(environment: dict[str, str], folder: str, expected: dict[str, str], work: Callable[[], Any]) -> Any:
-    """Runs in a worker of Ray, and hands the work on to the warm process there."""
+    """Run in a Ray worker: pass the work on to its warm process."""
     if other := other_versions(expected, needed_packages()):
-        raise UserError(f"the node {socket.gethostname()} would compute with other packages: {other}")
+        raise UserError(f"the node {socket.gethostname()} has other package versions: {other}")
     if "CUDA_VISIBLE_DEVICES" not in environment:
         environment = environment | {"CUDA_VISIBLE_DEVICES": os.environ["CUDA_VISIBLE_DEVICES"]}
     kind = bool(environment["CUDA_VISIBLE_DEVICES"])
     if kind not in _slots or _slots[kind].environment != environment:
         if kind in _slots:
             _slots.pop(kind).close()
-        if os.path.isdir(folder):  # what an experiment file names by a relative path is looked for from there
+        if os.path.isdir(folder):  # relative paths of an experiment file start there
             os.chdir(folder)
         _slots[kind] = Slot(environment)
     return _slots[kind].run(work)
@@ -241,7 +240,7 @@ def nodes() -> list[dict[str, Any]]:
 
 
 def shares_of_nodes(processes: int, rooms: list[int]) -> list[int]:
-    """As few shares as there can be, each of which some node has room for."""
+    """Divide processes into as few shares as possible, each of which fits on one node."""
     shares: list[int] = []
     for room in sorted(rooms, reverse=True):
         if share := min(room, processes - sum(shares)):
@@ -250,12 +249,12 @@ def shares_of_nodes(processes: int, rooms: list[int]) -> list[int]:
 
 
 def count(node: dict[str, Any], kind: str) -> float:
-    """GPUs, or cores (`CPU`)."""
+    """Return the number of GPUs (`GPU`) or cores (`CPU`) of a node."""
     return float(node["Resources"].get(kind, 0))
 
 
 def how_many(node: dict[str, Any], needs: dict[str, float]) -> int:
-    """Cells with such needs that a node holds at a time."""
+    """Return how many cells with these needs fit on a node at a time."""
     return int(
         count(node, "GPU") // needs["num_gpus"] if needs["num_gpus"] else count(node, "CPU") // needs["num_cpus"]
     )

@@ -1,7 +1,6 @@
-"""A device, or a share of the cores, and the warm process that works on it.
+"""A slot: a device or a share of the cores, and the warm worker process that uses it.
 
-All of them are forked from one process that has imported torch once, end when their parent does, and are replaced when
-they die. They know nothing of Prefect or Ray.
+Workers are forked from a process that has imported torch, end with their parent, and are replaced when they die.
 """
 
 import multiprocessing
@@ -26,12 +25,12 @@ class Slot:
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([processes.PRELOADED])
-        forkserver.ensure_running()  # it imports while the flow gets ready
+        forkserver.ensure_running()  # it imports while the flow starts
         environment = dict(os.environ) | self.environment
         return ProcessPoolExecutor(1, mp_context=context, initializer=_become_worker, initargs=(environment,))
 
     def run(self, work: Callable[..., Any], *arguments: Any, watch: Watch | None = None) -> Any:
-        """Do the work in this slot's process, looking now and then whether it goes on; a dead one is replaced."""
+        """Run `work` in this slot's process, while `watch` checks its progress. A process that died is replaced."""
         why = "the worker process died (killed, or out of memory)"
         try:
             future = self._begin(work, *arguments)
@@ -44,7 +43,7 @@ class Slot:
                     if watch is not None and (hung := watch.look()):
                         why, watch = hung, None
                         self._kill()
-        except (BrokenProcessPool, CancelledError) as error:  # cancelled: closed before its worker took it
+        except (BrokenProcessPool, CancelledError) as error:  # cancelled: closed before a worker took it
             if self.closed:
                 raise Stopped from None
             self._replace()
@@ -54,17 +53,17 @@ class Slot:
         for patience in (0.2, 2.0, 0.0):
             try:
                 return self.pool.submit(work, *arguments)
-            except (EOFError, OSError) as error:  # what was to fork the worker has just died; nothing has begun
+            except (EOFError, OSError) as error:  # the fork server has just died; nothing has begun
                 if self.closed:
                     raise Stopped from None
                 why = error
                 time.sleep(patience)
                 self._replace()
-            except RuntimeError:  # the pool takes nothing any more
+            except RuntimeError:  # the pool is shut down
                 if self.closed:
                     raise Stopped from None
                 raise
-        raise WorkerLost("no worker process can be begun here") from why
+        raise WorkerLost("no worker process could be started") from why
 
     def _replace(self) -> None:
         self.pool.shutdown(wait=False)
@@ -81,9 +80,9 @@ class Slot:
 
 
 def _become_worker(environment: dict[str, str]) -> None:
-    """Pin this process to its device, leave it to the parent when to stop, and never outlive it."""
+    """Pin this process to its device; let it ignore Ctrl-C and end with its parent."""
     processes.set_process_name("ablate-worker")
     environment |= {"TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error"}
-    environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what CUDA needs to repeat its own sums
+    environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA needs it for reproducible sums
     environment.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     processes.apply_worker_environment(environment)

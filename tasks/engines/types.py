@@ -9,7 +9,7 @@ from typing import Any
 from contrastive.errors import UserError
 from contrastive.runs.stopping import Stopped
 
-LOOK_EVERY = 2.0  # seconds between two looks at work that runs
+LOOK_EVERY = 2.0  # seconds between two checks of running work
 
 
 class WorkerLost(RuntimeError):
@@ -17,26 +17,26 @@ class WorkerLost(RuntimeError):
 
 
 class Watch:
-    """Looks at work while it runs: tells what it finds, and notices when nothing has changed for too long."""
+    """Detects hung work: `look` calls `progress`, and returns a reason to kill if nothing has changed for too long."""
 
     def __init__(self, progress: Callable[[], object], patience: float):
-        """`progress` gives None before the work has begun: who waits for a device does not hang."""
+        """`progress` returns None before the work has begun: waiting for a device is not hanging."""
         self.progress, self.patience = progress, patience
         self.seen, self.since = progress(), time.monotonic()
 
     def look(self) -> str:
-        """Why the work is to be ended; empty as long as it goes on."""
+        """Return the reason to kill the work, or '' while it makes progress."""
         if (now := self.progress()) is None or now != self.seen:
             self.seen, self.since = now, time.monotonic()
         idle = time.monotonic() - self.since
-        return f"no step ended for {idle:.0f} s: taken for hung, and killed" if idle > self.patience else ""
+        return f"no step ended for {idle:.0f} s; it was taken for hung and killed" if idle > self.patience else ""
 
 
 class Engine(ABC):
-    """Runs the work of cells; where it runs never changes a number."""
+    """Runs the work of cells; the choice of engine never changes a result."""
 
     def __init__(self, permit: Path, share: float = 0.0):
-        """`share`: of a device, for each process of a cell; 0 where there are none."""
+        """`share`: share of a GPU for each process of a cell; 0 without GPUs."""
         self.permit, self.share, self.stopped = permit, share, False
 
     @abstractmethod
@@ -49,19 +49,19 @@ class Engine(ABC):
         assist: Callable[..., Any] | None = None,
         watch: Watch | None = None,
     ) -> Any:
-        """Do the work and give its result, once there is room for it. Raises `WorkerLost` or `Stopped`.
+        """Run `work` when there is room for it, and return its result. Raises WorkerLost or Stopped.
 
-        Of work larger than a machine, the first one is told of the others by the keyword `machines`, and each other one
-        does `assist(its index)`, which says what was lost.
+        Work larger than a machine gets the keyword `machines` on the first machine; each other machine runs
+        `assist(its index)`, which returns its failure.
         """
 
     @abstractmethod
     def check_capacity(self, processes: int) -> None:
-        """Raises where a cell of so many processes could never begin."""
+        """Raise UserError if a cell with this many processes could never begin."""
         if 0 < self.share < 1 < processes:
             raise UserError(
-                f"a cell of {processes} processes needs a whole GPU for each, and gpus_per_cell is {self.share:g}: "
-                "take 1, or 0 to train without GPUs"
+                f"a cell of {processes} processes needs a whole GPU for each, but gpus_per_cell is {self.share:g}; set "
+                "it to 1, or to 0 to train without GPUs"
             )
 
     @abstractmethod
@@ -77,13 +77,13 @@ class Engine(ABC):
         return None
 
     def finish(self) -> None:
-        """Begin nothing more, and have what trains end with a checkpoint, soon."""
+        """Begin nothing more, and let running trainings end with a checkpoint soon."""
         self.stopped = True
         self.permit.unlink(missing_ok=True)
 
     @abstractmethod
     def stop(self) -> None:
-        """End every process now. What ran or waits here raises `Stopped`."""
+        """End every process now. Running and waiting work raises Stopped."""
 
     def check(self) -> None:
         if self.stopped:

@@ -62,7 +62,7 @@ def not_surprised(trained: model.Model, batch: Batch) -> list[float]:
 def test_training_beats_the_untrained_encoder(loss: str, judged, gains, topics: str, home: Path, tmp_path: Path):
     data = {"train": 320, "validation": 0, "test": 200}
     chosen = make(topics, encoder=ENCODER, data=data, training=TRAINING, loss=loss)
-    tokens = token_store.open(prepare_cell_tokens(chosen))
+    tokens = token_store.open_tokens(prepare_cell_tokens(chosen))
     held_out = collate(tokens.splits["test"], np.arange(200), tokens.pad_id, tokens.special_ids)
     start_accelerator(chosen)
     scores = []

@@ -23,7 +23,7 @@ def test_a_machine_with_everything_passes_and_nothing_is_written(found, tmp_path
     checks = found()
     assert {name for name, check in checks.items() if check.ok is False} <= {"disk"}
     assert len(checks) == 12
-    assert "is not there yet" in checks["MLflow store"].detail
+    assert "does not exist yet" in checks["MLflow store"].detail
     assert list(tmp_path.iterdir()) == []
 
 

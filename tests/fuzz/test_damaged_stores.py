@@ -67,7 +67,7 @@ def written(folder: Path) -> Path:
     evaluation = {"metrics": ["accuracy"], "transfer": [transfer]}
     whole = EXPERIMENT | {"data": data, "evaluation": evaluation, "sections": sections[:1]}
     path.write_text(json.dumps(whole))
-    save_encoder(folder / "bert", tokens.open(prepare_cell_tokens(planned(path).to_do[0].cell)))
+    save_encoder(folder / "bert", tokens.open_tokens(prepare_cell_tokens(planned(path).to_do[0].cell)))
     path.write_text(json.dumps(whole | {"sections": sections}))
     return path
 

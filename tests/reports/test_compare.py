@@ -41,7 +41,7 @@ def bold(section: Section) -> list[bool]:
 def test_a_clear_difference_is_called_where_no_guard_forbids_it():
     part, results = made({"ce": {NAME: CE}, "new": {NAME: GOOD}})
     compared = compare(part, results)
-    ((score, found),) = compared.compared
+    ((score, found),) = compared.comparisons
     assert score.verdict == "better" and found.against.label == "ce" and compared.hypotheses == 1
     assert found.difference == pytest.approx(np.mean(GOOD) - np.mean(CE))
     assert bold(compared) == [False, True]
@@ -49,7 +49,7 @@ def test_a_clear_difference_is_called_where_no_guard_forbids_it():
     assert not any(bold(compare(part, results, may_rank=False)))
     nothing = compare(part, results, may_compare=False)
     assert verdicts(nothing) == ["baseline", "not comparable"] and nothing.hypotheses == 0
-    assert not any(bold(nothing)) and np.isnan(nothing.compared[0][1].p)
+    assert not any(bold(nothing)) and np.isnan(nothing.comparisons[0][1].p)
 
 
 def test_all_comparisons_of_the_family_share_one_level():
@@ -59,11 +59,11 @@ def test_all_comparisons_of_the_family_share_one_level():
         part, results = made({"ce": dict.fromkeys(names, CE), "near": dict.fromkeys(names, near)})
         compared = compare(part, results)
         assert compared.hypotheses == len(names)
-        widths.append(compared.compared[0][1].half_width)
+        widths.append(compared.comparisons[0][1].half_width)
     assert widths[1] > 1.1 * widths[0]
     put(part.show.table, family=(NAME,))
     compared = compare(part, results)
-    ((score, found),) = compared.compared
+    ((score, found),) = compared.comparisons
     assert compared.hypotheses == 1 and found.half_width == widths[0] and score.value == NAME
     assert not any(score.bold for score in compared.scores if score.value == "test.macro_f1")
     # the primary score is the family of each table that shows it
@@ -71,7 +71,7 @@ def test_all_comparisons_of_the_family_share_one_level():
     part, results = made({"ce": dict.fromkeys(names, CE), "new": dict.fromkeys(names, more)})
     put(results.grid.experiment.report, primary="test.macro_f1")
     compared = compare(part, results)
-    assert [score.value for score, _ in compared.compared] == ["test.macro_f1"] and compared.hypotheses == 1
+    assert [score.value for score, _ in compared.comparisons] == ["test.macro_f1"] and compared.hypotheses == 1
 
 
 def test_equivalent_is_what_lies_within_the_margin_and_better_may_be_so_too():
@@ -81,17 +81,17 @@ def test_equivalent_is_what_lies_within_the_margin_and_better_may_be_so_too():
     put(results.grid.experiment.report, margin={"accuracy": 0.01})
     section = compare(part, results)
     assert verdicts(section) == ["baseline", "equivalent", "equivalent"]
-    assert [comparison.side for _, comparison in section.compared] == [0, 1]
+    assert [comparison.side for _, comparison in section.comparisons] == [0, 1]
     put(results.grid.experiment.report, margin={NAME: 0.0001})
     section = compare(part, results)
     assert verdicts(section) == ["baseline", "undecided", "better"]
-    assert [comparison.side for _, comparison in section.compared] == [0, 1]
+    assert [comparison.side for _, comparison in section.comparisons] == [0, 1]
 
 
 def test_what_is_undecided_says_how_many_seeds_would_decide_it():
     noise = np.random.default_rng(1).normal(0, 0.01, (2, 5))
     part, results = made({"ce": {NAME: list(0.7 + noise[0])}, "new": {NAME: list(0.71 + noise[1])}})
-    ((score, found),) = compare(part, results).compared
+    ((score, found),) = compare(part, results).comparisons
     assert score.verdict == "undecided" and 5 < found.needs.seeds <= 64 and found.needs_seconds > 0
 
 
@@ -116,7 +116,7 @@ def test_a_row_that_varies_otherwise_makes_no_pool_with_the_rest():
     part, results = made({label: {NAME: values} for label, values in scores.items()})
     compared = compare(part, results)
     assert compared.unequal == ["wild"] and "wild" in str(unequal_note(compared)[0])
-    half = {score.row.label: comparison.half_width for score, comparison in compared.compared}
+    half = {score.row.label: comparison.half_width for score, comparison in compared.comparisons}
     assert half["wild"] > 10 * half["r1"]
 
 
@@ -160,13 +160,13 @@ def test_the_texts_are_counted_seed_by_seed_and_widen_the_interval():
     new[:, 30:33], new[:, 0] = True, False
     texts = {"ce": ce, "new": new}
     part, results = made({label: {NAME: list(each.mean(1))} for label, each in texts.items()}, texts=texts)
-    ((score, found),) = compare(part, results).compared
+    ((score, found),) = compare(part, results).comparisons
     assert (found.only_ours, found.only_theirs) == ((3, 3), (1, 1)) and found.by_text
     assert found.mcnemar == (0.625, 0.625) and score.verdict == "undecided" and found.p > 0.05
     # texts that do not make the score are not used
     wrong = np.zeros((2, 50), bool)
     part, results = made({"ce": {NAME: [0.7, 0.8]}, "new": {NAME: [0.75, 0.8]}}, texts={"ce": wrong, "new": wrong})
-    ((_, found),) = compare(part, results).compared
+    ((_, found),) = compare(part, results).comparisons
     assert not found.by_text and not found.only_ours
 
 

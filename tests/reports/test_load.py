@@ -61,11 +61,11 @@ def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_
     assert broken is not None
     client.log_artifact(broken.info.run_id, str(home / "runs" / "c0s0" / "examples.npz"))  # as of an earlier evaluation
     results = load("small", uri)
-    each, ids = results.each("c0s1", "test.accuracy"), results.each("c0s1", "test.ids")
+    each, ids = results.per_text("c0s1", "test.accuracy"), results.per_text("c0s1", "test.ids")
     assert each is not None and ids is not None
     assert each.dtype == bool and each.sum() == 13 and list(ids) == list(range(40))
-    assert results.each("c0s1", "test.ari") is None and results.each("c9s9", "test.accuracy") is None
-    assert results.each("c1s1", "test.accuracy") is None  # it failed
+    assert results.per_text("c0s1", "test.ari") is None and results.per_text("c9s9", "test.accuracy") is None
+    assert results.per_text("c1s1", "test.accuracy") is None  # it failed
     assert results.cells["c0s0"].params["training.epochs"] == "3"
     held = MlflowClient(results.uri).get_run(results.cells["c0s0"].run_id)
     assert held.info.experiment_id == results.experiment_id and held.data.tags["ablate.cell"] == "c0s0"

@@ -162,7 +162,7 @@ def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
 def test_the_next_step_is_what_would_decide_the_cheapest_open_comparison(seeds, texts, command, said):
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
     section = judge_section(part, results)[1]
-    for score, comparison in section.compared:
+    for score, comparison in section.comparisons:
         if score.verdict == "undecided":
             put(comparison, needs=Needed(seeds, texts))
     first = overview(results, [section], ["a"])

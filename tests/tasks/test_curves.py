@@ -104,4 +104,4 @@ def test_a_failure_of_tracking_is_logged_once_without_a_password_and_stops_no_tr
         log_of("0001").write_text(line(0) + line(1))
         assert sender.send_new() == ("0001", len(line(0) + line(1)))
     assert [record.name for record in caplog.records].count(tracking.logger.name) == 1
-    assert "curves of ce" in caplog.text and "hush-hush" not in caplog.text
+    assert "the curves of ce" in caplog.text and "hush-hush" not in caplog.text

@@ -98,7 +98,7 @@ def test_a_damaged_database_is_set_aside_and_made_again(
     shutil.copytree(store.home(), place, ignore=shutil.ignore_patterns("other"))
     monkeypatch.setenv("ABLATE_HOME", str(place))  # another address than what MLflow's pool still has open
     harm(place / "mlflow.db")
-    with pytest.raises(tracking.TrackingFailed, match="is damaged: `ablate sync EXPERIMENT` sets it aside"):
+    with pytest.raises(tracking.TrackingFailed, match="is damaged; `ablate sync EXPERIMENT` moves it aside"):
         build_report(plan.experiment.name)
     sync.sync(plan, plans.grid_document(plan, []))
     assert sync.audit(plan) == []
@@ -124,14 +124,14 @@ def test_a_database_that_makes_no_sense_to_mlflow_goes_aside_when_asked(plan: Pl
     with closing(sqlite3.connect(store.home() / "mlflow.db")) as connection:
         connection.execute("ALTER TABLE tags RENAME COLUMN value TO eulav")
         connection.commit()
-    with pytest.raises(UserError, match=r"The database lies at .*mlflow.db.damaged-.* give the same command again"):
+    with pytest.raises(UserError, match=r"The database has been moved to .*mlflow.db.damaged-.* repeat this command"):
         sync.mend_tracking(plan, None)
 
 
 def test_a_flipped_bit_behind_the_clock_is_set_back(plan: Plan):
     flip_behind_the_clock(folder_of(plan) / "scores.json")
     assert plans.make_plan(plan.resolved).to_do, "scores that cannot be read are measured again anyway"
-    assert [line.partition(": ")[2] for line in sync.set_back_damage(plan)] == ["scores.json was changed"]
+    assert [line.partition(": ")[2] for line in sync.reset_damaged(plan)] == ["scores.json was changed"]
     assert not (folder_of(plan) / "DONE").exists()
 
 
@@ -140,9 +140,9 @@ def test_a_folder_of_the_cache_that_is_damaged_is_made_again(plan: Plan):
     made.mkdir(parents=True)
     (made / "ids").write_text("whole")
     store.mark_finished(made, "DONE")
-    assert list(sync.set_back_damage(plan)) == []
+    assert list(sync.reset_damaged(plan)) == []
     flip_behind_the_clock(made / "ids")
-    assert list(sync.set_back_damage(plan)) == ["cache/tokens/abc: ids was changed"] and not store.finished(made)
+    assert list(sync.reset_damaged(plan)) == ["cache/tokens/abc: ids was changed"] and not store.finished(made)
 
 
 def other_metric(client: MlflowClient, run: Run) -> None:

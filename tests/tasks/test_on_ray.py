@@ -189,9 +189,9 @@ def test_a_cell_that_no_node_holds_and_an_address_that_nobody_answers_are_errors
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ):
     engine.check_capacity(2)
-    with pytest.raises(UserError, match=r"3 processes needs 3 GPUs, and the cluster has fewer.*2 GPUs, 4"):
+    with pytest.raises(UserError, match=r"3 processes needs 3 GPUs, but the cluster has fewer.*2 GPUs, 4"):
         engine.check_capacity(3)
-    for address, said in (("127.0.0.1:1", "no Ray cluster answers"), ("ray://here:10001", "takes HOST:PORT")):
+    for address, said in (("127.0.0.1:1", "no Ray cluster answers"), ("ray://here:10001", "give HOST:PORT")):
         monkeypatch.setenv("RAY_ADDRESS", address)
         with pytest.raises(UserError, match=said), engines.start("ray", Resources(), 1):
             pass

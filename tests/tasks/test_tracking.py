@@ -121,7 +121,7 @@ def test_another_machine_that_makes_the_experiment_at_the_same_time(home: Path, 
 def test_an_experiment_deleted_in_mlflow_is_a_clear_error(home: Path):
     client = tracking.open_tracker(home)
     client.delete_experiment(tracking.experiment_id(client, "small"))
-    with pytest.raises(UserError, match="experiment small was deleted: restore it"):
+    with pytest.raises(UserError, match="experiment small was deleted; restore it"):
         record.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
 
 
@@ -162,7 +162,7 @@ def test_scores_of_an_earlier_evaluation_do_not_stay(home: Path):
     record.record_cell(client, "small", folder, [])
     store.write_json(folder / "scores.json", scores)
     store.mark_finished(folder, "DONE")
-    assert f"MLflow holds {name}" in " ".join(sync.differences_of_run(client, runs(client)[0], folder))
+    assert f"MLflow has {name}" in " ".join(sync.differences_of_run(client, runs(client)[0], folder))
     record.record_cell(client, "small", folder, [])
     (run,) = runs(client)
     assert name not in run.data.metrics and not list(sync.differences_of_run(client, run, folder))
@@ -178,7 +178,7 @@ def test_a_tracker_that_cannot_be_used_is_said_in_one_line_without_its_password(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     folder = cell_folder("c0s0", "ce", 0, 0.75)
-    with pytest.raises(tracking.TrackingFailed, match="could not be used: .*results are safe") as raised:
+    with pytest.raises(tracking.TrackingFailed, match="could not be used: .*Results are safe") as raised:
         record.record_cell(tracking.open_tracker(home), "small", folder, [])
     assert "\n" not in str(raised.value) and "hush-hush" not in "".join(traceback.format_exception(raised.value))
     assert "http:" not in uri or "http://me:***@127.0.0.1:1/api" in str(raised.value)

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from contrastive.config.facts import MetricFacts
 from contrastive.evaluation.metrics.types import Inputs, NotMeasurable, Score, average
 
-FACTS = MetricFacts(scores=("alignment_class", "alignment_dropout"), drops_twice=True)
+FACTS = MetricFacts(scores=("alignment_class", "alignment_dropout"), needs_dropout_pairs=True)
 
 
 def alignment(inputs: Inputs) -> list[Score]:

@@ -116,7 +116,7 @@ def test_a_training_text_keeps_its_partners_and_none_of_them_is_held_out():
     held_out = {*splits.test.texts, *splits.validation.texts}
     assert not held_out & {positive for positive, _ in splits.train.partners}
     lost = len(plain.train) - len(splits.train)
-    assert splits.sifted["source"]["partner_held_out"] == lost > 5
+    assert splits.row_counts["source"]["partner_held_out"] == lost > 5
     assert f"source: {lost} texts removed whose positive or negative is held out" in splits.notes
     with pytest.raises(UserError, match="positive or negative is held out"):
         divide(rows, {}, asked(test=20, validation=10, positive="p", negative="n", train=70))
@@ -141,7 +141,7 @@ def test_every_row_is_kept_or_dropped_for_one_reason():
         "validation": Rows("validation.csv", ["text 30", "other", "another"], ["neg", "pos", "neg"]),
     }
     splits = divide(pool, own, asked(test="test.csv", validation="validation.csv"))
-    dropped = {name: {why: count for why, count in found.items() if count} for name, found in splits.sifted.items()}
+    dropped = {name: {why: count for why, count in found.items() if count} for name, found in splits.row_counts.items()}
     assert dropped == {
         "test": {"rows": 4, "repeated": 1},
         "validation": {"rows": 3, "held_out": 1},
@@ -216,7 +216,7 @@ def test_tokens_and_the_vocabulary_of_a_new_encoder_follow_the_draw(source: str,
     for seed in (0, 1):
         drawing = cell(source, seed, resample=True)
         folders.append(tokens.prepare_tokens(drawing.data, drawing.encoder, home, drawing.train_sample_seed()))
-    first, second = map(tokens.open, folders)
+    first, second = map(tokens.open_tokens, folders)
     assert first.folder != second.folder
     assert (first.splits["test"].digests == second.splits["test"].digests).all()
     assert set(first.splits["train"].digests.tolist()) != set(second.splits["train"].digests.tolist())

@@ -37,7 +37,7 @@ def home(tmp_path):
 
 def test_tokens_are_those_of_the_tokenizer(reviews, home):
     folder = tokens.prepare_tokens(reviews, MINILM, home)
-    found, splits = tokens.open(folder), datasets.load_splits(reviews)
+    found, splits = tokens.open_tokens(folder), datasets.load_splits(reviews)
     reference = AutoTokenizer.from_pretrained(locate.model_folder(MINILM.model))
     assert (found.labels, found.pad_id, found.vocab_size) == (("a", "b"), 0, 30522)
     assert set(found.special_ids) == {0, 101, 102, 103}  # [UNK] is a word of the text
@@ -112,7 +112,7 @@ def test_a_row_of_ten_megabytes_is_cut_before_it_is_tokenised(home, tmp_path):
     rows = [*((f"text {i}", "ab"[i % 2]) for i in range(10)), ("word " * 2_000_000, "a"), ("a" * 10_000_000, "b")]
     long = written(tmp_path / "long.csv", "text,label", rows, test=2, max_length=16)
     start = time.process_time()
-    found = tokens.open(tokens.prepare_tokens(long, SCRATCH, home))
+    found = tokens.open_tokens(tokens.prepare_tokens(long, SCRATCH, home))
     assert max(split.lengths.max(initial=0) for split in found.splits.values()) == 16
     assert time.process_time() - start < 15  # seconds of the processor, whatever else runs
 
@@ -134,7 +134,7 @@ def test_partners_of_training_texts_are_tokenised_in_their_order(tmp_path, home)
     rows = [(f"a good book {i}", "ab"[i % 2], f"one like number {i}", f"a bad one {i}") for i in range(30)]
     columns = {"positive": "same", "negative": "other"}
     data = written(tmp_path / "pairs.csv", "text,label,same,other", rows, test=5, **columns)
-    found, splits = tokens.open(tokens.prepare_tokens(data, MINILM, home)), datasets.load_splits(data)
+    found, splits = tokens.open_tokens(tokens.prepare_tokens(data, MINILM, home)), datasets.load_splits(data)
     reference = AutoTokenizer.from_pretrained(locate.model_folder(MINILM.model))
     assert [split.partners for name, split in found.splits.items() if name != "train"] == [(), ()]
     for number, partner in enumerate(found.splits["train"].partners):

@@ -89,7 +89,7 @@ def test_what_an_evaluation_reads_is_there(source, home):
     pairs = found["test.twice"]
     assert pairs.shape == (32, 2, 32) and (pairs[:, 0] != pairs[:, 1]).any(1).all()
     assert arrays(folder, "predictions")["train.logits"].shape == (64, 2)
-    tokens = token_store.open(prepare_cell_tokens(cell))
+    tokens = token_store.open_tokens(prepare_cell_tokens(cell))
     texts = tokens.splits["test"]
     batch = batches.collate(texts, np.arange(len(texts)), tokens.pad_id, tokens.special_ids)
     model = embed.load_trained_model(cell, folder, tokens)

@@ -203,13 +203,13 @@ def test_work_is_tokens_times_blocks_times_passes_and_a_store_takes_the_frozen_o
     def blocks(of: Cell, **how: Any) -> float:
         return estimate.training_work(of, MADE, **how) / (MADE.tokens + estimate.BATCH)
 
-    looks = 3 + 2 / estimate.LOOK_EVERY  # forward, and backward by weights and inputs; at times a term's own
+    looks = 3 + 2 / estimate.CHECK_EVERY  # forward, and backward by weights and inputs; at times a term's own
     assert blocks(sized(loss="ce")) == pytest.approx(3 * looks)
     assert blocks(sized(tune={"last_blocks": 1}, loss="ce")) == pytest.approx(2 + looks)
     assert blocks(sized(tune={"last_blocks": 1}, loss="ce"), stored=True) == pytest.approx(looks)
     assert blocks(sized(tune={"last_blocks": 1}, loss="ce"), together=2) == pytest.approx(1 + looks)
-    assert blocks(sized(tune={"lora": {"r": 4}}, loss="ce")) == pytest.approx(3 * (2 + 1 / estimate.LOOK_EVERY))
-    two_terms = 3 + 2 * 2 / estimate.LOOK_EVERY
+    assert blocks(sized(tune={"lora": {"r": 4}}, loss="ce")) == pytest.approx(3 * (2 + 1 / estimate.CHECK_EVERY))
+    two_terms = 3 + 2 * 2 / estimate.CHECK_EVERY
     assert blocks(sized(loss="rdrop", view="two_stage")) == pytest.approx(2 * 3 * two_terms)
     assert blocks(sized(loss="ce+mlm")) == pytest.approx(2 * 3 * two_terms + estimate.GUESSES)
     longer = sized(training={"epochs": 6})

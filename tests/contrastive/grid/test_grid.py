@@ -12,7 +12,7 @@ from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.config.objective import Objective
 from contrastive.grid import names
 from contrastive.grid.combinations import settings_read
-from contrastive.grid.expand import Resolved, Row
+from contrastive.grid.expand import LoadedExperiment, Row
 from contrastive.grid.load import parse_experiment
 
 HEAD = """\
@@ -25,7 +25,7 @@ sections:
 """
 
 
-def expanded(sections: str) -> Resolved:
+def expanded(sections: str) -> LoadedExperiment:
     return parse_experiment(HEAD + sections)
 
 

@@ -102,7 +102,7 @@ def test_cells_with_one_frozen_store_have_the_same_bytes_in_it(
     made = []
     for name, cell in (("one", one), ("other", other)):
         monkeypatch.setenv("ABLATE_HOME", str(tmp_path / name))
-        prepared = tokens.open(tokens.prepare_tokens(cell.data, cell.encoder, tmp_path / name))
+        prepared = tokens.open_tokens(tokens.prepare_tokens(cell.data, cell.encoder, tmp_path / name))
         folder = frozen_store.make_store(prepared, "train", cell, FULL)
         assert folder is not None
         made.append(folder)

@@ -66,8 +66,8 @@ def call(function: Any, tensor: Tensor, given: dict[str, Any]) -> Tensor:
 def vectors(name: str, scale: float) -> Tensor:
     """In the shape that the loss's annotation asks for."""
     line = registry.loss_entries()[name]
-    middle = str(line.facts.vectors or ("v" if line.first == "views" else "p"))
-    shape = {"views": ["n", middle, "d"], "logits": ["n", middle, "c"], "surprise": ["n"]}[line.first]
+    middle = str(line.facts.vectors or ("v" if line.input_name == "views" else "p"))
+    shape = {"views": ["n", middle, "d"], "logits": ["n", middle, "c"], "surprise": ["n"]}[line.input_name]
     labelled = "labels" in call_signature(LOSSES[name])[1]
     size = {"n": torch.randint(3, 9, ()), "v": torch.randint(1 if labelled else 2, 5, ()),
             "p": torch.randint(1, 3, ()), "d": torch.randint(2, 9, ()), "c": torch.randint(2, 6, ())}  # fmt: skip

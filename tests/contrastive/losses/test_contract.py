@@ -21,7 +21,8 @@ every_loss = pytest.mark.parametrize("name", [n for n in LOSSES if n != "mlm"])
 # In half precision of both kinds: a loss of cosines, one of logits, and those with a queue, a projector, prototypes.
 BOTH_HALVES = ("supcon", "ce", "moco", "vicreg", "swav")
 any_number = pytest.mark.parametrize(
-    "name", [n for n, line in registry.loss_entries().items() if line.first == "views" and line.facts.vectors is None]
+    "name",
+    [n for n, line in registry.loss_entries().items() if line.input_name == "views" and line.facts.vectors is None],
 )
 masked = pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if "mask" in call_signature(loss)[1]])
 

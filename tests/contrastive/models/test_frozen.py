@@ -72,7 +72,7 @@ def cell_of(source: str, model: str, tune: dict, training: dict | None = None, *
 
 @cache
 def tokens_of(cell: Cell) -> Tokens:
-    return token_store.open(prepare_cell_tokens(cell))
+    return token_store.open_tokens(prepare_cell_tokens(cell))
 
 
 def built(cell: Cell) -> tuple[models.Model, Batch]:

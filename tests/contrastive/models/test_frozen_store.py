@@ -58,7 +58,7 @@ def cell_of(source: str, model: str, tune: dict | None = None, **settings) -> Ce
 
 
 def opened(cell: Cell) -> Tokens:
-    return token_store.open(prepare_cell_tokens(cell))
+    return token_store.open_tokens(prepare_cell_tokens(cell))
 
 
 def with_store(cell: Cell, speed: Speed = FULL) -> Tokens:

@@ -116,7 +116,7 @@ def test_what_is_computed_to_evaluate_is_not_remembered():
 def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path):
     """GradCache encodes each part twice; the second time, what the frozen blocks gave is known."""
     cell = make(source, encoder=LAST_BLOCK, loss="ce+simcse")
-    tokens = token_store.open(prepare_cell_tokens(cell))
+    tokens = token_store.open_tokens(prepare_cell_tokens(cell))
     batch = collate(tokens.splits["train"], np.arange(7), tokens.pad_id, tokens.special_ids)
     found: list[dict[str, Tensor]] = []
     for below in (PassCache(sharing=False), passes := Counted()):
@@ -149,7 +149,7 @@ def test_remembering_passes_changes_no_bit_of_a_cell(source: str, home: Path, mo
 def test_what_a_loss_begins_from_is_not_kept(source: str, home: Path):
     """All training texts are encoded for it: as many tokens as the data have."""
     cell = make(source, encoder=LAST_BLOCK, loss="sccl")
-    tokens = token_store.open(prepare_cell_tokens(cell))
+    tokens = token_store.open_tokens(prepare_cell_tokens(cell))
     passes = PassCache()
     (home / "cell").mkdir()
     training = CellTraining(cell, home / "cell", tokens, checkpoint_every=1000, speed=Speed(), passes=passes)
@@ -232,7 +232,7 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
 ):
     cell = sccl(source, encoder=LAST_BLOCK | {"pooling": "mean"})
     trained(cell)
-    tokens = token_store.open(prepare_cell_tokens(cell))
+    tokens = token_store.open_tokens(prepare_cell_tokens(cell))
     train.start_accelerator(cell)
     model, texts = models.Model(cell, tokens).eval(), tokens.splits["train"]
     one_by_one = [
@@ -243,7 +243,7 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
 
 
 def place(cell: Cell, speed: Speed = SPEED) -> Path:
-    tokens = frozen_store.with_stored_training_outputs(token_store.open(prepare_cell_tokens(cell)), cell, speed)
+    tokens = frozen_store.with_stored_training_outputs(token_store.open_tokens(prepare_cell_tokens(cell)), cell, speed)
     return frozen_store.untrained_folder(cell, tokens, speed)
 
 

@@ -94,7 +94,7 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
     from contrastive import losses
     from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
     from contrastive.training import gather
-    from contrastive.training.in_process import steps_here
+    from contrastive.training.in_process import local_training_steps
 
     gather.init_process_group(str(into / "meeting"), rank, 2)
     usual = dict(losses.LOSSES)
@@ -108,8 +108,8 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
             prepared = prepare_cell_tokens(case.cell)
             wanted = prepare_evaluation(case.cell, MORE, prepared)
             asked = TrainRequest(case.cell, "a cell", 3, MORE)
-            tokens = token_store.open(prepared)
-            for _ in steps_here(asked, case.cell.training, folder, tokens, wanted, PassCache()):
+            tokens = token_store.open_tokens(prepared)
+            for _ in local_training_steps(asked, case.cell.training, folder, tokens, wanted, PassCache()):
                 case.each_step()
         except BaseException:
             (folder / f"failed.{rank}").write_text(traceback.format_exc())

@@ -51,7 +51,7 @@ def one_of_each_class(found: list[dict]) -> list[dict]:
         for objective in found:
             loss, view = objective["loss"].removesuffix("+mlm"), objective.get("view")
             given = {"labels", "targets", "negatives"} & {*losses[loss].settings}
-            kind = (losses[loss].first, losses[loss].is_module, losses[loss].facts.vectors, *given)
+            kind = (losses[loss].input_name, losses[loss].is_module, losses[loss].facts.vectors, *given)
             facts = (views[view].tools[1:], views[view].facts, objective.get("level")) if view else ()
             news = {(kind, str(facts))} | ({loss, view} if names_too else set())
             if not news <= seen:
@@ -103,7 +103,7 @@ def test_every_objective_trains_what_it_says(
         settings["translators"] = [untrained(tmp_path / str(seed), ENGLISH, seed=seed) for seed in range(2)]
     encoder = LAST_BLOCK | {"model": f"scratch:{architecture}"}
     cell, folder = make(source, encoder=encoder, data=TWO_STEPS, **settings), tmp_path
-    tokens = token_store.open(prepare_cell_tokens(cell))
+    tokens = token_store.open_tokens(prepare_cell_tokens(cell))
     train.start_accelerator(cell)
     before = model.Model(cell, tokens)
     after = dict(trained_into(folder, cell, tokens).model.named_parameters())
@@ -122,7 +122,7 @@ def test_every_objective_trains_what_it_says(
 def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Path, tmp_path: Path):
     """The view contextual without the term mlm, on an encoder with a head of its own; and one without is refused."""
     learnt = make(source, loss="simcse+mlm")
-    tokens = token_store.open(prepare_cell_tokens(learnt))
+    tokens = token_store.open_tokens(prepare_cell_tokens(learnt))
     train.start_accelerator(learnt)
     built = model.Model(learnt, tokens)
     whole = BertForMaskedLM(built.backbone.config)
@@ -134,7 +134,7 @@ def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Pat
         make(source, encoder={"model": f"file:{tmp_path / name}", "scratch": None}, loss="simcse", view="contextual")
         for name in ("with", "without")
     )
-    tokens = token_store.open(prepare_cell_tokens(with_one))
+    tokens = token_store.open_tokens(prepare_cell_tokens(with_one))
     train.start_accelerator(with_one)
     before = model.Model(with_one, tokens)
     torch.testing.assert_close(before.masked.head.state_dict(), whole.cls.state_dict())
@@ -142,5 +142,5 @@ def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Pat
     after = trained_into(home / "cell", with_one, tokens).model
     own = [name for name, _ in before.named_parameters() if name.startswith("masked.")]
     assert own and all(torch.equal(before.get_parameter(n), after.get_parameter(n)) for n in own)
-    with pytest.raises(UserError, match="no head that guesses hidden words: its weights lack cls.predictions"):
+    with pytest.raises(UserError, match="no masked-LM head: its weights lack cls.predictions"):
         run(without)

@@ -85,7 +85,7 @@ def test_a_change_since_the_plan_is_refused(source: str, home: Path):
 
 def test_the_audit_finds_a_frozen_head_and_a_parameter_that_the_optimizer_forgot(source: str, home: Path):
     cell = make(source)
-    tokens = token_store.open(prepare_cell_tokens(cell))
+    tokens = token_store.open_tokens(prepare_cell_tokens(cell))
     for fault in ("frozen", "forgotten"):
         accelerator = train.start_accelerator(cell)
         shared = sharding.DataParallel(model.Model(cell, tokens), cell, accelerator)

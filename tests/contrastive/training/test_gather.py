@@ -26,7 +26,7 @@ HIDDEN = torch.tensor([2, 0, 5, 1, 1, 3, 2])
 
 def leaves(name: str) -> dict[str, torch.Tensor]:
     line = registry.loss_entries()[name]
-    views = line.facts.vectors if line.first == "views" and line.facts.vectors else VIEWS
+    views = line.facts.vectors if line.input_name == "views" and line.facts.vectors else VIEWS
     generator = torch.Generator().manual_seed(0)
 
     def drawn(*shape: int) -> torch.Tensor:

@@ -128,7 +128,7 @@ def test_a_checkpoint_that_is_not_whole_is_begun_again(source: str, home: Path):
     folder = folder_of(cell)
     whole_log = (folder / "metrics.jsonl").read_text()
     short_log = "".join(whole_log.splitlines(keepends=True)[:2])
-    tokens = token_store.open(prepare_cell_tokens(cell))
+    tokens = token_store.open_tokens(prepare_cell_tokens(cell))
     accelerator = train.start_accelerator(cell)
     shared = sharding.share(model.Model(cell, tokens), cell, accelerator)
     schedule = torch.optim.lr_scheduler.LambdaLR(shared.optimizer, lambda _: 1.0)
@@ -148,7 +148,7 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
     for tune in ("full", {"last_blocks": 1}, {"lora": {"r": 2}}):
         cell = make(source, encoder={"tune": tune}, training={"epochs": 2})
         folder = run(cell)
-        tokens = token_store.open(prepare_cell_tokens(cell))
+        tokens = token_store.open_tokens(prepare_cell_tokens(cell))
         restored = embed.load_trained_model(cell, folder, tokens)
         test = tokens.splits["test"]
         found = restored.predict(batches.collate(test, np.arange(len(test)), tokens.pad_id, tokens.special_ids))
@@ -190,7 +190,7 @@ def test_each_step_draws_other_random_numbers_and_each_process_too(
     for seed in (0, 1):
         (home / str(seed)).mkdir()
         cell = make(source, seed=seed)
-        trained_into(home / str(seed), cell, token_store.open(prepare_cell_tokens(cell)))
+        trained_into(home / str(seed), cell, token_store.open_tokens(prepare_cell_tokens(cell)))
     train.seed_step(0, 0, 1)
     assert len({*drawn, float(torch.rand(()))}) == len(drawn) + 1 == 2 * 8 + 1
 
@@ -215,8 +215,8 @@ def test_batches_filled_by_tokens_train_to_the_end_of_the_schedule(source: str, 
     cell = make(source, loss="ce+supcon", training={"epochs": 2, "token_budget": 96, "batch_size": 4, "order_seed": 0})
     undisturbed = numbers(run(cell))
     curve = undisturbed["curve"]
-    steps = list(train.optimizer_steps(cell, token_store.open(prepare_cell_tokens(cell))))
-    assert len(curve) == len(steps) == train.count_steps(cell, token_store.open(prepare_cell_tokens(cell)))
+    steps = list(train.optimizer_steps(cell, token_store.open_tokens(prepare_cell_tokens(cell))))
+    assert len(curve) == len(steps) == train.count_steps(cell, token_store.open_tokens(prepare_cell_tokens(cell)))
     assert curve[-1]["lr.head"] == pytest.approx(1e-2 / (len(steps) - np.ceil(len(steps) / 10)))  # the last of linear
     sizes = {len(batch) for _, of_step in steps for batch in of_step}
     assert len(sizes) > 1 and min(sizes) > 4

@@ -75,7 +75,7 @@ def test_the_two_versions_differ_from_each_other_and_the_head_reads_the_text(cha
 
 @pytest.mark.parametrize("encode", ["deberta-v2"], indirect=True)
 def test_an_encoder_without_positions_is_refused(encode: Encode):
-    with pytest.raises(UserError, match="deberta-v2 only knows how far tokens are apart"):
+    with pytest.raises(UserError, match="deberta-v2 has relative positions"):
         consert(encode, batch_of(9, 4), change="position_shuffle", judge=noisy)
 
 

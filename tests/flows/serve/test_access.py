@@ -39,7 +39,7 @@ def test_a_port_that_is_none(given, monkeypatch):
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
 def test_an_address_that_this_machine_has_not(host):
-    with pytest.raises(UserError, match=f"{host} is no address of this machine"):
+    with pytest.raises(UserError, match=f"{host} is not an address of this machine"):
         free_port("prefect", host)
 
 

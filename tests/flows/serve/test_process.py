@@ -100,7 +100,7 @@ def holder(tmp_path: Path):
 
 
 def test_a_second_one_is_told_who_runs_and_down_stops_it(holder, tmp_path):
-    expected = rf"runs already for .* \(process {holder.pid} on .*\); `ablate down` stops it"
+    expected = rf"is already running for .* \(process {holder.pid} on .*\); `ablate down` stops it"
     with pytest.raises(UserError, match=expected), only_one(tmp_path):
         pass
     assert stop_up(tmp_path) is True

@@ -186,7 +186,7 @@ def test_whoever_has_no_password_is_refused_and_no_page_can_frame_theirs(up, set
 
 def test_a_second_up_says_who_runs(up, api, settings):
     done = ablate(settings, "up")
-    assert done.returncode == 2 and f"runs already for {settings['ABLATE_HOME']} (process {up.pid}" in done.stderr
+    assert done.returncode == 2 and f"is already running for {settings['ABLATE_HOME']} (process {up.pid}" in done.stderr
 
 
 def set_up_again(api: str, auth: str) -> None:

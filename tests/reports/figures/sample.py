@@ -20,7 +20,7 @@ SHOWS: dict[str, Any] = {"tsne": True, "curves": True, "pairs": True, "spectra":
 class Known(Results):
     """Results whose spectra lie in memory."""
 
-    def each(self, cell: str, score: str) -> np.ndarray | None:
+    def per_text(self, cell: str, score: str) -> np.ndarray | None:
         if score != "test.top_singular_share" or cell not in self.cells:
             return None
         shares = np.exp(-np.arange(1, 40) / (4 + number_of(cell) % 9))

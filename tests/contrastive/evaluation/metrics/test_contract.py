@@ -131,7 +131,7 @@ def test_all_at_once_in_the_order_of_names_are_what_each_gives_alone():
 def test_the_registry_reads_every_metric():
     entries = registry.entries("contrastive.evaluation.metrics", "METRICS")
     assert set(entries) == set(METRICS)
-    assert {entry.first for entry in entries.values()} == {"inputs"}
+    assert {entry.input_name for entry in entries.values()} == {"inputs"}
 
 
 def test_embeddings_that_are_no_numbers_are_named():
