@@ -22,17 +22,17 @@ def check_file(path: Path, kind: str = "file") -> None:
     """Raise UserError unless the path is a readable regular file; opening a pipe, for example, could block forever."""
     mode = _mode(path, kind)
     if stat.S_ISDIR(mode):
-        raise UserError(f"{brief(path)} is a folder; name a {kind} in it")
+        raise UserError(f"{brief(path)} is a folder, not a {kind}; name a {kind} in it")
     if not stat.S_ISREG(mode):
         actual = "a pipe" if stat.S_ISFIFO(mode) else "a socket or device"
-        raise UserError(f"{brief(path)} is {actual}; save its output in a {kind}, and name that")
+        raise UserError(f"{brief(path)} is {actual}, not a {kind}; save its output in a {kind}, and name that")
     _check_access(path, os.R_OK)
 
 
 def check_folder(path: Path, kind: str = "folder") -> None:
     """Raise UserError unless the path is a folder whose files can be listed and opened."""
     if not stat.S_ISDIR(_mode(path, kind)):
-        raise UserError(f"{brief(path)} is a file, and a {kind} is needed; name the folder that holds it")
+        raise UserError(f"{brief(path)} is a file, not a {kind}; name the folder that contains it")
     _check_access(path, os.R_OK | os.X_OK)
 
 

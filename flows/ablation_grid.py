@@ -41,7 +41,7 @@ from flows.forecast import (
     stores_to_make,
 )
 from flows.progress import Progress
-from flows.report import Preliminary, ending, experiment_of_run, grid_ended, publish_finding
+from flows.report import Preliminary, closing_message, experiment_of_run, grid_ended, publish_finding
 from flows.serve.servers import begin_flow
 from flows.study import Study
 from reports.markdown import plain
@@ -98,7 +98,7 @@ def ablation_grid(
     begin_flow()
     resolved = load.load_experiment(Path(experiment_file))
     study = begin_study(resolved, max_seeds, budget, keep_stale) if until_decided else None
-    plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.whole
+    plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.full_plan
     check_plan(plan, gpus_per_cell, engine)
     plans.declare_plan(plan, None if study is None else max_seeds)
     with engines.start(engine, resources_of(plan, gpus_per_cell), most_threads(plan)) as devices:
@@ -108,12 +108,12 @@ def ablation_grid(
         began = time.monotonic()
         share_prefixes(plan, devices)
         outcomes = run_cells(plan, devices, Preliminary(scores), study)
-        cells = time.monotonic() - began
+        cell_seconds = time.monotonic() - began
     report = record_and_report(plan, scores, outcomes, study)
-    note_overhead(cells)
+    note_overhead(cell_seconds)
     if failed := [outcome for outcome in outcomes if outcome.failed]:
         raise GridFailed(summary(failed, report.path, len((plan if study is None else study.plan()).statuses)))
-    return ending(report)
+    return closing_message(report)
 
 
 def resources_of(plan: Plan, gpus_per_cell: float | None) -> Resources:

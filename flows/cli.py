@@ -99,12 +99,12 @@ def run(
 ) -> None:
     """Train and evaluate what is missing, then write the report."""
     tell(f"reading {experiment}")
-    from flows.forecast import check_study, load_plan, preflight_report, report_of_all
+    from flows.forecast import check_study, current_report, load_plan, preflight_report
 
     check_study(until_decided, max_seeds, budget)
     planned = load_plan(experiment)
     preflight_report(planned, gpus_per_cell, engine.value).refuse()
-    if not until_decided and (shown := report_of_all(planned) or rewritten(planned)):
+    if not until_decided and (shown := current_report(planned) or rewritten(planned)):
         return say(f"{len(planned.statuses)} cells, all finished before\nreport: {shown}")
     from flows.serve import temporary_server
 
@@ -169,11 +169,14 @@ def sync(experiment: ExperimentFile) -> None:
     from contrastive.grid.load import load_experiment
     from flows.study import as_declared
 
-    say(bring_up(*as_declared(load_experiment(experiment), records=True)))
+    say(update_mlflow(*as_declared(load_experiment(experiment), records=True)))
 
 
-def bring_up(planned: "Plan", stopping: "Stopping | None" = None) -> str:
-    """Declare an experiment, end abandoned MLflow runs, and bring MLflow up to date with the run folders."""
+def update_mlflow(planned: "Plan", stopping: "Stopping | None" = None) -> str:
+    """Declare an experiment, close abandoned MLflow runs, and bring MLflow up to date with the run folders.
+
+    `stopping`: the record of a study that adds seeds. Returns a line that says how many cells are in MLflow.
+    """
     from contrastive.evaluation.grid_references import known_references
     from contrastive.grid.plan import declare_plan, grid_document
     from contrastive.runs.store import home
@@ -194,7 +197,7 @@ def rewritten(planned: "Plan") -> Path | None:
     from tasks.render import build_report  # imports Prefect, which is configured before a flow imports it
 
     tell("all cells are finished; writing the report")
-    tell(bring_up(planned))
+    tell(update_mlflow(planned))
     rendered = build_report(planned.experiment.name)
     tell(rendered.finding)
     return rendered.path

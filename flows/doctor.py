@@ -84,7 +84,7 @@ def thread_setting(setting: str) -> Check:
 
 
 def writable(root: Path) -> Check:
-    name, advice = "home", "choose a folder that you may write: ABLATE_HOME=/some/folder"
+    name, advice = "home", "choose a folder that you can write to: ABLATE_HOME=/some/folder"
     folder = _existing(root)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -150,8 +150,8 @@ def service(name: str, health: str) -> Check:
     return Check(
         label,
         None,
-        f"{number} is in use by something else; `ablate run` needs no port, `ablate up` does",
-        f"stop what listens there, or set {PORTS[name][0]}",
+        f"{number} is in use by another program; `ablate up` needs this port, `ablate run` does not",
+        f"stop that program, or set {PORTS[name][0]}",
     )
 
 

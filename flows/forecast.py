@@ -62,13 +62,15 @@ def load_plan(path: Path) -> Plan:
     return plans.make_plan(load_experiment(path))
 
 
-def report_of_all(plan: Plan) -> Path | None:
+def current_report(plan: Plan) -> Path | None:
     """Return the report's path if every cell is finished and it was built from these results, else None."""
     report, database = report_folder(plan.experiment.name) / "README.md", file_of(home())
     if plan.to_do or not report.exists() or database is None or not database.exists():
         return None
     key, ids = evaluation_key(plan.experiment.evaluation), [status.id for status in plan.statuses.values()]
-    digest = plans.recorded_grid(plan, known_references(plan)).digest({n: result_mark(run_folder(n), key) for n in ids})
+    digest = plans.recorded_grid(plan, known_references(plan)).digest(
+        {id_: result_mark(run_folder(id_), key) for id_ in ids}
+    )
     return report if digest in report.read_text(encoding="utf-8") else None
 
 

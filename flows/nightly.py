@@ -75,7 +75,7 @@ def measure_night(panel: Path, settings: Nightly, engine: EngineName) -> dict[st
 
 def compare_with(commit: str, panel: Path, settings: Nightly, engine: EngineName) -> NightlyResult:
     """Measure the panel at a commit and with the current code; keep the commit's results for bisection."""
-    name = key("night", commit=commit, surroundings=panels.environment(panel, engine))
+    name = key("night", commit=commit, surroundings=panels.conditions(panel, engine))
     kept = store.home() / "cache" / "nightly" / f"{name}.json"
     if not kept.exists():
         with panels.worktree(night_folder(), commit) as code:
@@ -110,7 +110,7 @@ def document(
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit,
         "commits": commits,
-        "environment": panels.environment(panel, engine) | {"devices": measured["devices"]},
+        "environment": panels.conditions(panel, engine) | {"devices": measured["devices"]},
         "settings": settings.model_dump(mode="json"),
         **{name: value for name, value in measured.items() if name != "devices"},
     }

@@ -1,4 +1,4 @@
-"""Measure the nightly panel in a new process and a new home, with the current code or a commit's."""
+"""Measure the nightly panel in a new process and a new home, with the current code or that of a commit."""
 
 import json
 import math
@@ -52,11 +52,13 @@ def read_settings(path: Path, panel: Path) -> Nightly:
 
 
 def measured_scores(panel: LoadedExperiment) -> list[str]:
+    """Return the names of all scores of a panel: those of trained vectors, and with prefixes those of further vectors
+    (`cls/`) and of post-processing (`whiten/`)."""
     evaluation = panel.experiment.evaluation
     return [
         f"{vectors}{post}{name}"
-        for vectors in ("", *(f"{part}/" for part in evaluation.vectors))
-        for post in ("", *(f"{part}/" for part in evaluation.post))
+        for vectors in ("", *(f"{vectors}/" for vectors in evaluation.vectors))
+        for post in ("", *(f"{post}/" for post in evaluation.post))
         for name in score_names_of(evaluation)
     ]
 
@@ -167,20 +169,20 @@ def texts_per_second(folder: Path) -> float | None:
         return None
 
 
-def environment(panel: Path, engine: str) -> dict[str, str]:
-    """Return what affects results besides the code; nights with different values are not compared."""
-    wanted = load_experiment(panel).experiment
-    names = [
+def conditions(panel: Path, engine: str) -> dict[str, str]:
+    """Return everything besides the code that affects results; nights that differ in it are not compared."""
+    experiment = load_experiment(panel).experiment
+    names = [  # a requirement with a marker is an extra, such as tests
         requirement for line in requires("ablate-contrastive") or () if not (requirement := Requirement(line)).marker
     ]
     return {
         "processor": f"{processor()}, {os.cpu_count()} cores",
         "python": sys.version.split()[0],
         **{requirement.name: version(requirement.name) for requirement in names},
-        "threads": str(wanted.training.threads),
+        "threads": str(experiment.training.threads),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", ""),
         "engine": engine,
-        "panel": key("panel", experiment=wanted.model_dump(mode="json", exclude={"description"})),
+        "panel": key("panel", experiment=experiment.model_dump(mode="json", exclude={"description"})),
     }
 
 

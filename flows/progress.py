@@ -22,10 +22,10 @@ class Progress:
     `steps`: optimizer steps of all cells to train. Thread-safe.
     """
 
-    def __init__(self, total: int, reused: int, steps: int = 0, every: float = 60.0):
+    def __init__(self, total: int, reused: int, steps: int = 0, seconds_between_lines: float = 60.0):
         self.console = Console(file=sys.stderr, highlight=False, emoji=False)
         self.total, self.done, self.steps, self.steps_ended = total, reused, steps, 0
-        self.every = 1.0 if self.console.is_terminal else every
+        self.every = 1.0 if self.console.is_terminal else seconds_between_lines
         self.began = self.shown = time.monotonic()
         self.lock = threading.Lock()
         columns = (

@@ -30,7 +30,7 @@ def publish_finding(experiment: str, report: Rendered) -> None:
     create_markdown_artifact(key=f"report-{experiment}", markdown=report.markdown())
 
 
-def ending(report: Rendered) -> str:
+def closing_message(report: Rendered) -> str:
     """Return a Completed state: its message is the finding, its data the path of the report."""
     return cast(str, Completed(message=report.finding, data=str(report.path)))
 
@@ -45,7 +45,7 @@ def report(experiment_file: str) -> str:
     name = load.load_experiment(Path(experiment_file)).experiment.name
     rendered = render(name)
     publish_finding(name, rendered)
-    return ending(rendered)
+    return closing_message(rendered)
 
 
 def grid_ended(name: str, total: int, failed: int, report: Path | None) -> Event | None:

@@ -36,10 +36,10 @@ class Study:
     ):
         """`records`: update MLflow from the run folders; if False, only read MLflow."""
         self.records, self.out_of_time = records, "budget"
-        self.whole = make_plan(with_seeds(resolved, most_seeds), keep_stale=keep_stale)
+        self.full_plan = make_plan(with_seeds(resolved, most_seeds), keep_stale=keep_stale)
         self.most_seeds = most_seeds
         self.deadline = None if budget is None else time.monotonic() + budget
-        self.counts = [[LOOKS[0]] * len(part.rows) for part in self.whole.resolved.sections]
+        self.counts = [[LOOKS[0]] * len(part.rows) for part in self.full_plan.resolved.sections]
         self.ended: dict[str, str] = {}
         self.looks: dict[str, list[StudyLook]] = {}
         self.handed_out: set[str] = set()  # ids of cells given out to run
@@ -48,23 +48,23 @@ class Study:
 
     def plan(self) -> Plan:
         """Return the plan of all cells requested so far."""
-        resolved = first_seeds(self.whole.resolved, self.counts)
-        return Plan(resolved, {cell: self.whole.statuses[cell] for cell in resolved.cells}, self.whole.kept)
+        resolved = first_seeds(self.full_plan.resolved, self.counts)
+        return Plan(resolved, {cell: self.full_plan.statuses[cell] for cell in resolved.cells}, self.full_plan.kept)
 
     def stopping(self) -> Stopping:
         return Stopping(self.most_seeds, self.looks, self.ended)
 
     def begin(self) -> list[Status]:
         """Return the first cells to run, after judging the sections that are complete already."""
-        return self._further()
+        return self._next_cells()
 
     def after(self, cell: str) -> list[Status]:
         """Return further cells to run now that `cell` has ended."""
         self.ran.add(cell)
-        complete = any(self._ready(number) for number, _ in self._open() if cell in self._ids(number))
-        return self._further() if complete else []
+        complete = any(self._all_ended(number) for number, _ in self._undecided() if cell in self._ids(number))
+        return self._next_cells() if complete else []
 
-    def _further(self) -> list[Status]:
+    def _next_cells(self) -> list[Status]:
         while self._judge():
             pass  # the results of the added seeds may exist already
         fresh = [status for status in self.plan().to_do if status.id not in self.handed_out]
@@ -73,15 +73,15 @@ class Study:
 
     def _judge(self) -> bool:
         """Judge the sections whose cells have all ended. Return whether any of them needs more seeds."""
-        ready = [(number, title) for number, title in self._open() if self._ready(number)]
+        ready = [(number, title) for number, title in self._undecided() if self._all_ended(number)]
         if not ready:
             return False
-        plan, name = self.plan(), self.whole.experiment.name
+        plan, name = self.plan(), self.full_plan.experiment.name
         if self.records:
             settled = {cell: s for cell, s in plan.statuses.items() if s.action == "reuse" or s.id in self.ran}
             sync(replace(plan, statuses=settled), grid_document(plan, self.references, self.stopping()))
         results, more = load(name, tracking_uri(store.home()), recorded_grid(plan, self.references)), False
-        sections = recorded_grid(self.whole, self.references).sections
+        sections = recorded_grid(self.full_plan, self.references).sections
         for number, title in ready:
             replayed = replay_looks(sections[number], results, self.most_seeds)
             self.looks[title] = replayed.looks
@@ -95,33 +95,40 @@ class Study:
                 self.ended[title] = self.out_of_time
         return more
 
-    def _ready(self, number: int) -> bool:
-        to_do = {status.id for status in self.whole.to_do} - self.ran
+    def _all_ended(self, number: int) -> bool:
+        to_do = {status.id for status in self.full_plan.to_do} - self.ran
         return not to_do & self._ids(number)
 
-    def _fits(self, number: int, seeds: list[int]) -> bool:
-        """Return whether the cells of these seeds are expected to end within the budget."""
+    def _fits(self, number: int, counts: list[int]) -> bool:
+        """Return whether a section with these numbers of seeds per row should end within the budget.
+
+        Cells of unknown duration count as no time.
+        """
         if self.deadline is None:
             return True
-        rows = self.whole.resolved.sections[number].rows
-        cells = {cell for row, count in zip(rows, seeds, strict=True) for cell in row.cells[:count]}
+        rows = self.full_plan.resolved.sections[number].rows
+        cells = {cell for row, count in zip(rows, counts, strict=True) for cell in row.cells[:count]}
         new = [
-            cell for cell in cells if (s := self.whole.statuses[cell]).action != "reuse" and s.id not in self.handed_out
+            cell
+            for cell in cells
+            if (s := self.full_plan.statuses[cell]).action != "reuse" and s.id not in self.handed_out
         ]
         if not new:
             return True
-        devices = slots_for(self.whole)
-        seconds = total_seconds(new, cost_estimator(self.whole.experiment, devices)) or 0.0
+        devices = slots_for(self.full_plan)
+        seconds = total_seconds(new, cost_estimator(self.full_plan.experiment, devices)) or 0.0
         return time.monotonic() + seconds / max(1, len(devices.train)) <= self.deadline
 
-    def _open(self) -> list[tuple[int, str]]:
-        parts = enumerate(self.whole.resolved.sections)
+    def _undecided(self) -> list[tuple[int, str]]:
+        """Return number and title of the sections that have not ended."""
+        parts = enumerate(self.full_plan.resolved.sections)
         return [(number, part.section.title) for number, part in parts if part.section.title not in self.ended]
 
     def _ids(self, number: int) -> set[str]:
-        rows = self.whole.resolved.sections[number].rows
+        """Return the ids of a section's cells at its current numbers of seeds."""
+        rows = self.full_plan.resolved.sections[number].rows
         counts = self.counts[number]
-        return {self.whole.statuses[cell].id for row, n in zip(rows, counts, strict=True) for cell in row.cells[:n]}
+        return {self.full_plan.statuses[cell].id for row, n in zip(rows, counts, strict=True) for cell in row.cells[:n]}
 
 
 def as_declared(resolved: LoadedExperiment, records: bool) -> tuple[Plan, Stopping | None]:

@@ -24,7 +24,7 @@ class RowGroup:
     rows: list[int]
     pairs: list[Pair]  # as positions in `rows`
     measured: Measurements
-    share: float
+    share: float  # of the significance level
     most_seeds: int | None  # of a study that adds seeds, else None
 
 
@@ -48,8 +48,8 @@ class Judged:
 
 def judge_family(rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds: int | None) -> Judged:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
-    In such a study a row that fails is no longer judged, but its earlier values stay in the pooled variance, so that
-    the verdicts of the other rows do not change."""
+    There a row with a failed cell gets no further verdict, but its earlier values stay in the pooled variance, so other
+    verdicts do not change."""
     values = list(dict.fromkeys(value for _, value in seed_values))
     judged = Judged()
     parts = [part for value in values for part in groups_of(rows, value, seed_values, most_seeds)]
@@ -59,6 +59,7 @@ def judge_family(rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds
         )
         decided = decide(group.measured, pairs, group.share, most_seeds)
         for (ours, theirs), comparison in zip(pairs, decided, strict=True):
+            # only if all seeds that both rows should have are measured
             if comparison.seeds == len({*rows[members[ours]].seeds} & {*rows[members[theirs]].seeds}):
                 judged.decided[members[ours], value] = comparison
                 judged.groups[members[ours], value] = group
@@ -137,7 +138,7 @@ def every_pair(
 
 
 def with_the_best(pairs: Sequence[Pair], values: Float[np.ndarray, "k s"], higher: bool) -> Sequence[Pair]:
-    """Keep the pairs with one of the best rows if there are many rows: enough to find those that some row beats."""
+    """With many rows, keep only pairs that include one of the best: they still show which rows are beaten."""
     if len(values) <= MOST_ROWS:
         return pairs
     means = np.nanmean(values, axis=1) * (1 if higher else -1)

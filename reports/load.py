@@ -150,7 +150,7 @@ class Results:
         return {} if path is None else json.loads(path.read_bytes()).get("files", {})
 
     def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-        """Read some arrays of `each` together with the marks of the ids."""
+        """Read the arrays with these names that exist, and the checksums of the texts' ids."""
         path = self._file(cell, "examples.npz")
         if path is None:
             return {}, {}
@@ -200,7 +200,7 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
     ]
     return Results(
         grid,
-        {cell: with_counts(cell_run(artifacts, cell, run), files[cell], grid) for cell, run in chosen.items()},
+        {cell: with_test_counts(cell_run(artifacts, cell, run), files[cell], grid) for cell, run in chosen.items()},
         scores.sort_index(axis=1),
         grid_curves(client, grid, chosen),
         pictures(artifacts, grid, chosen),
@@ -217,13 +217,11 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
 
 def recorded_grid(artifacts: Artifacts, recorded: RunRecord | None, experiment: str) -> RecordedGrid:
     if recorded is None:
-        raise UserError(
-            f"the MLflow experiment {experiment} holds no grid yet: `ablate run` or `ablate sync` records it"
-        )
+        raise UserError(f"the MLflow experiment {experiment} has no grid yet; `ablate run` or `ablate sync` records it")
     path = artifacts.file(recorded, "grid.json")
     if path is None:
-        raise UserError(f"the MLflow experiment {experiment} has a grid without grid.json: `ablate sync` with its "
-                        "experiment file records it anew")  # fmt: skip
+        raise UserError(f"the MLflow experiment {experiment} has a grid without grid.json; run `ablate sync` with "
+        "its experiment file to record it again")  # fmt: skip
     return parse_grid(path.read_bytes(), experiment)
 
 
@@ -241,8 +239,8 @@ def cell_run(artifacts: Artifacts, cell: str, run: RunRecord) -> CellRun:
     )
 
 
-def with_counts(run: CellRun, saved: ScoresFile, grid: RecordedGrid) -> CellRun:
-    """Add the class counts of additional test texts to a cell's provenance."""
+def with_test_counts(run: CellRun, saved: ScoresFile, grid: RecordedGrid) -> CellRun:
+    """Replace the test class counts in a cell's provenance by those of a separate test set, if there is one."""
     if run.provenance is None or grid.experiment.evaluation.test is None:
         return run
     unchanged = {split: counts for split, counts in run.provenance.class_counts.items() if split != "test"}
@@ -258,8 +256,8 @@ def scores_file(artifacts: Artifacts, cell: str, run: RunRecord) -> ScoresFile:
     try:
         return SCORES_FILE.validate_json(path.read_bytes())
     except ValidationError as error:
-        raise UserError(f"scores.json of the cell {cell} is damaged in MLflow ({first_problem(error)}): `ablate audit "
-                        "EXPERIMENT --mend` replaces it") from None  # fmt: skip
+        raise UserError(f"scores.json of the cell {cell} is damaged in MLflow ({first_problem(error)}); run `ablate "
+        "audit EXPERIMENT --mend` to replace it") from None  # fmt: skip
 
 
 def grid_curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, RunRecord]) -> pd.DataFrame:

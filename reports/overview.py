@@ -1,4 +1,4 @@
-"""First screen of a report: headline, setting, next step, and a forest of all comparisons of the primary score."""
+"""First screen of a report: headline, setting, next step, and a forest plot of the primary score's comparisons."""
 
 import math
 from collections import Counter
@@ -200,7 +200,7 @@ def cheapest(compared: Sequence[PrimaryComparison]) -> PrimaryComparison | None:
 
 def forest_rows(compared: Sequence[PrimaryComparison], scale: float) -> list[ForestRow]:
     """Return a row for each comparison. Comparisons of several sections with equal cells, baseline and verdict share
-    one row, under all their names; so do two configurations that are each other's baseline.
+    one row, under all their names. Of two configurations that are each other's baseline, the first comparison is shown.
     """
     found, pairs = dict[tuple[object, ...], ForestRow](), set[tuple[tuple[str, ...], tuple[str, ...]]]()
     for each in compared:

@@ -91,7 +91,7 @@ def explanations(rows: list[Row], value: str, section: Section, results: Results
 
 
 def explain_by_axes(rows: list[Row], value: str, section: Section, results: Results) -> Explanation | None:
-    """Use the trained vectors of a grid with two axes or more; None for fewer axes."""
+    """Return the scores of trained vectors by axis and seed; None if fewer than two axes vary."""
     grid = [replace(row, axes=row.recorded.axes) for row in rows if not row.variant and row.recorded.axes]
     shared = [name for name in (grid[0].axes if grid else {}) if all(name in row.axes for row in grid)]
     factors = [name for name in shared if len({str(row.axes[name]) for row in grid}) > 1]

@@ -22,7 +22,7 @@ NAMES = re.compile(
     re.IGNORECASE,
 )
 IN_ADDRESS = re.compile(r"(\w://[^\s:/@]*):\S*@")
-ALONE = re.compile(r"(\w://)[^\s:/@]{20,}@")  # a token instead of a user name
+TOKEN_AS_USER = re.compile(r"(\w://)[^\s:/@]{20,}@")  # a token instead of a user name
 IN_QUERY = re.compile(r"((?:[?&]|\b)(?:\w*password|\w*token|\w*secret|api_?key)=)[^&\s'\"]+", re.IGNORECASE)
 SHORTEST = 6  # shorter values occur in texts by chance
 
@@ -40,7 +40,7 @@ def masked(text: str) -> str:
     """Replace credentials, in addresses or from the environment of this process, by `***`."""
     for secret in sorted(_secret_values(), key=len, reverse=True):
         text = text.replace(secret, "***")
-    return IN_QUERY.sub(r"\1***", ALONE.sub(r"\1***@", IN_ADDRESS.sub(r"\1:***@", text)))
+    return IN_QUERY.sub(r"\1***", TOKEN_AS_USER.sub(r"\1***@", IN_ADDRESS.sub(r"\1:***@", text)))
 
 
 def _secret_values() -> set[str]:
@@ -79,20 +79,25 @@ def set_aside(path: Path) -> Path:
 
 
 def is_sound(path: Path, *, thorough: bool = False) -> bool:
-    """Return whether SQLite finds no damage and no table is missing; `thorough` also compares indexes with tables."""
+    """Return whether SQLite finds no damage and no table is missing; `thorough` also compares indexes with tables.
+
+    A locked or unreachable file counts as sound.
+    """
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
             pragma = "integrity_check" if thorough else "quick_check"
             sound = connection.execute(f"PRAGMA {pragma}(1)").fetchone() == ("ok",)
-            return sound and complete({name for (name,) in connection.execute("SELECT name FROM sqlite_master")})
+            return sound and has_complete_schema(
+                {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            )
     except sqlite3.OperationalError:  # locked or unreachable: its content is unknown
         return path.exists() and not path.is_dir()
     except sqlite3.DatabaseError:
         return False
 
 
-def complete(names: set[str]) -> bool:
-    """Return whether all of MLflow's tables are there, or none; it cannot continue if killed while creating them."""
+def has_complete_schema(names: set[str]) -> bool:
+    """Return whether all of MLflow's tables exist, or none. MLflow cannot recover if killed while creating them."""
     half_made = any(name.startswith("_alembic_tmp_") for name in names)
     return not half_made and ("alembic_version" not in names or names >= TABLES)
 

@@ -70,11 +70,11 @@ def reference(folder: Path, test: Path, engine: Engine) -> None:
 
 @task(name="prefix", task_run_name="frozen blocks · {split} · {cell.data.source}", persist_result=False)
 def prefix(cell: Cell, speed: Speed, prepared: Path, split: str, engine: Engine) -> None:
-    """Store the outputs of frozen blocks for a split; cells that find none compute them."""
+    """Store the outputs of frozen blocks for a split; a cell that finds no stored outputs computes its own."""
     try:
         engine.run("train", worker_calls.prefix, cell, speed, prepared, split)
     except WorkerLost as error:
-        logger.warning("the cells compute their frozen blocks themselves: %s", error)
+        logger.warning("outputs of frozen blocks could not be stored, so each cell computes them: %s", error)
 
 
 def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
@@ -95,11 +95,11 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
         raise UserError(str(errors[0])) from errors[0]
     for folder, test in (pair for pairs in data_folders(plan).values() for pair in pairs):
         there = store.finished(folder) and store.finished(test)
-        if there and not store.finished(tfidf.reference_file(folder, store.home(), test)):
+        if there and not store.finished(tfidf.reference_folder(folder, store.home(), test)):
             try:
                 reference(folder, test, engine)
             except WorkerLost as error:
-                logger.warning("this report has no TF-IDF reference: %s", error)
+                logger.warning("the TF-IDF reference could not be computed, so the report has none: %s", error)
     return known_references(plan)
 
 

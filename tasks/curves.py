@@ -35,18 +35,19 @@ class CurveWriter:
         lines = whole.splitlines()
         self.seen, self.lines = (attempt, len(whole + end)), len(lines)
         if self.lines > self.sent and not self.broken:
-            self.broken = True
+            self.broken = True  # stays set if sending fails
             with or_warning(f"the curves of {self.name} are sent when it is recorded"):
                 self._send([json.loads(line) for line in lines[self.sent :]])
                 self.broken = False
         return self.seen
 
     def _send(self, rows: list[Row]) -> None:
+        """Send lines; the first call also creates the run, which replaces earlier runs of the cell, and its params."""
         params = dict[str, str]()
         if self.client is None:
             self.client, params = open_tracker(self.home), params_of(self.folder)
             with store.locked(self.home / "locks" / "mlflow"):
-                old = find_runs(self.client, self.experiment, "ablate.cell", self.folder.name)
-                self.run_id = fresh_run(self.client, self.experiment, self.folder, old)
-        log(self.client, self.run_id, rows, {}, params, {})
+                earlier_runs = find_runs(self.client, self.experiment, "ablate.cell", self.folder.name)
+                self.run_id = fresh_run(self.client, self.experiment, self.folder, earlier_runs)
+        log(self.client, self.run_id, rows, scores={}, params=params, tags={})
         self.sent += len(rows)

@@ -1,7 +1,7 @@
-"""Record cells and grids in MLflow: one run per cell and one for the grid, by explicit run ids, always rebuildable.
+"""Record cells and grids in MLflow: one run per cell and one for the grid, which can always be made again.
 
-The run folders are the truth. Recording is idempotent, and a tracking failure never stops a training: `audit` finds
-what is missing or differs, and `sync` repairs it (sync.py).
+The run folders are the source of truth. Recording is idempotent, and a tracking failure never stops a training:
+`audit` finds what is missing or differs, and `sync` repairs it (sync.py).
 """
 
 import json
@@ -237,7 +237,7 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
 
 
 def first_start(client: MlflowClient, experiment: str) -> int | None:
-    """Return when the first cell began."""
+    """Return when the first run of an experiment began, in milliseconds; None without runs."""
     found = client.search_runs([experiment_id(client, experiment)], max_results=1, order_by=["attributes.start_time"])
     return found[0].info.start_time if found else None
 

@@ -69,7 +69,7 @@ def build_report(experiment: str, paper: bool = False) -> Rendered:
         if paper:
             publish_paper(results, paper_folder(experiment))
         report = publish(results, store.report_folder(experiment))
-    with or_warning("MLflow's own pages do not show this report"):
+    with or_warning("the report could not be shown in MLflow's own pages"):
         present(open_tracker(store.home()), report, results, store.report_folder(experiment))
     return Rendered(store.report_folder(experiment) / "README.md", str(report.summary.headline))
 
@@ -78,7 +78,9 @@ def build_preliminary(grid: RecordedGrid, ended: int, total: int) -> None:
     """Write a preliminary report of the cells that have ended, without comparisons."""
     name = grid.experiment.name
     results = load(name, tracking_uri(store.home()), grid)
-    publish(replace(results, progress=(ended, total), digest=""), store.report_folder(name))
+    publish(
+        replace(results, progress=(ended, total), digest=""), store.report_folder(name)
+    )  # `progress`: compare nothing
 
 
 def paper_folder(experiment: str) -> Path:
@@ -86,7 +88,8 @@ def paper_folder(experiment: str) -> Path:
 
 
 def audit_report(experiment: str) -> list[str]:
-    """Return the differences between a report and one built from its results now; none without a report."""
+    """Return the differences between a report and one built from its results now; an empty list if there is no
+    report."""
     folder = store.report_folder(experiment)
     if not folder.exists():
         return []
@@ -111,5 +114,6 @@ def as_report_error(experiment: str) -> Iterator[None]:
         logger.exception("The report of %s could not be built.", experiment)
         raise ReportFailed(
             f"the report of {experiment} could not be built: {type(error).__name__}: {masked(str(error))}. "
-            "MLflow and the run folders hold all results: when this is fixed, `ablate report` builds it"
+            "All results are safe in MLflow and the run folders; when the error is fixed, `ablate report` builds the "
+            "report"
         ) from error

@@ -24,7 +24,7 @@ def check_no_number(value: Any) -> None:
     """Raise ValueError if the name of a split or file looks like a number of texts that YAML read as text."""
     if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9][0-9_.,' ]*([eE][-+]?[0-9]+)?", value, re.ASCII):
         raise ValueError(
-            f"`{brief_name(value)}` is text and would name a split; write a number of texts as 1000 or 1_000, "
+            f"`{brief_name(value)}` is text, which would name a split; write a number of texts as 1000 or 1_000, "
             "without quotes"
         )
 

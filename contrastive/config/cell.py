@@ -1,4 +1,5 @@
-"""Schema of a cell, all that decides one result: data, encoder, objective, training and seed. Imports no torch."""
+"""Schema of a cell, everything that determines one result: data, encoder, objective, training, seed. Imports no
+torch."""
 
 from typing import Annotated, Any, Literal
 
@@ -70,8 +71,8 @@ class Tune(Settings):
     lora: Lora | None = Field(None, description="train adapters in these blocks instead of their weights")
     frozen_dropout: bool = Field(
         True,
-        description="dropout in the blocks that last_blocks leaves frozen; false: their output for a text is always "
-        "the same, and computed once for all cells, epochs and seeds",
+        description="apply dropout in the blocks that last_blocks leaves frozen; false: their output for a text "
+        "never changes and is computed once for all cells, epochs and seeds",
     )
 
     @model_validator(mode="before")
@@ -80,9 +81,9 @@ class Tune(Settings):
         return {} if value == "full" else value
 
     @model_validator(mode="after")
-    def _fitting(self) -> "Tune":
+    def _check_combination(self) -> "Tune":
         if self.last_blocks == 0 and self.lora is not None:
-            raise ValueError("adapters in the last 0 blocks train nothing: raise last_blocks, or leave out lora")
+            raise ValueError("with last_blocks: 0 no block is left for adapters; raise last_blocks, or leave out lora")
         if not self.frozen_dropout and self.last_blocks is None:
             raise ValueError(
                 "frozen_dropout: false needs frozen blocks; set last_blocks to the number of blocks that train"
@@ -183,7 +184,7 @@ class Cell(Settings):
     seed: Seed
 
     @model_validator(mode="after")
-    def _fitting(self) -> "Cell":
+    def _check_combination(self) -> "Cell":
         if reason := incompatibility(self.data, self.encoder, self.objective, self.training):
             raise ValueError(reason)
         return self
@@ -220,7 +221,7 @@ def incompatibility(data: Data, encoder: Encoder, objective: Objective, training
         return "micro_batch encodes each text twice, which does not work with sharding: leave one of them out"
     if training.sharding is not None and training.precision == "fp16":
         return "precision fp16 scales the loss, which does not work with sharding: take bf16 or fp32"
-    on_encoder = [line.name for line in objective.loss_entries() if line.input_name != "logits"]
+    on_encoder = [entry.name for entry in objective.loss_entries() if entry.input_name != "logits"]
     if encoder.tune.last_blocks == 0 and on_encoder:
         return f"last_blocks 0 freezes the encoder, but {on_encoder[0]} only trains the encoder"
     if not objective.compares():
@@ -240,13 +241,13 @@ def resample_error(data: Data) -> str:
 
 def _too_few_texts(data: Data, objective: Objective, training: Training) -> str:
     """Return why a loss has too few texts in a batch or in all; empty if there are enough."""
-    for line in objective.loss_entries():
-        in_batch = line.input_name != "logits" and line.facts.compares and line.facts.needs_batch
+    for entry in objective.loss_entries():
+        in_batch = entry.input_name != "logits" and entry.facts.compares and entry.facts.needs_batch
         if training.batch_size == 1 and training.token_budget is None and in_batch:
-            return f"{line.name} compares the texts of a batch, but batch_size is 1: raise it"
-        least = getattr(objective, line.facts.least_texts) if line.facts.least_texts is not None else 0
+            return f"{entry.name} compares the texts of a batch, but batch_size is 1: raise it"
+        least = getattr(objective, entry.facts.least_texts) if entry.facts.least_texts is not None else 0
         if data.train is not None and data.train < least:
-            return f"{line.name} has {least} {line.facts.least_texts}, but there are only {data.train} training texts"
+            return f"{entry.name} has {least} {entry.facts.least_texts}, but there are only {data.train} training texts"
     return ""
 
 
@@ -255,11 +256,11 @@ def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> 
     view, facts = objective.view_entry(), objective.view_facts()
     if facts.partners and data.positive is None:
         return f"{objective.view_with_variant()} compares a text with its positive: name its column in data.positive"
-    hard = [line.name for line in objective.loss_entries() if "negatives" in line.settings]
+    hard = [entry.name for entry in objective.loss_entries() if "negatives" in entry.settings]
     if hard and data.negative is None:
         return f"{hard[0]} needs a hard negative for each text: name its column in data.negative"
     if "guess" in view.tools and encoder.model.startswith("scratch:") and not objective.reads_guesses():
-        trains = next(line.name for line in registry.loss_entries().values() if line.input_name == "surprise")
+        trains = next(entry.name for entry in registry.loss_entries().values() if entry.input_name == "surprise")
         return (
             f"{encoder.model} guesses hidden words at random; train it with `{objective.loss}+{trains}`, or take "
             "another view"
@@ -273,12 +274,12 @@ def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> 
 
 
 def _batching_error(training: Training, longest: int) -> str:
-    """Return why the token budget or processes cannot fill batches; empty if they can."""
+    """Return why batches cannot be formed with this token budget or number of processes; empty if they can."""
     drawn, budget, least = training.bucket * training.batch_size, training.token_budget, training.smallest_batch()
     if budget is None:
         too_many = training.processes > training.batch_size
         return f"{training.processes} processes cannot share batches of {training.batch_size} texts" if too_many else ""
-    room = 2 * least - 1  # with fewer, a full batch could not hand the next one the texts it needs
+    room = 2 * least - 1  # a smaller full batch could not give up enough texts for the next one to have `least`
     if budget < room * longest:
         return (
             f"token_budget is {budget}, but batches of at least {least} texts of up to {longest} tokens "

@@ -44,7 +44,7 @@ class Transfer(Settings):
         return value
 
     @model_validator(mode="after")
-    def _fitting(self) -> "Transfer":
+    def _check_combination(self) -> "Transfer":
         if self.test is None and (self.score is None or self.source.startswith("hf:")):
             raise ValueError("`test` is missing: give a number of texts, or the name of a split or file")
         if isinstance(self.test, str) and self.source.startswith("package:"):
@@ -63,7 +63,7 @@ class Transfer(Settings):
             )
         if (self.score is None) == (self.main_metric() in ("spearman", "pearson")):
             suited = "accuracy, f1 and matthews" if self.score is None else "spearman and pearson"
-            raise ValueError(f"`{self.main_metric()}` cannot be computed: the metrics of such data are {suited}")
+            raise ValueError(f"`{self.main_metric()}` cannot be computed on such data; choose from {suited}")
         return self
 
     def main_metric(self) -> str:
@@ -102,8 +102,8 @@ class Evaluation(Settings):
     transfer: tuple[Transfer, ...] = Field((), description="transfer data on which finished encoders are evaluated")
     test: Positive | None = Field(
         None,
-        description="number of test texts to evaluate on instead of data.test, at least as many: those of data.test, "
-        "then texts that training left over, so that finished cells are evaluated on more texts without training again",
+        description="number of test texts to evaluate on, at least data.test: those of data.test, then texts that "
+        "are not used for training; finished cells are evaluated on more texts without training again",
     )
     picture: Literal["tsne", "umap"] = "tsne"
     picture_points: int = Field(1000, ge=10, description="texts in a picture")

@@ -1,7 +1,7 @@
-"""Schema of an experiment file: frozen data, checked completely before anything starts.
+"""Schema of an experiment file: immutable objects, fully validated before anything runs.
 
 A `Cell` holds exactly what decides a result. Everything else in an `Experiment` (title, show, evaluation, resources)
-is outside the cell, so changing it never trains a cell again.
+is outside the cell, so changing it never causes a cell to be trained again.
 """
 
 import math
@@ -56,10 +56,11 @@ class Speed(Settings):
     )
 
     @model_validator(mode="after")
-    def _fitting(self) -> "Speed":
+    def _check_combination(self) -> "Speed":
         if self.reuse == "none" and (self.together or 1) > 1:
             raise ValueError(
-                f"together: {self.together} shares passes of frozen blocks, but reuse: none forbids it; drop either"
+                f"together: {self.together} shares passes of frozen blocks, but reuse: none turns that off; remove "
+                "one of the two settings"
             )
         return self
 

@@ -89,7 +89,7 @@ class Objective(Settings):
         return value
 
     @model_validator(mode="after")
-    def _fitting(self) -> "Objective":
+    def _check_combination(self) -> "Objective":
         if self.compares() and (reason := self._conflict()):
             raise ValueError(reason)
         return self
@@ -97,17 +97,17 @@ class Objective(Settings):
     def _conflict(self) -> str:
         """Return why losses and view cannot be combined, or which setting is missing; empty if nothing is wrong."""
         view = self.view_entry()
-        if "slow" in view.tools and self.view and not any("targets" in line.settings for line in self.loss_entries()):
+        if "slow" in view.tools and self.view and not any("targets" in entry.settings for entry in self.loss_entries()):
             return f"no loss of `{self.loss}` reads the slow copy that the view `{self.view}` keeps"
         if reason := next(
-            filter(None, (_loss_view_conflict(line, view.name, self) for line in self.loss_entries())), ""
+            filter(None, (_loss_view_conflict(entry, view.name, self) for entry in self.loss_entries())), ""
         ):
             return reason if self.view else f"no view fits all terms of `{self.loss}`: {reason}"
         for name in view.settings:
             if name not in view.defaults and getattr(self, name) is None:
                 return f"the view `{view.name}` needs `{name}` {_setting_help(name)}"
         if self.view_facts().judged and not self.supervised():
-            supervised = next(name for name, line in registry.loss_entries().items() if line.facts.supervised)
+            supervised = next(name for name, entry in registry.loss_entries().items() if entry.facts.supervised)
             return (
                 f"{self.view_with_variant()} follows the cross-entropy, which `{self.loss}` does not contain: "
                 f"write `{supervised}+{self.loss}`, or take another view"
@@ -118,9 +118,9 @@ class Objective(Settings):
         """Return the registry entry of each term."""
         return _entries_of(self.loss)
 
-    def terms(self) -> dict[str, float]:
+    def term_weights(self) -> dict[str, float]:
         """Return loss name → weight. Cross-entropy has weight 1."""
-        return {line.name: self._weight(line.facts) for line in self.loss_entries()}
+        return {entry.name: self._weight(entry.facts) for entry in self.loss_entries()}
 
     def _weight(self, facts: LossFacts) -> float:
         name = _weight_of(facts, self.supervised())
@@ -128,29 +128,29 @@ class Objective(Settings):
 
     def supervised(self) -> bool:
         """Return whether a term is the cross-entropy."""
-        return any(line.facts.supervised for line in self.loss_entries())
+        return any(entry.facts.supervised for entry in self.loss_entries())
 
     def compares(self) -> bool:
         """Return whether a term compares vectors or predictions, so that the view matters."""
-        return any(line.facts.compares for line in self.loss_entries())
+        return any(entry.facts.compares for entry in self.loss_entries())
 
     def reads_logits(self) -> bool:
         """Return whether a term reads the head's predictions; otherwise the model has no head."""
-        return any(line.input_name == "logits" for line in self.loss_entries())
+        return any(entry.input_name == "logits" for entry in self.loss_entries())
 
     def reads_guesses(self) -> bool:
         """Return whether a term trains the encoder's masked-language-model head."""
-        return any(line.input_name == "surprise" for line in self.loss_entries())
+        return any(entry.input_name == "surprise" for entry in self.loss_entries())
 
     def guessing(self) -> list[str]:
         """Return the names of the losses and the view that use the encoder's masked-language-model head."""
-        names = [line.name for line in self.loss_entries() if line.input_name == "surprise"]
+        names = [entry.name for entry in self.loss_entries() if entry.input_name == "surprise"]
         view = self.view_entry()
         return [*names, *([view.name] if self.compares() and "guess" in view.tools else [])]
 
     def has_heads(self) -> bool:
         """Return whether anything trains at `head_lr`: the classifier, or weights of a loss."""
-        return self.reads_logits() or self.reads_guesses() or any(line.is_module for line in self.loss_entries())
+        return self.reads_logits() or self.reads_guesses() or any(entry.is_module for entry in self.loss_entries())
 
     def canonical(self) -> "Objective":
         """Return the objective with every setting that it does not read reset to its default."""
@@ -165,10 +165,10 @@ class Objective(Settings):
 
     def settings_read(self) -> set[str]:
         """Return the names of the settings that affect the objective, `loss` included."""
-        weights = [_weight_of(line.facts, self.supervised()) for line in self.loss_entries()]
+        weights = [_weight_of(entry.facts, self.supervised()) for entry in self.loss_entries()]
         names = {
             "loss",
-            *(setting for line in self.loss_entries() for setting in line.settings),
+            *(setting for entry in self.loss_entries() for setting in entry.settings),
             *filter(None, weights),
         }
         if self.compares():
@@ -197,12 +197,12 @@ class Objective(Settings):
 
     def usual_view(self) -> str:
         """Return the first view that fits all terms: the usual views of the losses, then the general ones."""
-        preferred = [line.facts.usual_view for line in self.loss_entries() if line.facts.usual_view is not None]
+        preferred = [entry.facts.usual_view for entry in self.loss_entries() if entry.facts.usual_view is not None]
         candidates = [*preferred, *registry.literal("contrastive.views", "USUAL_VIEWS")]
         fitting = (
             view
             for view in candidates
-            if not any(_loss_view_conflict(line, view, self) for line in self.loss_entries())
+            if not any(_loss_view_conflict(entry, view, self) for entry in self.loss_entries())
         )
         return str(next(fitting, candidates[0]))
 
@@ -221,9 +221,9 @@ def _term_order(name: str) -> tuple[bool, bool, str]:
     return not (facts.supervised or facts.contains), not facts.compares, name
 
 
-def _weight_of(facts: LossFacts, supervised: bool) -> str | None:
-    """Return the setting that weighs a term; None for cross-entropy, and for terms that need no weight without it."""
-    if facts.supervised or (facts.weight == "alpha" and not supervised):
+def _weight_of(facts: LossFacts, has_cross_entropy: bool) -> str | None:
+    """Return the setting that weights a term; None for cross-entropy, and without it for terms weighted by alpha."""
+    if facts.supervised or (facts.weight == "alpha" and not has_cross_entropy):
         return None
     return facts.weight
 
@@ -256,24 +256,24 @@ def _loss_view_conflict(loss: RegistryEntry[LossFacts], view: str, objective: Ob
         if number in (None, facts.predictions):
             return ""
         fitting = [
-            name for name, line in views.items() if line.facts.predictions == number and "slow" not in line.tools
+            name for name, entry in views.items() if entry.facts.predictions == number and "slow" not in entry.tools
         ]
         choice = " or ".join(fitting)
         return f"{loss.name} compares {number} predictions of a text: take the view {choice}, not {view_text}"
     if loss.input_name != "views":
         return ""
     if "targets" in loss.settings and "slow" not in views[view].tools:
-        fitting = [name for name, line in views.items() if "slow" in line.tools]
+        fitting = [name for name, entry in views.items() if "slow" in entry.tools]
         choice = " or ".join(fitting)
         return f"{loss.name} needs the view {choice}, which keeps a slow copy of the encoder, not {view_text}"
     if "negatives" in loss.settings and not facts.partners:
-        fitting = [name for name, line in views.items() if line.facts.partners]
+        fitting = [name for name, entry in views.items() if entry.facts.partners]
         return (
             f"{loss.name} needs the view {' or '.join(fitting)}, which has positives and hard negatives from the data, "
             f"not {view_text}"
         )
     if number is not None and facts.vectors != number:
-        fitting = [name for name, line in views.items() if line.facts.vectors == number and "slow" not in line.tools]
+        fitting = [name for name, entry in views.items() if entry.facts.vectors == number and "slow" not in entry.tools]
         return f"{loss.name} compares {number} views of a text: take {', '.join(fitting)}, not {view_text}"
     if "labels" not in loss.settings and facts.vectors == 1:
         return f"{loss.name} compares the views of a text, but {view_text} gives only one"

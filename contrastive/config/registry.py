@@ -28,7 +28,7 @@ Facts = TypeVar("Facts")
 
 @dataclass(frozen=True)
 class RegistryEntry(Generic[Facts]):
-    """One line of a registry: the function or class, its parameters and its facts."""
+    """One entry of a registry: the function or class, its parameters and its facts."""
 
     name: str
     module: str
@@ -57,8 +57,8 @@ def syntax_tree(module: str) -> ast.Module:
     try:
         return ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError) as error:
-        line = f", line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else f": {error}"
-        raise UserError(f"{path}{line}: not valid Python; fix it and run the command again") from error
+        where = f", line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else f": {error}"
+        raise UserError(f"{path}{where}: not valid Python; fix it and run the command again") from error
 
 
 @cache
@@ -80,7 +80,7 @@ def views() -> dict[str, RegistryEntry[ViewFacts]]:
 @cache
 def variant_settings() -> tuple[str, ...]:
     """Return the settings whose value selects a variant of a view."""
-    return tuple(sorted({variant.setting for line in views().values() for variant in line.facts.variants}))
+    return tuple(sorted({variant.setting for entry in views().values() for variant in entry.facts.variants}))
 
 
 @cache
@@ -89,18 +89,19 @@ def metrics() -> dict[str, RegistryEntry[MetricFacts]]:
 
 
 def setting_readers(setting: str) -> list[str]:
-    """Return the losses and views that read a setting, with the variant under which a view does."""
+    """Return the losses and views that read a setting; a view that reads it in some variants only is named with
+    them."""
     names = [
-        line.name
-        for line in loss_entries().values()
-        if setting in line.settings or setting == line.facts.weight != LossFacts.weight
+        entry.name
+        for entry in loss_entries().values()
+        if setting in entry.settings or setting == entry.facts.weight != LossFacts.weight
     ]
-    for line in views().values():
-        if setting in line.settings and setting not in line.facts.unread:
-            names.append(line.name)
-        elif setting in line.settings:
-            reading = [variant for variant in line.facts.variants if setting not in variant.facts.unread]
-            names += [f"{line.name} with {variant.setting} {variant.value}" for variant in reading]
+    for entry in views().values():
+        if setting in entry.settings and setting not in entry.facts.unread:
+            names.append(entry.name)
+        elif setting in entry.settings:
+            reading = [variant for variant in entry.facts.variants if setting not in variant.facts.unread]
+            names += [f"{entry.name} with {variant.setting} {variant.value}" for variant in reading]
     return names
 
 

@@ -98,7 +98,7 @@ def _delimited(path: Path, columns: Columns, delimiter: str) -> Cells:
         if len(row) != len(header):
             raise UserError(
                 f"{name}, row {number} ({lines}): {len(row)} fields instead of {len(header)}; "
-                'a text with a delimiter or a line break in it needs "quotes"'
+                "put texts that contain a delimiter or a line break in double quotes"
             )
         yield number, *(row[position] for position in positions)
 
@@ -259,7 +259,7 @@ def _label(label: Any) -> str | None:
     if _is_empty(label):
         return None
     if not isinstance(label, str | int | float | Decimal) or (isinstance(label, float) and math.isinf(label)):
-        raise ValueError(f"the label is {brief(repr(label))}; give a word or a number")
+        raise ValueError(f"{brief(repr(label))} is not a label; use a word or a number")
     return _class(_spelled(label).strip())
 
 

@@ -57,7 +57,8 @@ def split_files(source: str, split: str, paths: list[Path]) -> list[Path]:
     expected = {int(shard[2]) for shard in shards if shard}
     if expected and expected != {len(chosen)}:
         raise UserError(
-            f"{source}: only {len(chosen)} of {max(expected)} files of the split `{split}` are there; connect and retry"
+            f"{source}: only {len(chosen)} of {max(expected)} files of the split `{split}` are available; connect to "
+            "the internet and try again"
         )
     return chosen
 

@@ -63,8 +63,9 @@ def snapshot(source: str, kind: str, patterns: list[str]) -> Path:
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
-            f"{source} is not in the local cache and could not be downloaded ({reason}). Check the name, "
-            "the revision, the network, and `hf auth login` if the repository needs it; or use package: or file:"
+            f"{source} is not in the local cache and could not be downloaded ({reason}). Check the name, the "
+            "revision and the network; if the repository is private or gated, run `hf auth login`. Or use package: "
+            "or file:"
         ) from None
 
 
@@ -145,14 +146,19 @@ def check_block(encoder: Encoder, vectors: str) -> None:
     """Raise UserError if the encoder lacks the block that an evaluation reads vectors from, such as layer:8:mean."""
     blocks = shape(encoder)[0] if vectors.startswith("layer:") else 0
     if blocks and int(vectors.split(":")[1]) >= blocks:
-        raise UserError(f"{vectors} is asked for, but the blocks of {encoder.model} are 0 to {blocks - 1}")
+        raise UserError(
+            f"{vectors} does not exist: the blocks of {encoder.model} are 0 to {blocks - 1}; name one of them"
+        )
 
 
 def check_width(encoder: Encoder, post: str) -> None:
     """Raise UserError if post-processing keeps more columns than the vectors have, such as whiten:256."""
     columns = int(post.partition(":")[2] or 0)
     if columns and columns > (width := shape(encoder)[1]):
-        raise UserError(f"{post} keeps {columns} columns, but the vectors of {encoder.model} have {width}")
+        raise UserError(
+            f"{post} keeps {columns} columns, but the vectors of {encoder.model} have only {width}; keep "
+            f"at most {width}"
+        )
 
 
 def shape(encoder: Encoder) -> tuple[int, int]:
@@ -287,14 +293,15 @@ def separable_blocks(cell: Cell) -> int:
     if tuned is None or cell.training.sharding is not None or has_convolution(cell.encoder):
         return 0
     blocks = shape(cell.encoder)[0]
-    return max(0, min(blocks - tuned, lowest_block_read(cell.objective, blocks)))
+    return max(0, min(blocks - tuned, first_block_to_compute(cell.objective, blocks)))
 
 
-def lowest_block_read(objective: Objective, blocks: int) -> int:
-    """Return the lowest block that a view needs computed; its input may come from a store."""
+def first_block_to_compute(objective: Objective, blocks: int) -> int:
+    """Return the number of the first block that must be computed for the view; the output of those before may be
+    stored."""
     facts = objective.view_facts()
     if facts.looks_into == "last":
-        return blocks  # attention reads the input of the last block, and may only be used if that block trains
+        return blocks  # the view uses the attention of the last block, which is allowed only if that block trains
     if facts.looks_into == "all":
         return 0
     if facts.looks_into == "middle":

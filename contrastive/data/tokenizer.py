@@ -48,7 +48,9 @@ def read_tokenizer(model: str, folder: Path) -> Any:
     try:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # a damaged or foreign file may raise anything
-        raise UserError(f"{model}: no tokenizer could be loaded from {folder} ({error})") from error
+        raise UserError(
+            f"{model}: could not load a tokenizer from {folder} ({error}); check that the folder is complete"
+        ) from error
 
 
 def tokenizer_digest(encoder: Encoder) -> str:

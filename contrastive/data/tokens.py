@@ -32,7 +32,7 @@ UNLIMITED = 10**6  # tokenizers without a limit report a larger number
 class TokenSplit:
     """The token ids of a split end to end: text i has `ids[offsets[i] : offsets[i + 1]]`. Digests identify the texts.
 
-    `below` holds the output of the frozen blocks for each token, if it was computed before.
+    `frozen_outputs` holds the output of the frozen blocks for each token, if it was computed before.
     """
 
     ids: npt.NDArray[np.int32]
@@ -40,7 +40,7 @@ class TokenSplit:
     labels: npt.NDArray[np.int64]
     digests: npt.NDArray[np.uint64]
     partners: tuple[TokenSplit, ...] = ()  # the positives, and the negatives, of the texts if the data has pairs
-    below: npt.NDArray[np.floating] | None = None
+    frozen_outputs: npt.NDArray[np.floating] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -173,7 +173,8 @@ def _scored_pairs(transfer: Transfer) -> tuple[Splits, list[float], list[str]]:
     if isinstance(transfer.test, int):
         if transfer.test > len(chosen):
             raise UserError(
-                f"{rows.name}: data.test is {transfer.test}, but there are only {len(chosen)} pairs. Lower it"
+                f"{rows.name}: data.test is {transfer.test}, but there are only {len(chosen)} pairs; lower it to at "
+                f"most {len(chosen)}"
             )
         order = {i: hashlib.sha256(json.dumps([rows.texts[i], *rows.partners[i]]).encode()).digest() for i in chosen}
         chosen = sorted(chosen, key=order.__getitem__)[: transfer.test]

@@ -21,15 +21,15 @@ from contrastive.views.batches import EVAL_BATCH, Batch, by_length, collate
 
 DROPOUT_SAMPLE = 1000  # texts (smallest ids) that are also embedded with two dropout masks
 
-Read: TypeAlias = Callable[[Callable[[Model], Any]], Any]  # calls a function with the model, its weights gathered
+RunOnModel: TypeAlias = Callable[[Callable[[Model], Any]], Any]  # calls a function with the model, its weights gathered
 Arrays: TypeAlias = dict[str, Any]
 
 
 class Embedder:
     """Embeds texts with a model, in batches of texts of similar length."""
 
-    def __init__(self, read: Read, tokens: Tokens, device: torch.device, seed: int):
-        self.read, self.tokens, self.device, self.seed = read, tokens, device, seed
+    def __init__(self, run_on_model: RunOnModel, tokens: Tokens, device: torch.device, seed: int):
+        self.run_on_model, self.tokens, self.device, self.seed = run_on_model, tokens, device, seed
 
     def batches(self, texts: TokenSplit, parts: list[np.ndarray]) -> Iterator[Batch]:
         for rows in parts:
@@ -40,7 +40,8 @@ class Embedder:
         parts = by_length(texts.lengths)
         original_order = np.argsort(np.concatenate(parts), kind="stable")
         outputs: list[ModelOutput] = [
-            self.read(partial(Model.predict, batch=batch, others=others)) for batch in self.batches(texts, parts)
+            self.run_on_model(partial(Model.predict, batch=batch, others=others))
+            for batch in self.batches(texts, parts)
         ]
         embeddings = {"": concatenated([batch.embedding for batch in outputs])[original_order]}
         embeddings |= {name: concatenated([batch.others[name] for batch in outputs])[original_order] for name in others}
@@ -52,14 +53,14 @@ class Embedder:
         chosen = np.argsort(texts.digests, kind="stable")[:DROPOUT_SAMPLE]
         with fixed_seed(self.seed):
             parts = [chosen[begin : begin + EVAL_BATCH] for begin in range(0, len(chosen), EVAL_BATCH)]
-            pairs = [self.read(partial(Model.drop_twice, batch=batch)) for batch in self.batches(texts, parts)]
+            pairs = [self.run_on_model(partial(Model.drop_twice, batch=batch)) for batch in self.batches(texts, parts)]
         return concatenated(pairs)
 
 
 def embed(embedder: Embedder, folder: Path | None, spec: EmbeddingSpec, home: Path, prepared: Path) -> None:
     """Add missing arrays of the spec to a folder's npz files.
 
-    Without a folder only compute: with sharded weights every process must take part.
+    Without a folder, compute but write nothing: with sharded weights every process must run the forward passes.
     """
     path = folder / "embeddings.npz" if folder is not None else None
     existing = array_names(path) if path is not None else set()

@@ -11,7 +11,7 @@ from contrastive.runs import fingerprint, store
 NAME = "TF-IDF + logistic regression"
 
 
-def reference_file(tokens: Path, home: Path, test: Path | None = None) -> Path:
+def reference_folder(tokens: Path, home: Path, test: Path | None = None) -> Path:
     """Return the cache folder of the scores. `test`: folder of the test texts, if they are not in `tokens`."""
     code = fingerprint.code_digest(("contrastive.evaluation.reference",))
     measured = {} if test in (None, tokens) else {"test": test.name}
@@ -27,13 +27,13 @@ def tfidf(tokens: Path, home: Path, test: Path | None = None) -> list[dict[str, 
         scores = reference_scores(tokens, test)
         store.write_json(folder / "scores.json", [{"name": NAME, "scores": scores}] if scores else [])
 
-    store.make_once(reference_file(tokens, home, test), make)
+    store.make_once(reference_folder(tokens, home, test), make)
     return known_scores(tokens, home, test)
 
 
 def known_scores(tokens: Path, home: Path, test: Path | None = None) -> list[dict[str, Any]]:
     """Return the cached scores; an empty list if they are missing or damaged (the next run recomputes them)."""
-    folder = reference_file(tokens, home, test)
+    folder = reference_folder(tokens, home, test)
     return list(store.read_json(folder / "scores.json")) if store.finished(folder) else []
 
 

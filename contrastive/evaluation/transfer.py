@@ -49,8 +49,8 @@ def _check(transfer: Transfer, vectors: Mapping[str, Any]) -> None:
         for name in (side,) if transfer.other is None else (side, f"{side}.other"):
             array = vectors[name]
             if bad := int((~np.isfinite(array)).any(1).sum()):
-                raise UserError(f"transfer.{transfer.name}: {bad} of {len(array)} embeddings of {name} hold NaN or "
-                                "infinity: the training diverged")  # fmt: skip
+                raise UserError(f"transfer.{transfer.name}: {bad} of {len(array)} embeddings of {name} contain NaN "
+                "or infinity: the training diverged; try a lower learning rate")  # fmt: skip
     if transfer.score is None and len(np.unique(vectors["train.labels"])) < 2:
         raise UserError(f"transfer.{transfer.name}: all {len(vectors['train.labels'])} training texts are of one class:"
                         " give it more texts, or another label")  # fmt: skip

@@ -152,7 +152,7 @@ def training_work(cell: Cell, batches: Batches, *, stored: bool = False, togethe
     frozen = (blocks - upper) * (plain + changed) - separable_blocks(cell) * plain * (
         1.0 if stored else 1 - 1 / together
     )
-    looks = len(objective.terms()) / CHECK_EVERY  # the gradient of each term is measured now and then
+    looks = len(objective.term_weights()) / CHECK_EVERY  # the gradient of each term is measured now and then
     trained = upper * (plain + changed) * (1 + backward * (1 + looks))
     guesses = GUESSES if objective.reads_guesses() else 0
     tokens_and_calls = batches.tokens + BATCH * batches.number

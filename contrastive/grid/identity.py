@@ -70,7 +70,7 @@ def _objective_content(part: Objective) -> dict[str, Any]:
 
     The weights are included because the code that computes them is not in any stage.
     """
-    named = _dump(part) | {"terms": part.terms()}
+    named = _dump(part) | {"terms": part.term_weights()}
     if part.translators is not None:
         named["translators"] = [locate.weights_digest(m, locate.TRANSLATOR_FILES) for m in part.translators]
     if "lexicon" in part.view_entry().tools:
@@ -129,7 +129,7 @@ def registry_choices(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]
     """Return the registry entries that a cell uses, so that a new loss does not change the ids of other cells."""
     kind, _, name = cell.data.source.partition(":")
     return (
-        ("contrastive.losses", "LOSSES", tuple(sorted(cell.objective.terms()))),
+        ("contrastive.losses", "LOSSES", tuple(sorted(cell.objective.term_weights()))),
         ("contrastive.views", "VIEWS", (cell.objective.chosen_view(),)),
         ("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),
     )

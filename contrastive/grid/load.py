@@ -51,7 +51,7 @@ def load_experiment(path: Path | str) -> LoadedExperiment:
     except FileNotFoundError:
         message = "there is no such file" + _files_hint(Path(path))
     except IsADirectoryError:
-        message = "is a folder; name a file in it" + _files_hint(Path(path) / "x")
+        message = "is a folder, not a file; name a file in it" + _files_hint(Path(path) / "x")
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError as error:

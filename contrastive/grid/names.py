@@ -89,7 +89,11 @@ def labelled_row(
     ambiguous: set[str],
     labels: Mapping[str, str],
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return the parts of a row's name, and its axes as a table shows them. `baseline`: settings of a baseline row."""
+    """Return the parts of a row's name, and its axes as a table shows them.
+
+    `baseline`: the settings of a baseline row, else None; `ambiguous`: axes with values whose short names are equal;
+    `labels`: the names that report.labels gives.
+    """
     texts = {}
     for name in baseline if baseline is not None else () if axes else ("loss", "view"):
         if name not in axes and name in settings_of_cell(cell):

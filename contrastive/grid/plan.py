@@ -208,15 +208,16 @@ def dropped_row_counts(own: Mapping[str, str], transfers: Iterable[Transfer]) ->
         {"name": name, "transfer": False, **counts} for name, key in own.items() for counts in counts_of_tokens(key)
     ]
     for transfer in transfers:
-        first = next((counts for key in own.values() for counts in transfer_counts(transfer, key)), None)
+        first = next((counts for key in own.values() for counts in transfer_row_counts(transfer, key)), None)
         sets += [{"name": transfer.name, "transfer": True, **first}] if first is not None else []
     return sets
 
 
-def transfer_counts(transfer: Transfer, own: str) -> Iterator[dict[str, Any]]:
+def transfer_row_counts(transfer: Transfer, token_key: str) -> Iterator[dict[str, Any]]:
+    """Yield the row counts of a transfer data set; nothing if its file was deleted."""
     try:
-        yield from counts_of_tokens(transfer_data.transfer_key(transfer, own))
-    except UserError:  # its file is gone, but its scores remain
+        yield from counts_of_tokens(transfer_data.transfer_key(transfer, token_key))
+    except UserError:  # the file was deleted, but scores of it are recorded
         return
 
 
@@ -253,7 +254,7 @@ def declarations(experiment: str) -> list[Declaration]:
         return DECLARATIONS.validate_json(path.read_bytes())
     except ValidationError:
         raise UserError(
-            f"{path} is damaged: restore it, or delete it and lose the record of what was declared"
+            f"{path} is damaged: restore it from a backup, or delete it, which loses the record of what was declared"
         ) from None
 
 

@@ -91,7 +91,9 @@ def impossible_scores(counts: ClassCounts, evaluation: Evaluation) -> Iterator[s
     for split in evaluation.splits:
         sizes = [count for count in counts[split].values() if count]
         if not sizes:
-            raise UserError(f"{split} has no texts to evaluate on: set data.{split}, or evaluation.splits without it")
+            raise UserError(
+                f"{split} has no texts to evaluate on; set data.{split}, or remove {split} from evaluation.splits"
+            )
         if len(sizes) == 1 and (lost := ", ".join(comparing)):
             yield f"{split} has {sizes[0]} texts, all of one class: {lost} will be left out"
         elif len(sizes) > 1 and min(sizes) < evaluation.folds and (lost := ", ".join(folded)):

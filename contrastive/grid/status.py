@@ -37,10 +37,10 @@ def statuses(cells: Iterable[Cell], evaluation: Evaluation) -> list[Status]:
 
 def up_to_date(folder: Path, key: str) -> bool:
     """Return whether a run is finished and was evaluated with these settings and the current code."""
-    return store.finished(folder) and key_of(folder) == key
+    return store.finished(folder) and recorded_key(folder) == key
 
 
-def key_of(folder: Path) -> str:
+def recorded_key(folder: Path) -> str:
     """Return the evaluation key in scores.json, or "" if there is none."""
     try:
         return str(store.read_json(folder / "scores.json")["key"])

@@ -1,4 +1,4 @@
-"""Read YAML as plain data with line numbers.
+"""Read YAML as plain data with line numbers, and refuse repeated keys.
 
 `yes`, `on` and dates are text, `1e-4` and `20_000` are numbers, and a repeated key is a mistake. (PyYAML alone reads
 `1e-4` as text and `no` as false, and silently keeps the last of two equal keys.)
@@ -162,7 +162,7 @@ class _Reading:
             node.value.encode()
             return True
         except UnicodeEncodeError:
-            self.problem(node, "half of a character (a lone surrogate); write the whole character")
+            self.problem(node, "the text contains half of a character (a lone surrogate); write the whole character")
             return False
 
     def problem(self, node: yaml.Node, message: str) -> None:

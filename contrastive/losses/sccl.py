@@ -33,7 +33,10 @@ class Sccl(nn.Module):
         from sklearn.cluster import KMeans
 
         if len(embeddings) < len(self.centres):
-            raise UserError(f"sccl has {len(self.centres)} clusters, and there are {len(embeddings)} training texts")
+            raise UserError(
+                f"sccl has {len(self.centres)} clusters, but there are only {len(embeddings)} training "
+                "texts; lower objective.clusters"
+            )
         fitted = KMeans(len(self.centres), n_init=10, random_state=0).fit(embeddings.cpu().double().numpy())
         self.centres.copy_(torch.from_numpy(fitted.cluster_centers_))
 

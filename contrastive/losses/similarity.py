@@ -24,8 +24,9 @@ class KeptRows(NamedTuple):
     sample: Int[Tensor, " m"]
 
 
-# (samples of the anchors, samples of all rows, mask of rows other than the anchor) → the weight of each row as a
-# positive, or the mask of rows in the partition
+# Called with the sample numbers of some anchors and of all vectors, and a mask of the vectors that are not the anchor
+# itself, which never counts as a positive. Returns unnormalised weights of positives, or the mask of vectors in the
+# denominator.
 Weigh: TypeAlias = Callable[
     [Int[Tensor, "c 1"], Int[Tensor, " m"], Bool[Tensor, "c m"]], Bool[Tensor, "c m"] | Float[Tensor, "c m"]
 ]
@@ -56,7 +57,8 @@ def info_nce(
     among: Weigh = lambda _, __, other: other,
     pull: Float[Tensor, " n"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Mean over anchors i of log Σ_{a among} e^{s(i,a)/τ} − Σ_p w(i,p) s(i,p)/τ, each anchor's weights summing to 1.
+    """Mean over anchors i of log Σ_{a among} e^{s(i,a)/τ} − pull(i) Σ_p w(i,p) s(i,p)/τ, each anchor's weights
+    summing to 1.
 
     Every unmasked vector is an anchor. The mean leaves out anchors without a positive or with an empty partition.
     `pull` scales the positive term of each sample's anchors.
@@ -64,12 +66,14 @@ def info_nce(
     with torch.autocast(views.device.type, enabled=False):
         vectors_MD, sample_M = kept_rows(views, mask)
         pull_M = torch.ones_like(vectors_MD[:, 0]) if pull is None else pull[sample_M].to(vectors_MD)
-        choose = partial(_choose, sample_M, weigh, among, vectors_MD.dtype)
-        value_M, counts_M = _InfoNCE.apply(vectors_MD, pull_M, temperature, chunk or max(1, len(vectors_MD)), choose)
-        return value_M.masked_fill(~counts_M, 0.0).sum() / counts_M.sum().clamp(min=1).to(value_M)
+        choose = partial(_weights_and_mask, sample_M, weigh, among, vectors_MD.dtype)
+        value_M, is_counted_M = _InfoNCE.apply(
+            vectors_MD, pull_M, temperature, chunk or max(1, len(vectors_MD)), choose
+        )
+        return value_M.masked_fill(~is_counted_M, 0.0).sum() / is_counted_M.sum().clamp(min=1).to(value_M)
 
 
-def _choose(
+def _weights_and_mask(
     sample_M: Int[Tensor, " m"], weigh: Weigh, among: Weigh, precision: torch.dtype, index_C: Int[Tensor, " c"]
 ) -> tuple[Tensor, Bool[Tensor, "c m"]]:
     """Return the unnormalised positive weights of some anchors, and the mask of their partition."""
@@ -93,7 +97,7 @@ class _InfoNCE(torch.autograd.Function):
         context: Any, vectors_MD: Tensor, pull_M: Tensor, temperature: float, chunk: int, choose: Any
     ) -> tuple[Tensor, Tensor]:
         partition_M, value_M = torch.empty_like(pull_M), torch.empty_like(pull_M)
-        counts_M = torch.empty_like(pull_M, dtype=torch.bool)
+        is_counted_M = torch.empty_like(pull_M, dtype=torch.bool)
         for index_C in torch.arange(len(vectors_MD), device=vectors_MD.device).split(chunk):
             similarity_CM = (vectors_MD[index_C] @ vectors_MD.T).div_(temperature)
             weight_CM, among_CM = choose(index_C)
@@ -103,11 +107,11 @@ class _InfoNCE(torch.autograd.Function):
             similarity_CM.masked_fill_(~among_CM, -torch.inf)[~nonempty_C] = 0.0
             partition_M[index_C] = similarity_CM.logsumexp(1)
             value_M[index_C] = partition_M[index_C] - pull_M[index_C] * positive_C
-            counts_M[index_C] = nonempty_C & (sum_C > 0)
+            is_counted_M[index_C] = nonempty_C & (sum_C > 0)
         context.save_for_backward(vectors_MD, pull_M, partition_M)
         context.settings = temperature, chunk, choose
-        context.mark_non_differentiable(counts_M)
-        return value_M, counts_M
+        context.mark_non_differentiable(is_counted_M)
+        return value_M, is_counted_M
 
     @staticmethod
     def backward(context: Any, output_gradient_M: Tensor, _: Tensor) -> tuple[Tensor, None, None, None, None]:

@@ -1,7 +1,7 @@
 """Attention of CLS to each token, computed from a block's query and keys.
 
-`output_attentions=True` would force slow attention and keep heads × length² numbers per block, of which `topk_tokens`
-needs one row. Equal to that row in eval mode; never part of the graph.
+`output_attentions=True` would force slow attention and store heads × length² numbers per block, although
+`topk_tokens` needs one row. Equal to that row in eval mode; never part of the graph.
 """
 
 from typing import Any

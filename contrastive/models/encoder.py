@@ -27,12 +27,13 @@ POSITIONS_FROM = {"bert": lambda config: 0, "roberta": lambda config: config.pad
 def load_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     """Return the tuned transformer without head or pooler, with SDPA attention if the architecture has it.
 
-    A process reads pretrained weights once: models share frozen weights, and have their own copies of trained ones.
+    Pretrained weights are read once per process. Models share frozen weights and copy those that they train.
     """
     if encoder.model.startswith("scratch:"):
         return install_capture_hooks(tuning.apply_tuning(random_encoder(encoder, vocab_size, pad_id), encoder.tune))
     with torch.random.fork_rng():  # cached or not, loading changes no random state
         first = _untuned(encoder.model_copy(update={"tune": Tune(), "pooling": "cls"}), locate.model_digest(encoder))
+    # memo of deepcopy: frozen weights are shared, not copied
     shared = {id(weight): nn.Parameter(weight.detach()) for weight in first.parameters()}
     tuned = tuning.apply_tuning(copy.deepcopy(first, shared), encoder.tune)
     for weight in tuned.parameters():
@@ -80,7 +81,9 @@ def _pretrained(kind: Any, encoder: Encoder, **wanted: Any) -> Any:
             **wanted,
         )
     except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise UserError(f"{encoder.model}: no encoder could be loaded from {folder} ({error})") from error
+        raise UserError(
+            f"{encoder.model}: could not load an encoder from {folder} ({error}); check that the folder is complete"
+        ) from error
 
 
 def random_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
@@ -149,9 +152,9 @@ def encode(
     alter: Callable[[Tensor], Tensor] | None = None,
     positions: Int64[Tensor, "n s"] | None = None,
     cut: int = 0,
-    below: Callable[[nn.Module, Batch, int], Tensor] = frozen.outputs_below,
+    frozen_pass: Callable[[nn.Module, Batch, int], Tensor] = frozen.outputs_below,
 ) -> Encoded:
-    """Encode a batch and keep the output of every block, except below block `cut`, whose input `below` computes.
+    """Encode a batch and keep the output of every block, except below block `cut`, whose input `frozen_pass` computes.
 
     `alter` changes the token embeddings and `positions` the position ids, for views that do so; with either, the whole
     encoder is computed.
@@ -170,8 +173,10 @@ def encode(
     if whole:
         states = backbone(**given, attention_mask=batch.attention_mask.long(), output_hidden_states=True).hidden_states
     else:
-        stored = None if frozen.has_active_dropout(backbone) else batch.below
-        states = frozen.outputs_above(backbone, below(backbone, batch, cut) if stored is None else stored, batch, cut)
+        stored = None if frozen.has_active_dropout(backbone) else batch.frozen_outputs
+        states = frozen.outputs_above(
+            backbone, frozen_pass(backbone, batch, cut) if stored is None else stored, batch, cut
+        )
 
     def attention_row(encoded: Encoded, block: int) -> Float[Tensor, "n s"]:
         return attention.cls_row(backbone, block, encoded.hidden.into(block), batch.attention_mask)

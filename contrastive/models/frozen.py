@@ -1,4 +1,4 @@
-"""Compute the frozen blocks of an encoder apart from those that train.
+"""Run an encoder's frozen blocks separately from its trained blocks.
 
 Without dropout their output for a text never changes, so it can be stored (frozen_store.py).
 """
@@ -18,12 +18,12 @@ from contrastive.views.batches import Batch
 class PrecomputedEmbeddings(nn.Module):
     """Replaces the embeddings of an encoder by the output of the blocks below."""
 
-    def __init__(self, below: Tensor):
+    def __init__(self, outputs: Tensor):
         super().__init__()
-        self.below = below
+        self.outputs = outputs
 
     def forward(self, *_: Any, **__: Any) -> Tensor:
-        return self.below
+        return self.outputs
 
 
 def frozen_modules(backbone: Any, tuned: int) -> list[nn.Module]:
@@ -95,19 +95,19 @@ class PassCache:
         self.remembered: dict[bytes, tuple[Float[Tensor, "n s d"], list[Tensor]]] = {}
 
     def __call__(self, backbone: Any, batch: Batch, count: int) -> Float[Tensor, "n s d"]:
-        if batch.doubled:  # a half may be asked for again; with or without sharing it draws the same
+        if batch.doubled:  # a half may be asked for alone later, and must draw the same
             return torch.cat([self(backbone, half, count) for half in batch.halves()])
         if not self.sharing or not backbone.training:  # an evaluation encodes each text once
             return outputs_below(backbone, batch, count)
         drops = has_active_dropout(backbone)
         key = pass_key(batch, count, random_state() if drops else [])
         if key not in self.remembered:
-            given = outputs_below(backbone, batch, count)
-            self.remembered[key] = given, random_state() if drops else []
-        given, then = self.remembered[key]
-        if then:
-            set_random_state(then)
-        return given
+            outputs = outputs_below(backbone, batch, count)
+            self.remembered[key] = outputs, random_state() if drops else []
+        outputs, state_after = self.remembered[key]
+        if state_after:
+            set_random_state(state_after)
+        return outputs
 
     def forget(self) -> None:
         """Clear the cache; call it between steps."""

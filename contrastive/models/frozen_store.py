@@ -1,7 +1,7 @@
 """Store the outputs of frozen blocks without dropout for each token of a split: computed once per (data, encoder, cut),
 memory-mapped in full or half precision, and read by all cells, epochs and seeds that can use it.
 
-A text is computed beside texts of its own length, not those of a batch: equal to a pass over a batch but for rounding.
+Texts are encoded in groups of equal length, not in the training batches; the results differ only by rounding.
 """
 
 import shutil
@@ -89,8 +89,10 @@ def _split(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> TokenSplit:
     split, folder = tokens.splits[name], make_store(tokens, name, cell, speed)
     if folder is None:
         return split
-    partners = tuple(replace(partner, below=_mapped(folder, f"partner{i}")) for i, partner in enumerate(split.partners))
-    return replace(split, below=_mapped(folder, "below"), partners=partners)
+    partners = tuple(
+        replace(partner, frozen_outputs=_mapped(folder, f"partner{i}")) for i, partner in enumerate(split.partners)
+    )
+    return replace(split, frozen_outputs=_mapped(folder, "below"), partners=partners)
 
 
 def _mapped(folder: Path, name: str) -> np.ndarray:
@@ -132,17 +134,18 @@ def untrained_embeddings(
     def make(folder: Path) -> None:
         np.save(folder / "embeddings.npy", compute().float().cpu().numpy())
 
-    folder = store.make_once(untrained_folder(cell, tokens, speed), make)
+    folder = store.make_once(untrained_embeddings_folder(cell, tokens, speed), make)
     return torch.from_numpy(np.load(folder / "embeddings.npy"))
 
 
-def untrained_folder(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
+def untrained_embeddings_folder(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
     content = untrained_output_settings(cell) | {"model": None, "encoder": identity.encoder_content(cell.encoder)}
     key = fingerprint.key(
         "untrained",
         tokens=tokens.folder.name,
         cell=content,
-        read=separable_blocks(cell) if tokens.splits["train"].below is not None else None,  # stored outputs are rounded
+        # stored outputs are rounded
+        read=separable_blocks(cell) if tokens.splits["train"].frozen_outputs is not None else None,
         speed=speed.model_dump(mode="json", exclude={"together"}),
         device="cuda" if torch.cuda.is_available() else "cpu",
         code=fingerprint.code_digest(("contrastive.models.model", "contrastive.models.frozen_store")),

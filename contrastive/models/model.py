@@ -1,4 +1,4 @@
-"""The model of a cell: encoder, view, losses with parameters and head in one module, which DDP can wrap."""
+"""The model of a cell in one module that DDP can wrap: encoder, view, head, and losses that have parameters."""
 
 import copy
 import inspect
@@ -43,8 +43,8 @@ class Model(nn.Module):
         self.dropout = nn.Dropout(cell.encoder.dropout)
         config: Any = self.backbone.config
         self.cut = separable_blocks(cell)
-        self.below: Callable[[nn.Module, Batch, int], Tensor] = frozen.outputs_below
-        self.still = None if cell.encoder.tune.frozen_dropout else cell.encoder.tune.last_blocks
+        self.frozen_pass: Callable[[nn.Module, Batch, int], Tensor] = frozen.outputs_below
+        self.dropout_blocks = None if cell.encoder.tune.frozen_dropout else cell.encoder.tune.last_blocks
         self.head = nn.Linear(config.hidden_size, len(tokens.labels)) if cell.objective.reads_logits() else None
         self.pooling = cell.encoder.pooling
         self.view = bind_view(cell)
@@ -54,30 +54,32 @@ class Model(nn.Module):
         self.rephrase = Rephrase(tokens, cell.data.max_length)
         self.losses = nn.ModuleDict(loss_modules(cell.objective, config.hidden_size))
         self.lexicon = Lexicon(tokens.tokenizer, cell.data.max_length) if "lexicon" in self.needs else None
-        self.guesses = cell.objective.reads_guesses()
-        self.masked = load_masked_words(cell, self.backbone, tokens) if self.guesses or "guess" in self.needs else None
+        self.computes_guesses = cell.objective.reads_guesses()
+        self.masked = (
+            load_masked_lm(cell, self.backbone, tokens) if self.computes_guesses or "guess" in self.needs else None
+        )
 
     def encode(self, batch: Batch, **changes: Any) -> Encoded:
         return self._encode(self.backbone, batch, **changes)
 
     def _encode(self, backbone: nn.Module, batch: Batch, **changes: Any) -> Encoded:
         return encoders.encode(
-            backbone, batch, self.pooling, self.dropout, **{"cut": self.cut} | changes, below=self.below
+            backbone, batch, self.pooling, self.dropout, **{"cut": self.cut} | changes, frozen_pass=self.frozen_pass
         )
 
     def train(self, mode: bool = True) -> "Model":
         """Set the mode; frozen blocks stay in eval mode with `frozen_dropout: false`."""
         super().train(mode)
-        if self.still is not None:
+        if self.dropout_blocks is not None:
             for backbone in (self.backbone, self.slow, self.twin):
-                for module in () if backbone is None else frozen.frozen_modules(backbone, self.still):
+                for module in () if backbone is None else frozen.frozen_modules(backbone, self.dropout_blocks):
                     module.eval()
         return self
 
     def forward(self, batch: Batch) -> Output:
         view = self.view(self.encode, batch, **self.tools())
         logits = None if self.head is None else self.head(view.sentences)
-        guesses = self.masked(self.encode, batch) if self.masked is not None and self.guesses else None
+        guesses = self.masked(self.encode, batch) if self.masked is not None and self.computes_guesses else None
         return Output(view.groups, view.sentences, logits, guesses)
 
     def tools(self) -> dict[str, Any]:
@@ -96,7 +98,7 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def predict(self, batch: Batch, others: Sequence[str] = ()) -> ModelOutput:
-        """Return embeddings, logits and the named other vectors of each text without dropout; keeps the mode."""
+        """Return embeddings, logits and the named other vectors of each text without dropout; restores the mode."""
         training = self.training
         self.eval()
         encoded = self.encode(batch)
@@ -109,7 +111,7 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def drop_twice(self, batch: Batch) -> Float[Tensor, "n 2 d"]:
-        """Return the embedding of each text under two dropout masks; keeps the mode."""
+        """Return the embedding of each text under two dropout masks; restores the mode."""
         training = self.training
         self.train()
         pair = torch.stack([self.encode(batch).pooled() for _ in range(2)], 1)
@@ -131,7 +133,7 @@ class Model(nn.Module):
 def loss_modules(objective: Objective, size: int) -> dict[str, nn.Module]:
     """Create the losses of an objective that are modules, with the settings that they read."""
     modules = {}
-    for name in objective.terms():
+    for name in objective.term_weights():
         made = LOSSES[name]
         if isinstance(made, type):
             wanted = [p.name for p in inspect.signature(made).parameters.values() if p.kind is p.KEYWORD_ONLY]
@@ -140,8 +142,8 @@ def loss_modules(objective: Objective, size: int) -> dict[str, nn.Module]:
     return modules
 
 
-def load_masked_words(cell: Cell, backbone: nn.Module, tokens: Tokens) -> Masked:
-    """Load the masked-LM head. It trains, at the heads' learning rate, if a loss reads its guesses."""
+def load_masked_lm(cell: Cell, backbone: nn.Module, tokens: Tokens) -> Masked:
+    """Load the masked-LM head. It trains, at the heads' learning rate, only if a loss reads its predictions."""
     if tokens.mask_id is None:
         raise UserError(f"the tokenizer of {cell.encoder.model} has no mask token; use an encoder that has one")
     masked = Masked(

@@ -19,7 +19,9 @@ def apply_tuning(backbone: nn.Module, how: Tune) -> nn.Module:
     """Freeze parameters, or add adapters with LoRA. Heads are not part of the backbone and always train."""
     blocks = count_blocks(backbone)
     if how.last_blocks is not None and how.last_blocks > blocks:
-        raise UserError(f"last_blocks is {how.last_blocks}, and this encoder has {blocks} blocks")
+        raise UserError(
+            f"last_blocks is {how.last_blocks}, but this encoder has {blocks} blocks; lower it to at most {blocks}"
+        )
     if how.lora is not None:
         return with_adapters(backbone, how, range(blocks - (how.last_blocks or blocks), blocks))
     if how.last_blocks is None:
@@ -56,7 +58,10 @@ def default_targets(backbone: nn.Module) -> list[str]:
     for pair in (["query_proj", "value_proj"], ["query", "value"], ["q_lin", "v_lin"], ["q_proj", "v_proj"]):
         if set(pair) <= names:
             return pair
-    raise UserError(f"set lora.targets; the linear modules of this encoder are {', '.join(sorted(names))}")
+    raise UserError(
+        f"lora.targets has no default for this encoder; set it to some of its linear modules: "
+        f"{', '.join(sorted(names))}"
+    )
 
 
 def optimizer_groups(model: nn.Module, training: Training, how: Tune) -> list[dict[str, Any]]:

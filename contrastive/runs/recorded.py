@@ -182,8 +182,8 @@ def parse_provenance(text: bytes, name: str) -> Provenance | None:
         return PROVENANCE.validate_json(text)
     except ValidationError as error:
         raise UserError(
-            f"provenance.json of the cell {name} is damaged in MLflow ({first_problem(error)}): "
-            "`ablate audit EXPERIMENT --mend` replaces it"
+            f"provenance.json of the cell {name} is damaged in MLflow ({first_problem(error)}); run `ablate audit "
+            "EXPERIMENT --mend` to replace it"
         ) from None
 
 

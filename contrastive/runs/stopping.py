@@ -1,6 +1,6 @@
 """Stop running work by removing a permit file: its processes then end at the next step, with a checkpoint.
 
-A file instead of a signal, since it reaches every process on every machine that shares the store.
+A file, not a signal, because it reaches every process on every machine that shares the store.
 """
 
 import os
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 VARIABLE = "ABLATE_PERMIT"
-LOOK_AFTER = 0.5  # seconds between two checks of the file
+CHECK_INTERVAL = 0.5  # seconds between two checks of the file
 
 _last_check = 0.0
 
@@ -20,7 +20,7 @@ class Stopped(RuntimeError):
     """The work was stopped on request; this is no failure."""
 
     def __init__(self) -> None:
-        super().__init__("stopped; the same command goes on from here")
+        super().__init__("stopped; run the same command again to continue")
 
 
 @contextmanager
@@ -36,16 +36,17 @@ def stop_permit(home: Path) -> Iterator[Path]:
 
 
 def stop_requested() -> bool:
-    """Return whether the permit of this process was removed; False for a process without a permit."""
+    """Return whether the permit of this process was removed; looks at most every CHECK_INTERVAL seconds, False in
+    between. False for a process without a permit."""
     global _last_check
     path = os.environ.get(VARIABLE)
-    if not path or time.monotonic() - _last_check < LOOK_AFTER:
+    if not path or time.monotonic() - _last_check < CHECK_INTERVAL:
         return False
     _last_check = time.monotonic()
     try:
         os.close(os.open(path, os.O_RDONLY))  # opened, since a network file system may cache its existence
     except FileNotFoundError:
         return True
-    except OSError:  # the store is briefly unreachable; the claim deals with that
+    except OSError:  # the store is briefly unreachable; the next check will tell
         return False
     return False

@@ -103,7 +103,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(
-            f"{path} is damaged ({error}): run `ablate audit EXPERIMENT --mend` to have it made again"
+            f"{path} is damaged ({error}); run `ablate audit EXPERIMENT --mend` to make it again"
         ) from error
 
 

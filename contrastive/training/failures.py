@@ -15,7 +15,8 @@ from contrastive.training.train import Diverged
 
 
 def run_stage(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict[str, Any] | None:
-    """Run a stage in a worker. Return the report of a failure, which the folder keeps too, or None; never raise."""
+    """Run a stage in a worker; return its failure report, which is also written to the folder, or None. Never
+    raises."""
     try:
         stage(folder, *arguments)
     except Exception as error:

@@ -1,8 +1,10 @@
 """The gradient-path audit: stop a cell if a term, or a parameter that should train, trains nothing.
 
-Bugs that no accuracy shows: a head left frozen, a term without a path to the encoder, a block that gets no gradient.
+It finds bugs that accuracy does not reveal: a frozen head, a term without a path to the encoder, a block without
+gradient.
 In the first steps each term alone must give the encoder a gradient, and each trained parameter must get one; by the end
-each must have changed; the optimizer may hold nothing else. A term is checked until it has given a gradient, since a
+each must have changed; the optimizer must hold no other parameters. A term is checked until it has given a gradient,
+since a
 batch without a positive pair rightly gives none; LoRA's A gets its first one at the second step, when B is no longer 0.
 """
 
@@ -33,12 +35,16 @@ class GradientAudit:
         absent = [name for name, p in trained.items() if id(p) not in listed]
         if unexpected or absent:
             raise GradientPathError(
-                f"optimizer and model disagree on which parameters train: {', '.join(unexpected + absent)}"
+                f"the parameters in the optimizer are not the trainable parameters of the model: "
+                f"{', '.join(unexpected + absent)}"
             )
         if any(registry.loss_entries()[name].facts.supervised for name in weights) and not any(
             name.startswith("head.") for name in trained
         ):
-            raise GradientPathError("the objective has a supervised term, but the head is frozen")
+            raise GradientPathError(
+                "the loss has a supervised term, but the head is frozen; train the head, or "
+                "choose a loss without that term"
+            )
         self.shared = shared
         self.encoder = {name: p for name, p in trained.items() if not name.startswith(HEADS)}
         self.silent_terms = {name for name in terms if self.encoder}
@@ -78,18 +84,23 @@ class GradientAudit:
     def verdict_on_gradients(self) -> None:
         if self.silent_terms:
             raise GradientPathError(
-                f"{_names(self.silent_terms)} gave the encoder no gradient in {self.steps} steps: it trains nothing"
+                f"{_names(self.silent_terms)} gave the encoder no gradient in {self.steps} steps; check that the "
+                "loss depends on the embeddings"
             )
         if self.silent:
             raise GradientPathError(
-                f"trained parameters without a gradient in {self.steps} steps: {_names(self.silent)}"
+                f"trainable parameters received no gradient in {self.steps} steps: {_names(self.silent)}. Use them "
+                "in the loss, or freeze them"
             )
 
     def verdict(self) -> None:
         """Raise GradientPathError if a gradient is missing or a parameter never changed. Call when training ends."""
         self.verdict_on_gradients()
         if self.unmoved:
-            raise GradientPathError(f"trained parameters that never changed: {_names(self.unmoved)}")
+            raise GradientPathError(
+                f"trainable parameters did not change during training: {_names(self.unmoved)}. "
+                "Check the learning rate, or freeze them"
+            )
 
 
 def gradient_norm(gradients: Sequence[Tensor | None]) -> float:

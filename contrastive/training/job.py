@@ -1,7 +1,7 @@
 """`python -m contrastive.training.job CONFIG FOLDER`: train one cell, or one process's share of it.
 
-Several processes run under `accelerate launch`, by hand, or forked by `training.launch`, which sets ABLATE_MEET to the
-file or address where they meet. The first one writes the files of a trained cell.
+Several processes run under `accelerate launch`, by hand, or forked by `training.launch`, which sets ABLATE_MEET to
+the file or address of their rendezvous. The first one writes the files of a trained cell.
 """
 
 import argparse

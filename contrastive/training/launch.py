@@ -1,7 +1,6 @@
-"""Launch the processes of a cell that uses several or is sharded; they end with this process.
+"""Launch the processes of a cell that uses several or is sharded; they end when this process does.
 
-All run on this machine's devices; or, for a cell larger than one machine, only this machine's share, which joins the
-others at an address.
+If a cell spans several machines, this starts only this machine's processes, which connect to the others at an address.
 """
 
 import os
@@ -103,7 +102,7 @@ def run_processes(
 ) -> int:
     """Run the processes of these ranks until they end; return the number of trained parameters.
 
-    They meet at `address` (tcp://HOST:PORT), or at a file of this machine.
+    They rendezvous at `address` (tcp://HOST:PORT), or through a file on this machine.
     """
     for rank in ranks:
         (folder / f"failed.{rank}.json").unlink(missing_ok=True)
@@ -160,7 +159,8 @@ def unused_port() -> int:
 
 
 def network_environment(meeting: str) -> dict[str, str]:
-    """Use only this machine's loopback interface, unless the processes meet at another machine's address."""
+    """Return variables for distributed set-up: loopback only, unless the processes meet at another machine's
+    address."""
     address = urlsplit(meeting)
     if address.scheme != "tcp" or address.hostname in ("127.0.0.1", "::1", "localhost"):
         return LOOPBACK

@@ -30,7 +30,10 @@ for module in (
 
 
 def report_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an uncaught error, unless the worker was forked after its flow ended and their shared files are gone."""
+    """Print an uncaught error, except missing files and closed connections.
+
+    A worker raises those if it is forked while its parent ends, because their shared files are gone.
+    """
     if not isinstance(error, FileNotFoundError | EOFError | ConnectionError):
         sys.__excepthook__(kind, error, trace)
 

@@ -1,4 +1,5 @@
-"""Fork worker processes from a server that has imported everything; they end with the process that started them."""
+"""Fork worker processes from a server that has imported everything; they end when the process that started them
+ends."""
 
 import contextlib
 import multiprocessing

@@ -1,4 +1,5 @@
-"""Compute the terms of the objective, and the smallest values they could have, from a model's output."""
+"""Call the losses of an objective with their settings on a model's output, and compute their smallest possible
+values."""
 
 import inspect
 from collections.abc import Callable
@@ -23,7 +24,7 @@ def loss_terms(
     `modules` are the losses that have a state or heads of their own.
     """
     values_of_terms = {}
-    for name in objective.terms():
+    for name in objective.term_weights():
         loss = modules[name] if name in modules else LOSSES[name]
         first_parameter, keywords = call_signature(LOSSES[name])
         if first_parameter == "logits":
@@ -44,7 +45,7 @@ def loss_terms(
 def loss_floors(output: Output, labels: Int[Tensor, " n"], objective: Objective) -> dict[str, Float[Tensor, ""]]:
     """Compute the smallest value that each term could have on this batch, for losses with such a floor."""
     floors = {}
-    for name in objective.terms():
+    for name in objective.term_weights():
         if (positives := registry.loss_entries()[name].facts.positives) is not None:
             values = [least(positives, labels, group.mask) for group in output.groups]
             floors[name] = sum(values[1:], values[0]) / len(values)

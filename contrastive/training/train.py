@@ -1,8 +1,9 @@
 """The training loop of one cell: tokens → model → steps → weights. Other stages read its run folder.
 
-The numbers of a cell follow from its seed alone: initial weights from torch's generator, dropout and views from
-(seed, step), the order of batches from (seed, epoch). A cell resumed from its last checkpoint ends with the numbers of
-an undisturbed one.
+The results of a cell depend only on its settings and seed: initial weights from torch's generator, dropout and views
+from
+(seed, step), the order of batches from (seed, epoch). A cell resumed from its last checkpoint ends with the same
+numbers as an uninterrupted one.
 """
 
 import json
@@ -71,7 +72,7 @@ class CellTraining:
         self.cell, self.folder, self.tokens, self.checkpoint_every = cell, folder, tokens, checkpoint_every
         self.accelerator = start_accelerator(cell)
         self.model = models.Model(cell, tokens)
-        self.model.below = passes
+        self.model.frozen_pass = passes
         state = checkpoint.load_checkpoint(folder, self.accelerator.is_main_process)
         if state is None:
             begin_losses(self.model, cell, tokens, self.accelerator.device, speed)
@@ -80,7 +81,7 @@ class CellTraining:
         self.shared = sharding.share(self.model, cell, self.accelerator)
         self.total = total = count_steps(cell, tokens)  # a closure over `self` would keep the model in memory
         self.scheduler = LambdaLR(self.shared.optimizer, lambda done: learning_rate_factor(done, total, cell.training))
-        weights = cell.objective.terms()
+        weights = cell.objective.term_weights()
         self.audit = GradientAudit(self.shared, weights, weights)
         self.first_step = checkpoint.resume(state, self.shared, self.scheduler, self.accelerator)
         self.model.train()
@@ -128,16 +129,17 @@ class CellTraining:
         return line
 
     def _detailed_line(self, step: int, result: BatchLoss) -> dict[str, float]:
-        """Return each term's excess over its floor; at some steps also the vectors' shape and the terms' gradients."""
+        """Return each term's value minus its smallest possible value; every CHECK_EVERY steps also the geometry of the
+        vectors and each term's gradient norm."""
         floors = loss_floors(result.output, result.labels, self.cell.objective)
         line = {f"excess.{name}": float(result.values[name].detach() - floor) for name, floor in floors.items()}
         is_due = step % CHECK_EVERY == 0
         if is_due:
             line |= geometry(result.output.sentences[:, 0])
         if is_due or self.audit.silent_terms:
-            gradients, of_parameters = self.shared.term_gradients(result.encoded, result.output)
+            gradients, are_parameter_gradients = self.shared.term_gradients(result.encoded, result.output)
             norms = self.audit.look_at_terms(result.values, gradients)
-            if is_due and of_parameters:
+            if is_due and are_parameter_gradients:
                 line |= {f"gradient_norm.{name}": norm for name, norm in norms.items()}
         return line
 
@@ -155,18 +157,18 @@ class CellTraining:
             if not bool((part := self.shared.local_part(parameter)).isfinite().all()):
                 raise Diverged(self.total - 1, name, float(part.sum()))
         self.audit.verdict()
-        self.model.below = frozen.outputs_below
+        self.model.frozen_pass = frozen.outputs_below
         checkpoint.save_weights(self.shared, self.cell, self.folder, self.accelerator.is_main_process)
 
 
 def batch_loss(
     cell: Cell, losses: nn.ModuleDict, batch: Batch, encode: Callable[[Batch], Output]
 ) -> tuple[Tensor, BatchLoss]:
-    """Compute the loss of a batch, of which this process encodes its share."""
+    """Compute the loss of a batch; this process encodes only its share of it."""
     encoded = gradcache.encode_in_parts(encode, batch, cell.training.micro_batch)
     output, labels = gather_batch(encoded.output, batch.labels)
     values = loss_terms(output, labels, cell.objective, losses)
-    weights = cell.objective.terms()
+    weights = cell.objective.term_weights()
     loss = torch.stack([weights[name] * value for name, value in values.items()]).sum()
     return loss, BatchLoss(encoded, output, labels, values)
 
@@ -207,7 +209,7 @@ def begin_losses(model: models.Model, cell: Cell, tokens: Tokens, device: torch.
     def compute() -> Tensor:
         texts = tokens.splits["train"]
         if cell.training.precision != "fp32":  # the stored outputs were computed in fp32
-            texts = replace(texts, below=None)
+            texts = replace(texts, frozen_outputs=None)
         parts = np.array_split(np.arange(len(texts)), math.ceil(len(texts) / 64))
         batches = [collate(texts, part, tokens.pad_id, tokens.special_ids).to(device) for part in parts]
         return torch.cat([model.predict(batch).embedding for batch in batches])

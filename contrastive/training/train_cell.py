@@ -96,7 +96,9 @@ class TrainingWithOomRetry:
         while self.trained_parameters is None:
             training = self.request.cell.training.model_copy(update={"micro_batch": self.micro_batch})
             try:
-                if training.processes > 1 or training.sharding is not None:  # sharding leaves traces in its process
+                if (
+                    training.processes > 1 or training.sharding is not None
+                ):  # sharding leaves state behind, so it gets its own process
                     every = self.request.checkpoint_every
                     self.trained_parameters = launch(self.work.folder, every, training, self.devices, self.machines)
                 else:
@@ -104,17 +106,20 @@ class TrainingWithOomRetry:
                         self.request, training, self.work.folder, self.tokens, self.spec, self.passes
                     )
             except Exception as error:
-                texts, alone = effective_micro_batch(training), self.request.together == 1  # else it may fit alone
+                texts, alone = (
+                    effective_micro_batch(training),
+                    self.request.together == 1,
+                )  # otherwise the caller trains it alone first
                 if failure_kind(error) != "memory" or not alone or training.sharding is not None or texts == 1:
                     raise
                 self.passes.forget()  # frees the memory of a batch
-                self.micro_batch = math.ceil(texts / 2)  # the batch stays whole: GradCache
+                self.micro_batch = math.ceil(texts / 2)  # the loss still sees the whole batch (GradCache)
                 self.work.note(micro_batch=self.micro_batch)
 
     def notes(self) -> dict[str, Any]:
         """Return how the cell was trained, for provenance.json."""
         training = self.request.cell.training
-        from_store = self.tokens.splits["train"].below is not None
+        from_store = self.tokens.splits["train"].frozen_outputs is not None
         return {
             "threads": training.threads,
             "processes": training.processes,

@@ -1,7 +1,7 @@
-"""Train several cells in turns in one process, a step of each after the other.
+"""Train several cells in one process, one step of each in turn.
 
 They share the encoder's frozen weights, and each pass of its frozen blocks that begins with the same tokens and random
-numbers. No bit of a cell depends on those it trains with.
+numbers. A cell's results are bitwise the same whichever cells it trains with.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from contrastive.training.train_cell import train_cell, training_steps
 def train_interleaved(requests: dict[Path, TrainRequest]) -> dict[str, dict[str, Any] | None]:
     """Train the cells; return each one's failure report, or None, by the name of its folder."""
     group = InterleavedTraining(requests)
-    with ExitStack() as stack:  # close them now: a kept exception would keep them open
+    with ExitStack() as stack:  # close the generators here: a stored exception's traceback would keep them open
         for steps in group.running.values():
             stack.callback(steps.close)
         for number in itertools.count():
@@ -44,7 +44,7 @@ class InterleavedTraining:
         self.to_train_alone: list[Path] = []
 
     def step_of_each(self, number: int) -> None:
-        """Run a step of each cell. The first cell computes what the others share, so each time another one is first."""
+        """Run a step of each cell. The first cell computes what the others share, so another one is first each time."""
         folders = list(self.running)
         first = number % len(folders)
         for folder in folders[first:] + folders[:first]:

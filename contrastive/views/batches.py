@@ -30,8 +30,8 @@ WAITING = 2  # batches prepared ahead of the one in use
 class Batch:
     """n texts of s tokens. `special` marks padding and the tokens that the tokenizer adds.
 
-    `below` is the output of the frozen blocks for these tokens, if precomputed. `doubled`: the second half repeats
-    the first.
+    `frozen_outputs`: the output of the frozen blocks for these tokens, if precomputed. `doubled`: the second half
+    repeats the first.
     """
 
     input_ids: Int64[Tensor, "n s"]
@@ -39,7 +39,7 @@ class Batch:
     special: Bool[Tensor, "n s"]
     labels: Int64[Tensor, " n"]
     partners: tuple["Batch", ...] = ()  # the positives of these texts, and their negatives, where the data has pairs
-    below: Float[Tensor, "n s d"] | None = None
+    frozen_outputs: Float[Tensor, "n s d"] | None = None
     doubled: bool = False
 
     def __len__(self) -> int:
@@ -65,13 +65,15 @@ class Batch:
 
     def reworded(self, input_ids: Int64[Tensor, "n s"]) -> "Batch":
         """Return the batch with other tokens in the same places."""
-        return replace(self, input_ids=input_ids, below=None)
+        return replace(self, input_ids=input_ids, frozen_outputs=None)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         tensors = (self.input_ids, self.attention_mask, self.special, self.labels)
         ids, mask, special, labels = map(change, tensors)
         partners = tuple(partner._each(change) for partner in self.partners)
-        return Batch(ids, mask, special, labels, partners, None if self.below is None else change(self.below))
+        return Batch(
+            ids, mask, special, labels, partners, None if self.frozen_outputs is None else change(self.frozen_outputs)
+        )
 
 
 def collate(split: TokenSplit, indices: npt.NDArray[np.integer], pad_id: int, special_ids: Sequence[int]) -> Batch:
@@ -84,13 +86,13 @@ def collate(split: TokenSplit, indices: npt.NDArray[np.integer], pad_id: int, sp
     special = ~mask | np.isin(ids, special_ids)
     labels = np.array(split.labels[indices])
     partners = tuple(collate(partner, indices, pad_id, special_ids) for partner in split.partners)
-    below = None
-    if split.below is not None:
-        rows = np.zeros((*mask.shape, split.below.shape[1]), np.float32)
-        rows[mask] = np.concatenate([split.below[start:end] for start, end in zip(starts, ends, strict=True)])
-        below = torch.from_numpy(rows)
+    frozen_outputs = None
+    if split.frozen_outputs is not None:
+        rows = np.zeros((*mask.shape, split.frozen_outputs.shape[1]), np.float32)
+        rows[mask] = np.concatenate([split.frozen_outputs[start:end] for start, end in zip(starts, ends, strict=True)])
+        frozen_outputs = torch.from_numpy(rows)
     tensors = [torch.from_numpy(array) for array in (ids, mask, special, labels)]
-    return Batch(tensors[0], tensors[1], tensors[2], tensors[3], partners, below)
+    return Batch(tensors[0], tensors[1], tensors[2], tensors[3], partners, frozen_outputs)
 
 
 def order(

@@ -29,7 +29,7 @@ class Hidden:
     def into(self, block: int) -> Float[Tensor, "n s d"]:
         if not self.first <= block <= len(self):
             raise IndexError(
-                f"what went into block {block} was not computed: blocks {self.first} to {len(self) - 1} were"
+                f"the input of block {block} was not computed; those of blocks {self.first} to {len(self) - 1} were"
             )
         return self.states[block - self.first]
 

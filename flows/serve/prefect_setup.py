@@ -45,7 +45,7 @@ def give_up_cut_off_runs(client: SyncPrefectClient) -> None:
 
 
 def create_automation(client: SyncPrefectClient, automation: dict[str, object]) -> None:
-    """Create the automation unless there is one of this name; users may have changed it."""
+    """Create the automation; keep an existing one of this name, since users may have edited it."""
     if not client.read_automations_by_name(str(automation["name"])):
         client.create_automation(AutomationCore.model_validate(automation))
 

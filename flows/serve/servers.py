@@ -66,7 +66,7 @@ def wait_until_it_answers(url: str, process: subprocess.Popen[bytes], log: Path)
     deadline = time.monotonic() + START
     while not answers(url):
         if (code := process.poll()) is not None:
-            raise UserError(f"{log.stem} ended with code {code} before it answered; its log is {log}")
+            raise UserError(f"{log.stem} ended with code {code} before it was ready; its log is {log}")
         if time.monotonic() > deadline:
             raise UserError(f"{log.stem} did not answer at {url} for {START:.0f} s; its log is {log}")
         time.sleep(0.2)
@@ -128,8 +128,8 @@ def free_port(service: str, host: str = LOOPBACK) -> int:
     number = port(service)
     if port_in_use(number, host):
         raise UserError(
-            f"port {number} on {host} is in use (an `ablate up` of another home?); stop what listens there, "
-            f"or choose another port: {PORTS[service][0]}={number + 1} ablate up"
+            f"port {number} on {host} is in use, perhaps by the `ablate up` of another home. Stop that program, or "
+            f"choose another port: {PORTS[service][0]}={number + 1} ablate up"
         )
     return number
 

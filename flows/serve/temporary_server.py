@@ -1,7 +1,7 @@
 """Start a Prefect server for one command if none is configured.
 
-Prefect's own temporary server would end at once at Ctrl-C, which a terminal sends to the whole process group, while
-cells still write their checkpoints and report to it.
+Ctrl-C reaches the whole process group of a terminal, so Prefect's own temporary server would end immediately, while
+cells still write checkpoints and report to it.
 """
 
 import os
@@ -34,7 +34,7 @@ LAST_EVENTS = 5.0  # seconds without an accepted event after which the rest is d
 
 
 def before_import() -> None:
-    """Configure Prefect before it is imported: it writes into the home, and logs little.
+    """Configure Prefect before it is imported, so that it writes into the home and logs little.
 
     An existing `~/.prefect` is used, since a profile in it may name a server.
     """

@@ -84,7 +84,7 @@ def up(home: Path, host: str = LOOPBACK) -> None:
         api, environment = f"{prefect}/api", service_environment(home, host, f"{prefect}/api")
         with (
             services(home, environment) as started,
-            access.client_settings(home, api, environment["PREFECT_API_AUTH_STRING"]) as is_found,
+            access.client_settings(home, api, environment["PREFECT_API_AUTH_STRING"]) as clients_find_server,
         ):
             with store.locked(home / "locks" / "mlflow"):  # otherwise a flow could find an incomplete database
                 set_aside_if_damaged(home)
@@ -95,15 +95,17 @@ def up(home: Path, host: str = LOOPBACK) -> None:
             deploy(started)
             started.start("prefect-worker", [program("prefect"), "worker", "start", "--pool", POOL])
             started.run("settle", SETTLE)
-            say(welcome(home, prefect, mlflow, is_found))
+            say(welcome(home, prefect, mlflow, clients_find_server))
             keep_going(started, api)
 
 
-def welcome(home: Path, prefect: str, mlflow: str, is_found: bool) -> str:
+def welcome(home: Path, prefect: str, mlflow: str, clients_find_server: bool) -> str:
     mlflow = f"{mlflow}/#/experiments?{TRAINING}" if mlflow else f"{masked(tracking_uri(home))} (not served from here)"
     own = "MLFLOW_AUTH_ADMIN_PASSWORD" in os.environ or "PREFECT_SERVER_API_AUTH_STRING" in os.environ
     secret = f"as the environment sets it, else as in {access.folder(home)}/password" if own else access.password(home)
-    export = "" if is_found else f"PREFECT_API_URL={prefect}/api PREFECT_API_AUTH_STRING={access.USER}:PASSWORD "
+    export = (
+        "" if clients_find_server else f"PREFECT_API_URL={prefect}/api PREFECT_API_AUTH_STRING={access.USER}:PASSWORD "
+    )
     return (
         f"Prefect   {prefect}\nMLflow    {mlflow}\n"
         f"sign in   user {access.USER}, password {secret}   (Prefect takes both as USER:PASSWORD)\n"

@@ -252,7 +252,7 @@ UNUSED = 1e-4  # singular values below this share of the largest are left out
 
 
 def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figure | None:
-    tables = {number: table for number, row in enumerate(section.rows) if len(table := spectra(row, results))}
+    tables = {number: table for number, row in enumerate(section.rows) if len(table := singular_values(row, results))}
     if not tables:
         return None
     labels = [row.label for row in section.rows]
@@ -267,8 +267,8 @@ def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figu
         return save(drawn, path.with_name(f"{path.name}-spectra.png"), caption)
 
 
-def spectra(row: RecordedRow, results: Results) -> pd.DataFrame:
-    """Return the singular values of a row, place × seed, without unused directions (mere rounding)."""
+def singular_values(row: RecordedRow, results: Results) -> pd.DataFrame:
+    """Return the singular values of a row, rank × seed, without those that are only rounding."""
     by_cell = {cell: each for cell in row.cells if (each := results.per_text(cell, SPECTRUM)) is not None}
     table = pd.DataFrame({cell: pd.Series(np.asarray(each, float)) for cell, each in by_cell.items()})
     table.index = pd.RangeIndex(1, len(table) + 1)

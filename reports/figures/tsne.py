@@ -34,7 +34,7 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> Figure 
     if not rows:
         return None
     slots, width = layout(section, rows)
-    first = first_of(rows, results)
+    first = alignment_reference(rows, results)
     points = {id(row): aligned(results.tsne[row.cells[0]], first) for row in rows}
     reach = 1.05 * np.max([np.abs(x).max(0) for x in points.values() if len(x)] or [[1.0, 1.0]], axis=0)
     reach = np.maximum(reach, 0.05 * reach.max())  # points on one line still need a panel with a height
@@ -45,7 +45,9 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> Figure 
         label: wrapped(name, 60 // width, LINES) for label, name in zip(labels, drawable(labels, "row"), strict=True)
     }
     with style():
-        drawn, axes = grid(slots, width, ratio, names, max(title.count("\n") + 1 for title in titles.values()))
+        drawn, axes = empty_panels(
+            len(slots), width, ratio, names, max(title.count("\n") + 1 for title in titles.values())
+        )
         for axis, row in zip(axes, slots, strict=True):
             if row is not None:
                 tsne_panel(axis, results.tsne[row.cells[0]], points[id(row)], reach)
@@ -80,8 +82,8 @@ def layout(section: RecordedSection, rows: list[RecordedRow]) -> tuple[list[Reco
     return slots, len(columns)
 
 
-def first_of(rows: list[RecordedRow], results: Results) -> Picture:
-    """Return the picture with which the others are aligned: the first that has points."""
+def alignment_reference(rows: list[RecordedRow], results: Results) -> Picture:
+    """Return the picture that the others are aligned to: the first that has points, else the first."""
     pictures = [results.tsne[row.cells[0]] for row in rows]
     return next((picture for picture in pictures if len(picture.x)), pictures[0])
 
@@ -100,7 +102,7 @@ def aligned(picture: Picture, first: Picture) -> np.ndarray:
     return (picture.x - picture.x[shared].mean(0)) @ left @ right
 
 
-def grid(slots: list[Any], width: int, ratio: float, names: list[str], lines: int) -> tuple[Any, list[Any]]:
+def empty_panels(count: int, width: int, ratio: float, names: list[str], lines: int) -> tuple[Any, list[Any]]:
     """Return a canvas with empty panels below titles of `lines` lines, and a legend of the classes.
 
     Panels are placed by hand, since there may be sixty.
@@ -108,12 +110,12 @@ def grid(slots: list[Any], width: int, ratio: float, names: list[str], lines: in
     shown = [wrapped(name, LEGEND - 10, 1) for name in drawable(names, "class")]
     columns = max(1, min(8, LEGEND // (max(map(len, shown), default=1) + 5)))
     side, title, legend = WIDTH / width * ratio, 0.13 * lines + 0.06, 0.16 * -(-len(shown) // columns) + 0.08
-    height = -(-len(slots) // width) * (side + title) + legend
+    height = -(-count // width) * (side + title) + legend
     drawn = canvas(height)
     drawn.set_layout_engine("none")
     axes = [
         drawn.add_axes((i % width / width, 1 - (i // width + 1) * (side + title) / height, 1 / width, side / height))
-        for i in range(len(slots))
+        for i in range(count)
     ]
     for axis in axes:
         axis.set_axis_off()
@@ -153,7 +155,7 @@ def class_names(rows: list[RecordedRow], results: Results) -> list[str]:
 def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], results: Results) -> Text:
     seeds, shown = sorted({row.seeds[0] for row in rows}), labels_in_words([row.label for row in rows])
     others, classes = renamed(labels, "row"), renamed(names, "class")
-    method, seed = first_of(rows, results).method, ", ".join(map(str, seeds))
+    method, seed = alignment_reference(rows, results).method, ", ".join(map(str, seeds))
     caption = _(
         "{method} of the embeddings, seed {seed}, each turned to agree with the first: {shown}; colour is"
         " the class{others}{classes}",

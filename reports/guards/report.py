@@ -101,7 +101,7 @@ def mixed(results: Results) -> Iterator[Guard]:
 
 
 def much_dropped(results: Results) -> Iterator[Guard]:
-    """Warn of data sets of which more than MUCH of the rows were dropped."""
+    """Warn of data sets that lost more than the share MUCH of their rows."""
     for part, data, counts in parts(results):
         if rows_dropped(counts) > MUCH * counts["rows"]:
             yield Guard("dropped", dropped_sentence(part, data, counts))

@@ -188,7 +188,7 @@ def unfinished(section: RecordedSection, results: Results, cells: list[SectionCe
     for (status, error), group in grouped(missing, lambda cell: (cell.status, cell.error)).items():
         state = [] if status == "missing" else [STATES.get(status, status)]
         why = joined([*state, *([error] if error else [])], _(": "))
-        yield Guard("missing", _("{where}: {why}", where=where(group), why=why), True)
+        yield Guard("missing", _("{where}: {why}", where=where(group), why=why), blocks_ranking=True)
 
 
 def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
@@ -198,13 +198,13 @@ def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCe
         measured = values_of(results, finished, value)
         if without := [cell for cell in finished if cell.cell not in measured]:
             words = _("{where}: finished, without {value}", where=where(without), value=value)
-            if why := left_out(without, value, results):
+            if why := reasons_missing(without, value, results):
                 words = _("{said}: {why}", said=words, why=why)
             yield Guard("missing score", words, True)
 
 
-def left_out(cells: list[SectionCell], value: str, results: Results) -> str:
-    """Return the evaluation's notes on why scores of this score's split are missing."""
+def reasons_missing(cells: list[SectionCell], value: str, results: Results) -> str:
+    """Return the reasons that the evaluation noted for missing scores of the same split."""
     split = value.rpartition(".")[0]
     notes = [note for cell in cells for note in results.notes.get(cell.cell, {}).items()]
     return "; ".join({why: None for name, why in notes if name.rpartition(".")[0] == split})

@@ -1,7 +1,7 @@
 """Guards of a section: cells that differ in more than its axes (settings, data, code, machines), and odd scores.
 
 A difference that is the same for all rows of a seed does not bias their comparison, since rows are compared seed by
-seed; it is reported all the same.
+seed; it is still reported.
 """
 
 import math

@@ -1,11 +1,11 @@
-"""Simultaneous cut-offs for comparisons of rows: Monte Carlo of the largest studentised difference (max-t).
+"""Simultaneous cut-offs for many comparisons and for repeated looks as seeds are added (max-t, by simulation).
 
 The statistic of a pair is |difference| / √(variance / seeds), where the variance of the pair is the largest of three
 estimates: the pooled one of all rows; the pair's own; and three times the residual variance of either of its two rows,
-so that a noisy row does not pass for one of the pool (`floored`). Under equal variances the distribution depends only
-on the rows, the pairs and the seeds. A study with several looks spends its level in proportion to the seeds so far (Lan
-and DeMets, 1983). The texts are the same at all looks, so a look may spend on them what all looks up to it may spend on
-seeds: with the whole level at each look, 6.5 of 100 studies whose variance is half from texts erred.
+so that a noisy row is not treated as having the pooled variance (`floored`). Under equal variances the distribution
+depends only on the rows, the pairs and the seeds. A study with several looks spends its level in proportion to the
+seeds so far (Lan and DeMets, 1983). All looks use the same texts, so for the texts' part a look uses the level spent so
+far; with the full level at every look, 6.5 of 100 studies whose variance is half from texts erred.
 The same design always gets the same cut-offs, since the generator has a fixed seed.
 """
 
@@ -132,8 +132,8 @@ def simulate_studies(
 ) -> tuple[Float[ndarray, "n looks"], Float[ndarray, " n"], Float[ndarray, "looks ratios"]]:
     """Draw studies without any difference between rows.
 
-    Return each draw's largest statistic at each look, its largest statistic with a known variance, and quantiles of the
-    ratio of an estimated variance to the true one.
+    Return each draw's largest statistic at each look; its largest statistic with a known variance, for the texts' part;
+    and quantiles of the ratio of an estimated variance to the true one.
     """
     rows, looks = design.rows, design.looks
     left, right = np.array(design.pairs).T

@@ -6,7 +6,7 @@ variance  σ²(row × seed) / S + σ²(row × text) / T + σ²(rest) / (S T).  T
 together, from the seeds: by the pooled residual of rows × seeds, floored by the pair's own variance and by the residual
 of each of its rows (`cutoffs.floored`). The second is estimated from the texts, which are many. A difference must reach
 √(c² · seeds' part + z² · texts' part), where c and z are the cut-offs for each part alone and for all comparisons
-together: such a sum errs at most as often as its parts (Banerjee, 1961).
+together: the combined limit errs at most as often as its parts (Banerjee, 1961).
 """
 
 from collections.abc import Sequence
@@ -285,7 +285,7 @@ def unequal_rows(values: Float[ndarray, "k s"], chance: float = SUSPECT) -> list
     rest, unequal = list(range(len(values))), list[int]()
     while len(rest) > 2 and complete.shape[1] > 1:
         shares = shares_of_variance(complete[rest])
-        if shares.max() <= largest_share(len(rest), complete.shape[1], chance):
+        if shares.max() <= largest_variance_share(len(rest), complete.shape[1], chance):
             break
         unequal.append(rest.pop(int(shares.argmax())))
     return unequal
@@ -300,8 +300,9 @@ def shares_of_variance(values: Float[ndarray, "... k s"]) -> Float[ndarray, "...
 
 
 @lru_cache(maxsize=256)
-def largest_share(rows: int, seeds: int, chance: float) -> float:
-    """Return the value that the largest share exceeds with probability `chance` if all rows vary alike."""
+def largest_variance_share(rows: int, seeds: int, chance: float) -> float:
+    """Return the value that the largest row's share of the residual exceeds with probability `chance` if all rows have
+    equal variance (simulated)."""
     count, block = (min(DRAWS, numbers // (rows * seeds) or 1) for numbers in (20_000_000, 1_000_000))
     generator, largest = np.random.default_rng(20250625), list[ndarray]()
     for begin in range(0, count, block):

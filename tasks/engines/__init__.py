@@ -41,7 +41,9 @@ def _start(name: EngineName, resources: Resources, threads: int, leave: Path) ->
         try:
             from tasks.engines.on_ray import connect
         except ImportError as error:
-            raise UserError("the engine ray is an extra: pip install 'ablate-contrastive[ray]'") from error
+            raise UserError(
+                "the engine ray is not installed; install it with `pip install 'ablate-contrastive[ray]'`"
+            ) from error
         return connect(leave, resources, threads)
     return local.inline(leave) if name == "inline" else local.local(leave, resources, threads)
 

@@ -1,4 +1,5 @@
-"""Engines of this machine: `local`, with a warm worker process per slot, and `inline`, in this process."""
+"""Engines of this machine: `local`, which gives each cell a slot (a GPU or some cores), and `inline`, in this
+process."""
 
 import logging
 import os
@@ -105,8 +106,8 @@ class Local(Engine):
             raise UserError(f"a cell of {processes} processes cannot run inline; use --engine local")
         if processes > self.train.count:
             raise UserError(
-                f"a cell of {processes} processes needs as many devices (without a GPU: resources.slots), but there "
-                f"are {self.train.count}; lower training.processes, or use a machine with more"
+                f"a cell of {processes} processes needs {processes} devices (without a GPU: resources.slots), but "
+                f"there are {self.train.count}; lower training.processes, or use a machine with more devices"
             )
 
     def max_in_flight(self) -> int:
@@ -162,18 +163,18 @@ def warn_of_too_many(cells: int, threads: int, cores: int) -> None:
     """Warn if cells have more threads than there are cores. No error: a recipe must be repeatable here, if slowly."""
     if cells * threads > cores:
         logger.warning(
-            "%d cells at a time with %d threads each share %d cores, and will be several times slower; lower "
-            "resources.slots to %d (no effect on results), or training.threads (changes their last bits)",
+            "%d cells at a time with %d threads each will be several times slower on %d cores; lower resources.slots "
+            "to %d (no effect on results), or training.threads (changes the last bits of results)",
             *(cells, threads, cores, max(1, cores // threads)),
         )
 
 
-def count_cores(limit: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Return the number of cores that this process may use; a container may have the time of fewer than it sees."""
+def count_cores(limit_file: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Return the number of cores that this process may use; a container may be limited to fewer than it sees."""
     seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):  # not Linux, or `max`: no limit
-        share, period = map(int, limit.read_text(encoding="ascii").split())
-        return max(1, min(seen, share // period))
+        quota, period = map(int, limit_file.read_text(encoding="ascii").split())
+        return max(1, min(seen, quota // period))
     return seen
 
 

@@ -65,7 +65,7 @@ class OnRay(Engine):
         self, work: Callable[..., Any], assist: Callable[..., Any], processes: int, watch: Watch | None
     ) -> Any:
         """Run a cell over several nodes: the first node leads, and each runs as many processes as it has room for."""
-        shares = shares_of_nodes(processes, [how_many(node, self.needs(1)) for node in nodes()])
+        shares = split_over_nodes(processes, [how_many(node, self.needs(1)) for node in nodes()])
         bundles = [{"CPU": share["num_cpus"], "GPU": share["num_gpus"]} for share in map(self.needs, shares)]
         group = placement_group([{name: value for name, value in bundle.items() if value} for bundle in bundles])
         try:
@@ -148,7 +148,10 @@ class OnRay(Engine):
         for node, (sees, theirs) in zip(there, ray.get(asked), strict=True):
             name = node["NodeManagerAddress"]
             if other := other_versions(self.packages, theirs):
-                raise UserError(f"the node {name} has other package versions than this machine: {other}")
+                raise UserError(
+                    f"the node {name} has other package versions than this machine ({other}); install "
+                    "the same versions on all nodes"
+                )
             if not sees:
                 raise UserError(
                     f"the node {name} does not see {store.home()}; set ABLATE_HOME to a folder that all nodes share"
@@ -172,8 +175,8 @@ def connect(leave: Path, resources: Resources, threads: int) -> OnRay:
         ray.init(address=address, runtime_env={"py_modules": code}, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UserError(
-            f"no Ray cluster could be used at RAY_ADDRESS={address}: {error} (is it up, is its Ray {ray.__version__}, "
-            "and does it ask for a token, which RAY_AUTH_MODE=token and RAY_AUTH_TOKEN give?)"
+            f"could not use the Ray cluster at RAY_ADDRESS={address}: {error}. Check that it is running and uses Ray "
+            f"{ray.__version__}. If it requires a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
         ) from error
     try:
         engine = OnRay(leave, resources, threads)
@@ -194,14 +197,20 @@ def knock(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
-        raise UserError(f"no Ray cluster answers at RAY_ADDRESS={address} ({error}): is it up?") from error
+        raise UserError(
+            f"no Ray cluster answers at RAY_ADDRESS={address} ({error}); start one with `ray start "
+            "--head`, or correct RAY_ADDRESS"
+        ) from error
 
 
 @ray.remote(max_retries=0, max_calls=0)  # max_calls=0: also keep workers with GPUs
 def in_worker(environment: dict[str, str], folder: str, expected: dict[str, str], work: Callable[[], Any]) -> Any:
     """Run in a Ray worker: pass the work on to its warm process."""
     if other := other_versions(expected, needed_packages()):
-        raise UserError(f"the node {socket.gethostname()} has other package versions: {other}")
+        raise UserError(
+            f"the node {socket.gethostname()} has other package versions ({other}); install the same "
+            "versions on all nodes"
+        )
     if "CUDA_VISIBLE_DEVICES" not in environment:
         environment = environment | {"CUDA_VISIBLE_DEVICES": os.environ["CUDA_VISIBLE_DEVICES"]}
     kind = bool(environment["CUDA_VISIBLE_DEVICES"])
@@ -239,10 +248,10 @@ def nodes() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def shares_of_nodes(processes: int, rooms: list[int]) -> list[int]:
+def split_over_nodes(processes: int, free: list[int]) -> list[int]:
     """Divide processes into as few shares as possible, each of which fits on one node."""
     shares: list[int] = []
-    for room in sorted(rooms, reverse=True):
+    for room in sorted(free, reverse=True):
         if share := min(room, processes - sum(shares)):
             shares.append(share)
     return shares

@@ -38,12 +38,12 @@ class Slot:
                 try:
                     return future.result(timeout=LOOK_EVERY)
                 except TimeoutError:
-                    if future.done():
+                    if future.done():  # the work itself raised TimeoutError
                         raise
                     if watch is not None and (hung := watch.look()):
-                        why, watch = hung, None
+                        why, watch = hung, None  # killed; now wait until the pool notices
                         self._kill()
-        except (BrokenProcessPool, CancelledError) as error:  # cancelled: closed before a worker took it
+        except (BrokenProcessPool, CancelledError) as error:  # cancelled: the slot was closed before a worker started
             if self.closed:
                 raise Stopped from None
             self._replace()

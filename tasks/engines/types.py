@@ -1,4 +1,4 @@
-"""Interface of engines, errors for lost and stopped work, and the watch that detects hung work."""
+"""Interface of engines, errors for lost and stopped work, and the watchdog that detects hung work."""
 
 import time
 from abc import ABC, abstractmethod
@@ -29,7 +29,11 @@ class Watch:
         if (now := self.progress()) is None or now != self.seen:
             self.seen, self.since = now, time.monotonic()
         idle = time.monotonic() - self.since
-        return f"no step ended for {idle:.0f} s; it was taken for hung and killed" if idle > self.patience else ""
+        return (
+            f"no step ended for {idle:.0f} s; the work was considered hung and was killed"
+            if idle > self.patience
+            else ""
+        )
 
 
 class Engine(ABC):
@@ -57,7 +61,7 @@ class Engine(ABC):
 
     @abstractmethod
     def check_capacity(self, processes: int) -> None:
-        """Raise UserError if a cell with this many processes could never begin."""
+        """Raise UserError if a cell with this many processes could never start."""
         if 0 < self.share < 1 < processes:
             raise UserError(
                 f"a cell of {processes} processes needs a whole GPU for each, but gpus_per_cell is {self.share:g}; set "

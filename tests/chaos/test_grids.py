@@ -131,7 +131,7 @@ def told(home: Path, cells: dict[str, str], hangs_for_ever: bool) -> None:
     trainings = [one.get("outcome") for one in tried["Hanging"] if one["stage"] == "train"]
     if hangs_for_ever:
         assert trainings == ["lost", "lost", None]  # the one that comes after notes it
-        assert "taken for hung" in failures["Hanging"]["error"]
+        assert "considered hung" in failures["Hanging"]["error"]
     else:
         assert trainings == ["lost", "done"] and store.finished(home / "runs" / cells["Hanging"])
     assert store.finished(home / "runs" / cells["Alone"])

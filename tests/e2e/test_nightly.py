@@ -190,7 +190,7 @@ def test_settings_that_are_wrong_are_named(tmp_path):
     with pytest.raises(UserError, match=r"verdict.yaml: window: .*\n.*quality.test.accuracy: .*greater than 0"):
         read_settings(path, experiment)
     path.write_text("- a list")
-    with pytest.raises(UserError, match="no map of settings"):
+    with pytest.raises(UserError, match="not a map of settings"):
         read_settings(path, experiment)
     path.write_text("quality: {test.acuracy: 0.1, test.svm_accuracy: 0.1}\nspeed: 1")
     with pytest.raises(UserError, match=r"does not measure test.acuracy; .*test.accuracy.*\n.*test.svm_accuracy"):

@@ -34,7 +34,7 @@ class Ending(Progress):
 
 
 def test_while_nothing_ends_a_line_says_how_far_cells_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    with Ending(5, 1, steps=200, every=0.0) as progress:
+    with Ending(5, 1, steps=200, seconds_between_lines=0.0) as progress:
         progress.began -= 120.0
         working = [group(tmp_path, 80, 30, "ce · seed 0", "ce · seed 1"), group(tmp_path, 40, 20, "rdrop · seed 0")]
         assert progress.next_ended(progress.ended_next, working) == "it ended"

@@ -123,7 +123,7 @@ def test_what_is_not_there_is_a_clear_error(home: Path):
         build("small", uri, home / "out")
     client = tracking.open_tracker(home)
     experiment = tracking.experiment_id(client, "small")
-    with pytest.raises(UserError, match="holds no grid yet"):
+    with pytest.raises(UserError, match="has no grid yet"):
         build("small", uri, home / "out")
     # a grid of which nothing was computed has a report that says so
     text = build("small", record(home, grid(), []), home / "computed").read_text()

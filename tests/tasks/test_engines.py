@@ -100,7 +100,7 @@ def test_more_threads_than_cores_are_told_with_the_number_of_slots_that_fits(cap
     cores = local.count_cores()
     with started("local", cores + 1, threads=1), started("local", None, threads=2 * cores):
         many, wide = caplog.messages
-        assert f"{cores + 1} cells at a time with 1 threads each share {cores} cores" in many
+        assert f"{cores + 1} cells at a time with 1 threads each will be several times slower on {cores} cores" in many
         assert f"resources.slots to {cores} " in many
         assert f"1 cells at a time with {2 * cores} threads each" in wide
     caplog.clear()
@@ -127,7 +127,7 @@ def test_a_worker_outlives_an_error_of_its_work_and_a_dead_one_is_named_and_repl
 
 def test_work_that_hangs_is_killed(engine: Engine):
     first = engine.run("train", pid)
-    with pytest.raises(WorkerLost, match="no step ended for [1-9] s; it was taken for hung and killed"):
+    with pytest.raises(WorkerLost, match="no step ended for [1-9] s; the work was considered hung"):
         engine.run("train", slow, 60.0, watch=Watch(lambda: "nothing new", patience=1.0))
     assert engine.run("train", pid) != first
 
@@ -185,11 +185,11 @@ def test_work_of_several_slots_waits_for_all_of_them_and_is_told_their_devices(m
             future.result(timeout=300)
         assert ran == ["long", "both", "later"]
         assert engine.run("train", told, "x", processes=2) in (("x", "3,7"), ("x", "7,3"))
-        with pytest.raises(UserError, match="a cell of 3 processes needs as many devices .* but there are 2"):
+        with pytest.raises(UserError, match="a cell of 3 processes needs 3 devices .* but there are 2"):
             engine.check_capacity(3)
     with started("local", 4, threads=1) as engine:  # two slots on each of the two
         assert engine.run("train", told, "x", processes=2) in (("x", "3,7"), ("x", "7,3"))
-        with pytest.raises(UserError, match="a cell of 3 processes needs as many devices .* but there are 2"):
+        with pytest.raises(UserError, match="a cell of 3 processes needs 3 devices .* but there are 2"):
             engine.check_capacity(3)
 
 

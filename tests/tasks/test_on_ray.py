@@ -21,7 +21,7 @@ from contrastive.training.launch import Machines
 from contrastive.training.request import TrainRequest
 from tasks import engines, worker_calls
 from tasks.engines import Engine, Watch, WorkerLost
-from tasks.engines.on_ray import OnRay, shares_of_nodes
+from tasks.engines.on_ray import OnRay, split_over_nodes
 from tests.contrastive.training.launched import MORE, make, run, write_sources
 from tests.tasks.test_engines import die, slow
 from tests.waiting import soon
@@ -241,8 +241,8 @@ def test_work_larger_than_a_node_is_shared_by_several(engine: Engine, cluster: C
 
 
 def test_shares_are_such_as_the_nodes_have_room_for():
-    assert shares_of_nodes(4, [1, 2, 1]) == [2, 1, 1] and shares_of_nodes(9, [8, 0, 8]) == [8, 1]
-    assert shares_of_nodes(16, [8, 8, 8]) == [8, 8]
+    assert split_over_nodes(4, [1, 2, 1]) == [2, 1, 1] and split_over_nodes(9, [8, 0, 8]) == [8, 1]
+    assert split_over_nodes(16, [8, 8, 8]) == [8, 8]
 
 
 @pytest.mark.full

@@ -37,7 +37,10 @@ class Inputs:
         ):
             if array is not None and not np.isfinite(array).all():
                 bad = int((~np.isfinite(array).reshape(len(array), -1).all(1)).sum())
-                raise UserError(f"{bad} of {len(array)} {name} hold NaN or infinity: the training diverged")
+                raise UserError(
+                    f"{bad} of {len(array)} {name} contain NaN or infinity: the training diverged; try a "
+                    "lower learning rate"
+                )
 
     def check_folds(self) -> None:
         self.check_classes()

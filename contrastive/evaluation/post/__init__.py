@@ -27,10 +27,14 @@ def fit_post(
 ) -> Callable[[Float[np.ndarray, "m d"]], Float[np.ndarray, "m k"]]:
     """Fit the post-processing `name` (`whiten`, `whiten:256`, `standardise`, `flow`) on training embeddings."""
     if len(train) < 2:
-        raise UserError(f"{name} is fitted on training embeddings; it needs at least 2, and there are {len(train)}")
+        raise UserError(
+            f"{name} is fitted on training embeddings and needs at least 2, but there are {len(train)}; "
+            "use more training texts"
+        )
     if bad := int((~np.isfinite(train).all(1)).sum()):
         raise UserError(
-            f"{name}: {bad} of {len(train)} training embeddings hold NaN or infinity: the training diverged"
+            f"{name}: {bad} of {len(train)} training embeddings contain NaN or infinity: the training diverged; try "
+            "a lower learning rate"
         )
     base, _, columns = name.partition(":")
     fit: Any = POSTS[base]

@@ -34,7 +34,9 @@ ROWS = 1024  # texts that go through the flow at a time
 def flow(train: Float[np.ndarray, "n d"]) -> Callable[[Float[np.ndarray, "m d"]], Float[np.ndarray, "m d"]]:
     """Return a function from vectors to latents. It first centres them and divides them by their overall spread."""
     if train.shape[1] < 2:
-        raise UserError("flow needs embeddings of at least 2 dimensions, since it couples two halves of them")
+        raise UserError(
+            "flow needs embeddings of at least 2 dimensions, since it splits them into halves; leave it out"
+        )
     mean = train.mean(0, dtype=np.float64)
     centred = train - mean
     spread = math.sqrt(np.square(centred).mean())

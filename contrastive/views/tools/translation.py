@@ -94,7 +94,8 @@ def load_translator(model: str, digest: str, device: torch.device) -> Translator
         raise UserError(f"{model}: no translation model could be loaded from {folder} ({error})") from error
     if missing := sorted(set(report["missing_keys"]) & {name for name, _ in loaded.named_parameters()}):
         raise UserError(
-            f"{model}: {folder} lacks the weights {', '.join(missing[:3])}: the translation model is incomplete"
+            f"{model}: {folder} lacks the weights {', '.join(missing[:3])}: the translation model is incomplete; "
+            "download it again, or use another one"
         )
     loaded.generation_config.forced_eos_token_id = None  # it depends on the longest text of the batch
     loaded.generation_config.max_length = None  # each text has its own limit

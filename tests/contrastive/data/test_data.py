@@ -228,7 +228,7 @@ def test_a_split_whose_name_is_a_word_of_the_names_of_files(cached, names):
 @pytest.mark.parametrize(
     "name, split, message",
     [
-        ("train-00000-of-00003.csv", "train", "1 of 3 files of the split `train` are there"),
+        ("train-00000-of-00003.csv", "train", "1 of 3 files of the split `train` are available"),
         ("train.csv", "dev", "has no split `dev`; its files are train.csv"),
         ("books.py", "train", "no .csv, .tsv, .jsonl, .parquet file at that revision.*refs/convert/parquet"),
     ],

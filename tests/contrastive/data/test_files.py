@@ -93,11 +93,11 @@ def test_damage_in_parquet(tmp_path, table, message):
             r"row 1: not a JSON object \(.*column 25 .*write one JSON object a line",
         ),
         ("names.jsonl", '{"te\\u001bxt": 1}', r"has no column `text`; did you mean `te\\u001bxt`\?"),
-        ("infinite.jsonl", '{"text": "a", "label": Infinity}', "the label is inf; give a word or a number"),
+        ("infinite.jsonl", '{"text": "a", "label": Infinity}', "inf is not a label; use a word or a number"),
         ("line.jsonl", '{"text": "a", "label": 1}\n{"text": ', "row 2: not a JSON object"),
         ("list.jsonl", '["a", 1]', "row 1: not a JSON object"),
         ("number.jsonl", '{"text": 5, "label": 1}', r"row 1: the text is 5 \(number\)"),
-        ("labels.jsonl", '{"text": "a", "label": [1, 2]}', r"row 1: the label is \[1, 2\]"),
+        ("labels.jsonl", '{"text": "a", "label": [1, 2]}', r"row 1: \[1, 2\] is not a label"),
         ("half.jsonl", '{"text": "oh \\ud83d", "label": 1}', "row 1: contains half of a surrogate pair"),
         ("no.parquet", "text", "not a readable parquet file"),
         ("x.csv", b'text,label\n"two\nlines",a\nbad \xff,b\n', r"x.csv, line 4: byte 29 .*0xff.*not UTF-8"),
@@ -196,10 +196,10 @@ def test_a_broken_quote_is_told_by_the_lines_of_its_row(tmp_path, row, end):
 LINKED = "reviews.csv is a link to gone.csv, which does not exist; name the file itself"
 LOOP = "reviews.csv is a link that leads back to itself; name the file itself"
 NO_FILES = {
-    "a pipe": (os.mkfifo, "", "reviews.csv is a pipe; save its output in a file, and name that"),
+    "a pipe": (os.mkfifo, "", "reviews.csv is a pipe, not a file; save its output in a file, and name that"),
     "a loop": (lambda path: path.symlink_to(path.name), "", LOOP),
     "a dangling link": (lambda path: path.symlink_to("gone.csv"), "", LINKED),
-    "a folder": (Path.mkdir, "", "reviews.csv is a folder; name a file in it"),
+    "a folder": (Path.mkdir, "", "reviews.csv is a folder, not a file; name a file in it"),
     "below a file": (Path.touch, "more.csv", "there is no file .*more.csv: .*reviews.csv is not a folder"),
     "a long name": (Path.mkdir, "x" * 300 + ".csv", r"cannot be read \(File name too long\)"),
     "a near name": (Path.mkdir, "../review.csv", r"there is no file .*review.csv in .*; did you mean reviews.csv\?"),

@@ -41,7 +41,7 @@ def test_models():
     assert (locate.model_folder(MINILM) / "model.safetensors").is_file()
     with pytest.raises(UserError, match="must contain one model .*not 0"):
         locate.model_folder("package:snownlp")
-    for name, message in {"nowhere": "there is no folder", __file__: "is a file, and a folder is needed"}.items():
+    for name, message in {"nowhere": "there is no folder", __file__: "is a file, not a folder"}.items():
         with pytest.raises(UserError, match=message):
             locate.model_folder(f"file:{name}")
 

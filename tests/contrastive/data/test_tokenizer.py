@@ -83,7 +83,7 @@ def test_a_model_without_a_tokenizer(tmp_path):
     with pytest.raises(UserError, match=r"has no tokenizer \(tokenizer.json, vocab.txt"):
         tokenizer.tokenizer_of(Encoder(model=f"file:{tmp_path}"), splits([]))
     (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(UserError, match="no tokenizer could be loaded"):
+    with pytest.raises(UserError, match="could not load a tokenizer"):
         tokenizer.tokenizer_of(Encoder(model=f"file:{tmp_path}"), splits([]))
 
 

@@ -80,7 +80,7 @@ def test_numbers_that_are_none_leave_no_scores(folder, file, array):
     spoiled = np.load(folder / f"{file}.npz")[array]
     spoiled[7, 1] = np.nan
     change(folder / f"{file}.npz", **{array: spoiled})
-    with pytest.raises(UserError, match=f"{file} hold NaN or infinity: the training diverged"):
+    with pytest.raises(UserError, match=f"{file} contain NaN or infinity: the training diverged"):
         in_place(folder, Evaluation())
     assert not (folder / "scores.json").exists() and not (folder / "picture.npz").exists()
 
@@ -174,5 +174,5 @@ def test_an_error_names_the_cell_the_row_and_the_split(tmp_path):
     folder = with_training(filled(tmp_path / "0123abcd"))
     spoiled = np.full((TEXTS, 5), np.nan, np.float32)
     change(folder / "embeddings.npz", **{"test/cls": spoiled, "train/cls": spoiled})
-    with pytest.raises(UserError, match=r"^0123abcd: cls: test: 60 of 60 embeddings hold NaN or infinity"):
+    with pytest.raises(UserError, match=r"^0123abcd: cls: test: 60 of 60 embeddings contain NaN or infinity"):
         in_place(folder, Evaluation(vectors=("cls",)))

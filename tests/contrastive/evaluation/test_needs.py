@@ -122,7 +122,7 @@ def test_made_later_from_the_weights_it_is_the_same(source, home, tmp_path, monk
 
 def test_a_block_that_there_is_not_stops_the_cell_before_it_trains(source, home):
     cell = make(source)
-    with pytest.raises(UserError, match="layer:2:cls is asked for, but the blocks of scratch:bert are 0 to 1"):
+    with pytest.raises(UserError, match="layer:2:cls does not exist: the blocks of scratch:bert are 0 to 1"):
         trained(cell, Evaluation(vectors=("layer:2:cls",)))
     assert not list(home.rglob("weights.safetensors"))
 

@@ -49,7 +49,7 @@ def test_an_empty_split_has_no_score(tmp_path):
 def test_it_is_computed_once_for_prepared_data(tmp_path):
     folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
     first = reference.tfidf(folder, tmp_path)
-    path = reference.reference_file(folder, tmp_path)
+    path = reference.reference_folder(folder, tmp_path)
     assert path.is_relative_to(tmp_path / "cache" / "references") and reference.known_scores(folder, tmp_path) == first
     for split in ("train", "validation", "test"):
         (folder / f"texts.{split}.jsonl").unlink()
@@ -98,6 +98,6 @@ def test_a_damaged_one_is_computed_again_with_the_same_numbers(harm, tmp_path):
 
 def test_a_file_in_the_place_of_its_folder_is_replaced(tmp_path):
     folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
-    place = reference.reference_file(folder, tmp_path)
+    place = reference.reference_folder(folder, tmp_path)
     store.write_atomic(place, "of somebody")
     assert reference.tfidf(folder, tmp_path) == reference.known_scores(folder, tmp_path) != []

@@ -134,12 +134,12 @@ def test_what_cannot_be_scored():
         vectors = clouds()
         vectors[broken][[2, 5]] = [[np.nan], [np.inf]]
         with pytest.raises(
-            UserError, match=f"transfer.reviews: 2 of [0-9]+ embeddings of {broken} hold NaN or infinity"
+            UserError, match=f"transfer.reviews: 2 of [0-9]+ embeddings of {broken} contain NaN or infinity"
         ):
             transfer.score(labelled(), vectors)
     vectors = pairs()
     vectors["test.other"][0, 0] = np.nan
-    with pytest.raises(UserError, match="transfer.sts: 1 of 60 embeddings of test.other hold NaN or infinity"):
+    with pytest.raises(UserError, match="transfer.sts: 1 of 60 embeddings of test.other contain NaN or infinity"):
         transfer.score(scored(), vectors)
 
 
@@ -267,7 +267,7 @@ SCORED = LABELLED | {"score": "s", "other": "b"}
         (LABELLED | {"subset": "year"}, "`score` is missing; name its column too"),
         (
             LABELLED | {"metric": "spearman"},
-            "`spearman` cannot be computed: the metrics of such data are accuracy, f1 and",
+            "`spearman` cannot be computed on such data; choose from accuracy, f1 and",
         ),
     ],
 )

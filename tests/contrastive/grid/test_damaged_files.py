@@ -39,9 +39,9 @@ def test_paths_that_are_no_file_are_told_and_a_pipe_is_not_waited_for(tmp_path):
     (tmp_path / "odd" / "gone.yaml").symlink_to("nowhere.yaml")
     for name, message in (
         ("quikstart.yaml", r"there is no such file; did you mean `quickstart.yaml`\?"),
-        ("", "is a folder; name a file in it; there are quickstart.yaml"),
+        ("", "is a folder, not a file; name a file in it; there are quickstart.yaml"),
         ("nowhere/x.yaml", "there is no such file$"),
-        ("odd/pipe.yaml", "pipe.yaml: is a pipe; save its output in a file, and name that"),
+        ("odd/pipe.yaml", "pipe.yaml: is a pipe, not a file; save its output in a file, and name that"),
         ("odd/loop.yaml", "loop.yaml: is a link that leads back to itself; name the file itself"),
         ("odd/gone.yaml", "gone.yaml: is a link to nowhere.yaml, which does not exist; name the file itself"),
         ("x" * 300, "cannot be read: File name too long"),

@@ -137,7 +137,7 @@ def test_cells_that_read_a_store_or_are_to_share_nothing_stay_alone():
 
 
 def test_sharing_passes_and_computing_each_exclude_one_another():
-    with pytest.raises(ValueError, match="together: 8 shares passes of frozen blocks, but reuse: none forbids it"):
+    with pytest.raises(ValueError, match="together: 8 shares passes of frozen blocks, but reuse: none turns that off"):
         Speed(reuse="none", together=8)
 
 

@@ -26,7 +26,7 @@ def id_of(cell: Cell) -> str:
 
 def test_the_weights_of_the_terms_are_part_of_it(source: str, monkeypatch: pytest.MonkeyPatch):
     before = id_of(make(source))
-    monkeypatch.setattr(Objective, "terms", lambda self: {"ce": 1.0, "supcon": 100 * self.alpha})
+    monkeypatch.setattr(Objective, "term_weights", lambda self: {"ce": 1.0, "supcon": 100 * self.alpha})
     assert id_of(make(source)) != before
 
 

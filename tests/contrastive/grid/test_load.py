@@ -136,7 +136,7 @@ def test_a_grouped_number_of_texts_is_that_number():
 
 @pytest.mark.parametrize("number", ['"1_000"', '"1000"', '"1.000,0"', "1_00", '"1e3"', "10 000", '"-5"'])
 def test_a_number_as_text_is_no_name_of_a_split(number):
-    said = "is text and would name a split; write a number of texts as 1000 or 1_000, without quotes"
+    said = "is text, which would name a split; write a number of texts as 1000 or 1_000, without quotes"
     for name, setting in (("test", f"test: {number}"), ("validation", f"test: 50, validation: {number}")):
         told = mistakes(ONE.replace("test: 50", setting))
         assert [line for line, message in told if said in message and message.startswith(f"data.{name}")] == [2]

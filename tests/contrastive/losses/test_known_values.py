@@ -59,7 +59,7 @@ def test_the_centres_of_sccl_begin_where_k_means_puts_them():
     found = sorted(loss.centres.tolist())
     assert [math.dist(a, b) for a, b in zip(found, [[0, 1], [10, 1]], strict=True)] == pytest.approx([0, 0], abs=1e-5)
     assert loss.centres.requires_grad
-    with pytest.raises(UserError, match="sccl has 5 clusters, and there are 4 training texts"):
+    with pytest.raises(UserError, match="sccl has 5 clusters, but there are only 4 training texts"):
         Sccl(3).begin(torch.randn(4, 3))
 
 

@@ -187,7 +187,7 @@ def test_changes_of_embeddings_and_positions_compute_the_whole_encoder(
 ):
     model, batch = built(cell_of(source, "scratch:bert", {"last_blocks": 1}, loss="ce"))
     apart: list[int] = []
-    monkeypatch.setattr(model, "below", lambda *given: apart.append(given[2]) or frozen.outputs_below(*given))
+    monkeypatch.setattr(model, "frozen_pass", lambda *given: apart.append(given[2]) or frozen.outputs_below(*given))
     places = torch.arange(batch.input_ids.shape[1]).expand(batch.input_ids.shape)
     for changes in ({"alter": torch.zeros_like}, {"positions": places.flip(1)}):
         assert model.encode(batch, **changes).hidden.first == 0 and apart == []
@@ -201,7 +201,7 @@ def test_a_block_that_was_computed_apart_says_so_where_it_is_asked_for():
     assert [float(hidden[block]) for block in (1, 2, 3, -1, -2, -3)] == [2, 3, 4, 4, 3, 2]
     assert [float(hidden.into(block)) for block in (2, 3)] == [2, 3]
     for ask in (lambda: hidden[0], lambda: hidden[-4], lambda: hidden.into(1)):
-        with pytest.raises(IndexError, match="what went into block 1 was not computed: blocks 2 to 3 were"):
+        with pytest.raises(IndexError, match="the input of block 1 was not computed; those of blocks 2 to 3 were"):
             ask()
     with pytest.raises(IndexError, match="block 5 was not computed"):
         hidden[4]

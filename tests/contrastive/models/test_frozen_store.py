@@ -73,7 +73,7 @@ def curve(cell: Cell, speed: Speed, folder: Path) -> np.ndarray:
     """The loss of each step; without the stages around it."""
     folder.mkdir()
     tokens = with_store(cell, speed)
-    assert (tokens.splits["train"].below is None) == (speed.reuse == "none")
+    assert (tokens.splits["train"].frozen_outputs is None) == (speed.reuse == "none")
     trained.trained_into(folder, cell, tokens, speed)
     return trained.curve(folder, "loss")
 
@@ -191,12 +191,12 @@ def test_cells_share_a_store_where_they_read_the_same_and_only_there(source: str
 def test_another_encoder_in_the_same_folder_is_another_store(source: str, bert: str, home: Path, tmp_path: Path):
     folder = shutil.copytree(bert.removeprefix("file:"), tmp_path / "bert")
     cell = cell_of(source, f"file:{folder}", loss="ce")
-    before, first = place(cell), with_store(cell).splits["train"].below
+    before, first = place(cell), with_store(cell).splits["train"].frozen_outputs
     assert place(cell_of(source, bert, loss="ce")) == before  # the same, wherever it lies
     model = BertModel.from_pretrained(folder, add_pooling_layer=False)
     torch.nn.init.normal_(model.encoder.layer[0].output.dense.weight)
     model.save_pretrained(folder)
-    second = with_store(cell).splits["train"].below
+    second = with_store(cell).splits["train"].frozen_outputs
     assert place(cell) != before and not np.allclose(first, second, atol=0.1)
 
 
@@ -205,26 +205,30 @@ def test_it_is_what_the_frozen_blocks_give_token_by_token(source: str, bert: str
     tokens = frozen_store.with_stored_outputs(with_store(cell), cell, FULL, ("validation", "test"))
     backbone = models.Model(cell, tokens).eval().backbone
     assert len(set(tokens.splits["train"].lengths)) > 3  # so with padding
-    assert tokens.splits["validation"].below is None and len(tokens.splits["validation"]) == 0
+    assert tokens.splits["validation"].frozen_outputs is None and len(tokens.splits["validation"]) == 0
     for texts in (tokens.splits["train"], *tokens.splits["train"].partners, tokens.splits["test"]):
-        assert texts.below is not None and texts.below.shape == (len(texts.ids), 32)
+        assert texts.frozen_outputs is not None and texts.frozen_outputs.shape == (len(texts.ids), 32)
         rows = np.argsort(texts.lengths)[[0, 3, -1]]
         batch = collate(texts, rows, tokens.pad_id, tokens.special_ids)
-        assert batch.below is not None and not batch.below[~batch.attention_mask].any()
-        expected = frozen.outputs_below(backbone, replace(batch, below=None), 2)[batch.attention_mask]
-        torch.testing.assert_close(batch.below[batch.attention_mask], expected, atol=1e-5, rtol=1e-5)
+        assert batch.frozen_outputs is not None and not batch.frozen_outputs[~batch.attention_mask].any()
+        expected = frozen.outputs_below(backbone, replace(batch, frozen_outputs=None), 2)[batch.attention_mask]
+        torch.testing.assert_close(batch.frozen_outputs[batch.attention_mask], expected, atol=1e-5, rtol=1e-5)
 
 
 def test_a_part_of_a_batch_has_its_own_and_changed_texts_have_none(source: str, bert: str, home: Path):
     cell = cell_of(source, bert, loss="simcse_sup")
     tokens = with_store(cell, HALF)
     batch = collate(tokens.splits["train"], np.arange(6), tokens.pad_id, tokens.special_ids)
-    assert batch.below is not None and batch.below.dtype == torch.float32
+    assert batch.frozen_outputs is not None and batch.frozen_outputs.dtype == torch.float32
     part = batch[2:4].to("cpu")
-    assert part.below is not None and torch.equal(part.below, batch.below[2:4])
+    assert part.frozen_outputs is not None and torch.equal(part.frozen_outputs, batch.frozen_outputs[2:4])
     for whole, half in zip(batch.partners, part.partners, strict=True):
-        assert whole.below is not None and half.below is not None and torch.equal(half.below, whole.below[2:4])
-    assert batch.reworded(batch.input_ids).below is rebuilt(batch, words_of(batch)).below is None
+        assert (
+            whole.frozen_outputs is not None
+            and half.frozen_outputs is not None
+            and torch.equal(half.frozen_outputs, whole.frozen_outputs[2:4])
+        )
+    assert batch.reworded(batch.input_ids).frozen_outputs is rebuilt(batch, words_of(batch)).frozen_outputs is None
 
 
 def test_embeddings_are_the_same_but_for_rounding_and_those_made_later_to_the_bit(source: str, bert: str, home: Path):
@@ -291,7 +295,7 @@ def test_one_store_is_made_for_all_and_by_one_of_those_who_want_it_at_once(
     for thread in threads:
         thread.join()
     assert made == ["train.unfinished"] and len(stores()) == 1
-    assert np.array_equal(*(tokens.splits["train"].below for tokens in found))
+    assert np.array_equal(*(tokens.splits["train"].frozen_outputs for tokens in found))
     for cell in (cells[1], cell_of(source, bert, loss="simcse", alpha=0.3, data={})):
         with_store(cell)
     assert len(made) == 1
@@ -301,7 +305,7 @@ def test_one_store_is_made_for_all_and_by_one_of_those_who_want_it_at_once(
 def test_a_damaged_store_is_made_again(damage: str, source: str, bert: str, home: Path):
     cell = cell_of(source, bert, loss="ce")
     expected = np.array(
-        frozen_store.with_stored_training_outputs(tokens := opened(cell), cell, FULL).splits["train"].below
+        frozen_store.with_stored_training_outputs(tokens := opened(cell), cell, FULL).splits["train"].frozen_outputs
     )
     path = place(cell) / "train" / "below.npy"
     if damage == "short":
@@ -312,7 +316,9 @@ def test_a_damaged_store_is_made_again(damage: str, source: str, bert: str, home
         path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 0xFF]))
     else:  # as one who was killed leaves it
         path.parent.rename(path.parent.with_suffix(".unfinished"))
-    assert np.array_equal(frozen_store.with_stored_training_outputs(tokens, cell, FULL).splits["train"].below, expected)
+    assert np.array_equal(
+        frozen_store.with_stored_training_outputs(tokens, cell, FULL).splits["train"].frozen_outputs, expected
+    )
     assert not path.parent.with_suffix(".unfinished").exists()
 
 
@@ -324,7 +330,7 @@ def test_the_room_that_it_takes_is_known_before(source: str, bert: str, home: Pa
     """With what belongs to a text: its positive and its negative."""
     cell = cell_of(source, bert, loss="simcse_sup")
     texts = frozen_store.with_stored_training_outputs(tokens := opened(cell), cell, HALF).splits["train"]
-    arrays = [part.below for part in (texts, *texts.partners)]
+    arrays = [part.frozen_outputs for part in (texts, *texts.partners)]
     assert sum(array.nbytes for array in arrays) == frozen_store.bytes_of_store(texts, cell.encoder, HALF)
     needed = frozen_store.bytes_of_store(tokens.splits["train"], cell.encoder, FULL)
     for free, enough in ((2 * needed, False), (2 * needed + 2, True)):

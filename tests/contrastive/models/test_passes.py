@@ -122,7 +122,7 @@ def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path)
     for below in (PassCache(sharing=False), passes := Counted()):
         torch.manual_seed(0)
         model = models.Model(cell, tokens).train()
-        model.below = below
+        model.frozen_pass = below
         torch.manual_seed(5)
         encoded = gradcache.encode_in_parts(model, batch, 3)
         sum(leaf.square().sum() for leaf in gradcache.output_tensors(encoded.output)).backward()
@@ -168,7 +168,7 @@ def test_a_doubled_batch_shares_the_pass_of_each_half(with_dropout: bool):
     found = []
 
     def encode(batch):
-        return encoders.encode(backbone, batch, "cls", nn.Identity(), cut=2, below=passes)
+        return encoders.encode(backbone, batch, "cls", nn.Identity(), cut=2, frozen_pass=passes)
 
     for view in (cls, two_stage):  # two cells at the same step
         torch.manual_seed(1)
@@ -244,7 +244,7 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
 
 def place(cell: Cell, speed: Speed = SPEED) -> Path:
     tokens = frozen_store.with_stored_training_outputs(token_store.open_tokens(prepare_cell_tokens(cell)), cell, speed)
-    return frozen_store.untrained_folder(cell, tokens, speed)
+    return frozen_store.untrained_embeddings_folder(cell, tokens, speed)
 
 
 def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):

@@ -112,10 +112,10 @@ def test_every_objective_trains_what_it_says(
     expected |= {n for n in after if ".layer.1." in n and not n.startswith("slow.")}
     assert {name for name in moved if not name.startswith("slow.") and ".target." not in name} == expected
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    for term in cell.objective.terms():
+    for term in cell.objective.term_weights():
         assert all(f"loss.{term}" in row for row in rows)
         assert (rows[0][f"gradient_norm.{term}"] > 0) != (term == "moco")  # whose queue is empty at the first step
-    if "supcon" in cell.objective.terms():
+    if "supcon" in cell.objective.term_weights():
         assert all(row["excess.supcon"] > -1e-5 for row in rows)
 
 

@@ -174,7 +174,7 @@ def at_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None
 def test_cells_that_lose_their_permit_all_stop_and_go_on_in_turns_to_the_same_numbers(
     group: list[Cell], home: Path, undisturbed: Found, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(stopping, "LOOK_AFTER", 0.0)
+    monkeypatch.setattr(stopping, "CHECK_INTERVAL", 0.0)
     with stopping.stop_permit(home) as leave, monkeypatch.context() as patched:
         patched.setenv(stopping.VARIABLE, str(leave))
         at_step(patched, 5, leave.unlink)  # the second step of the second cell

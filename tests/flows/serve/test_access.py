@@ -25,7 +25,7 @@ def test_a_port_in_use_is_named_before_anything_starts(service, tmp_path, monkey
         taken.listen()
         number = taken.getsockname()[1]
         monkeypatch.setenv(variables[service], str(number))
-        with pytest.raises(UserError, match=rf"port {number} .* is in use .*{variables[service]}={number + 1}"):
+        with pytest.raises(UserError, match=rf"port {number} .* is in use, .*{variables[service]}={number + 1}"):
             up.up(tmp_path)
     assert not (tmp_path / "logs").exists()
 

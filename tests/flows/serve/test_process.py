@@ -66,7 +66,7 @@ def test_a_server_that_cannot_start_is_named_with_its_log(tmp_path: Path, handle
             [sys.executable, "-c", "raise SystemExit('no luck')"],
             f"http://127.0.0.1:{any_free_port()}",
         )
-        with pytest.raises(UserError, match=r"mlflow ended with code 1 before it answered; its log is .*mlflow\.log"):
+        with pytest.raises(UserError, match=r"mlflow ended with code 1 before it was ready; its log is .*mlflow\.log"):
             started.start("mlflow", program, health)
     assert (tmp_path / "logs" / "mlflow.log").read_text() == "no luck\n"
 

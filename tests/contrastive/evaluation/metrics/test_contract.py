@@ -138,7 +138,7 @@ def test_embeddings_that_are_no_numbers_are_named():
     for bad in (np.nan, np.inf, -np.inf):
         vectors = np.zeros((4, 3), np.float32)
         vectors[1, 2] = vectors[3, 0] = bad
-        with pytest.raises(UserError, match="2 of 4 embeddings hold NaN or infinity"):
+        with pytest.raises(UserError, match="2 of 4 embeddings contain NaN or infinity"):
             Inputs(vectors, np.arange(4), None, 5).check()
     with pytest.raises(UserError, match="no embeddings to measure"):
         Inputs(np.zeros((0, 3), np.float32), np.zeros(0, np.int64), None, 5).check()

@@ -44,12 +44,12 @@ def test_collapsed_embeddings_become_zeros_or_at_least_numbers(name):
 @every_post
 def test_what_cannot_be_fitted(name):
     with pytest.raises(
-        UserError, match=f"{name} is fitted on training embeddings; it needs at least 2, and there are 1"
+        UserError, match=f"{name} is fitted on training embeddings and needs at least 2, but there are 1"
     ):
         fit_post(name, clouds(1))
     broken = clouds()
     broken[3, 2], broken[5] = np.nan, np.inf
-    with pytest.raises(UserError, match=f"{name}: 2 of 120 training embeddings hold NaN or infinity"):
+    with pytest.raises(UserError, match=f"{name}: 2 of 120 training embeddings contain NaN or infinity"):
         fit_post(name, broken)
 
 
