@@ -75,7 +75,7 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
 
     @prefect_flow(name="scale", task_runner=ablation_grid.supervisors)
     def scale() -> None:
-        with stopping.stop_permit(folder) as leave:
+        with stopping.work_permit(folder) as leave:
             began = time.perf_counter()
             assert len(ablation_grid.run_cells(made, Simulated(leave, devices), Preliminary([]))) == cells
             assert temporary_server.send_last_events()

@@ -68,12 +68,12 @@ def recipe(way: str, length: int, count: int) -> Run:
         )
         torch.set_num_threads(1)
         meters.reset_peak()  # the peak begins anew
-        before = meters.resident("VmRSS")
+        before = meters.memory_bytes("VmRSS")
         if way == WAYS[0]:
             seconds = as_documents_write_it(cell, tokens, length)
         else:
             seconds = ours.train(cell, home, tokens, Speed()).seconds
-        return {"seconds": seconds * BATCH / count, "mib": (meters.resident("VmHWM") - before) / 2**20}
+        return {"seconds": seconds * BATCH / count, "mib": (meters.memory_bytes("VmHWM") - before) / 2**20}
 
 
 def as_documents_write_it(cell: Any, tokens: Any, length: int) -> float:

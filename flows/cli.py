@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.terminal import complain, guard_logs, say, tell
+from flows.terminal import complain, escape_logs, say, tell
 
 if TYPE_CHECKING:
     from contrastive.grid.plan import Plan
@@ -167,9 +167,9 @@ def sync(experiment: ExperimentFile) -> None:
     """
     tell(f"reading the run folders of {experiment}")
     from contrastive.grid.load import load_experiment
-    from flows.study import as_declared
+    from flows.study import plan_so_far
 
-    say(update_mlflow(*as_declared(load_experiment(experiment), records=True)))
+    say(update_mlflow(*plan_so_far(load_experiment(experiment), records=True)))
 
 
 def update_mlflow(planned: "Plan", stopping: "Stopping | None" = None) -> str:
@@ -189,7 +189,7 @@ def update_mlflow(planned: "Plan", stopping: "Stopping | None" = None) -> str:
 
 
 def rewritten(planned: "Plan") -> Path | None:
-    """Rewrite the report without Prefect; None if a cell or a reference still has to be computed."""
+    """Update MLflow and the report without a flow run; None if a cell or a reference still has to be computed."""
     from contrastive.evaluation.grid_references import known_references
 
     if planned.to_do or {known["data"] for known in known_references(planned)} != planned.data_cells().keys():
@@ -213,13 +213,13 @@ def audit(
     from contrastive.grid.load import load_experiment
     from contrastive.grid.plan import declare_plan
     from contrastive.runs.store import home, report_folder
-    from flows.study import as_declared
+    from flows.study import plan_so_far
     from tasks.render import audit_report
     from tasks.settle import close_abandoned_runs
     from tasks.sync import audit as differences
     from tasks.sync import damaged_cache, mend_tracking, reset_damaged
 
-    planned, stopping = as_declared(load_experiment(experiment), records=mend)
+    planned, stopping = plan_so_far(load_experiment(experiment), records=mend)
     if mend:
         declare_plan(planned, None if stopping is None else stopping.most_seeds)
         for line in reset_damaged(planned):
@@ -336,7 +336,7 @@ def main() -> None:
     from contrastive.errors import UserError
     from contrastive.runs import store
 
-    guard_logs()
+    escape_logs()
     try:
         app()
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Flow `nightly`: measure a fixed panel, record it as a night, and compare it with an earlier night."""
+"""Flow `nightly`: measure a fixed panel, record it as a night, and report its comparison (reports/nightly.py)."""
 
 import json
 import logging

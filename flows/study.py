@@ -10,7 +10,7 @@ from typing import Any
 
 from contrastive.grid.estimate import total_seconds
 from contrastive.grid.expand import LoadedExperiment, first_seeds, with_seeds
-from contrastive.grid.plan import Plan, declarations, grid_document, make_plan, recorded_grid
+from contrastive.grid.plan import Plan, grid_document, make_plan, recorded_declarations, recorded_grid
 from contrastive.grid.status import Status
 from contrastive.runs import store
 from contrastive.runs.recorded import Stopping, StudyLook
@@ -131,12 +131,15 @@ class Study:
         return {self.full_plan.statuses[cell].id for row, n in zip(rows, counts, strict=True) for cell in row.cells[:n]}
 
 
-def as_declared(resolved: LoadedExperiment, records: bool) -> tuple[Plan, Stopping | None]:
-    """Plan an experiment with the seeds of its file, or, if it was run as a study, with the seeds requested so far."""
-    declared = declarations(resolved.experiment.name)
+def plan_so_far(resolved: LoadedExperiment, records: bool) -> tuple[Plan, Stopping | None]:
+    """Plan an experiment with the seeds of its file; if it was run as a study, with the seeds requested so far.
+
+    Also return the record of the study, None if it is none. `records`: whether MLflow may be updated.
+    """
+    declared = recorded_declarations(resolved.experiment.name)
     if not declared or declared[-1].most_seeds is None:
         return make_plan(resolved), None
-    study = Study(resolved, declared[-1].most_seeds, 0.0, records=records)
+    study = Study(resolved, declared[-1].most_seeds, budget=0.0, records=records)
     study.out_of_time = ""  # nothing is trained now, so the budget ended nothing
     study.begin()
     return study.plan(), study.stopping()

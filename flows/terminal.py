@@ -21,7 +21,7 @@ def tell(text: str) -> None:
     typer.echo(printable(text), err=True)
 
 
-def guard_logs() -> None:
+def escape_logs() -> None:
     """Escape control characters in every log record from here on, whichever handler prints it."""
     usual = logging.getLogRecordFactory()
 

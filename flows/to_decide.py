@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contrastive.config.cell import Cell, Data
 from contrastive.errors import UserError
 from contrastive.grid.estimate import CostEstimator
-from contrastive.grid.plan import Plan, declaration, declarations, recorded_grid
+from contrastive.grid.plan import Plan, declaration, recorded_declarations, recorded_grid
 from contrastive.runs.store import home
 from flows.forecast import cost_estimator, human_span, slots_for
-from flows.study import as_declared
+from flows.study import plan_so_far
 from reports.compare import DECIDED, Comparison
 from reports.guards.report import changed_declarations
 from reports.load import Results, load
@@ -25,7 +25,7 @@ def lines(plan: Plan) -> Iterator[str]:
     fit = cost_estimator(plan.experiment, slots_for(plan))
     yield cost_of_one_seed(plan, fit)
     try:
-        plan, stopping = as_declared(plan.resolved, records=False)
+        plan, stopping = plan_so_far(plan.resolved, records=False)
         results = load(plan.experiment.name, tracking_uri(home()), recorded_grid(plan, [], stopping))
     except UserError:
         yield (
@@ -39,7 +39,7 @@ def lines(plan: Plan) -> Iterator[str]:
 
 def changed_since(plan: Plan, most_seeds: int | None) -> Iterator[str]:
     """Describe how the file's rules for judging differ from those declared last."""
-    for before in declarations(plan.experiment.name)[-1:]:
+    for before in recorded_declarations(plan.experiment.name)[-1:]:
         for change in changed_declarations(before, declaration(plan, most_seeds)):
             yield f"changed since the last declaration of how results are judged: {change}"
 

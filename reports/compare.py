@@ -1,4 +1,4 @@
-"""Compare the rows of a section: a verdict for each row against its baseline, and the rows tied with the best.
+"""Decide the verdict on each row of a section (better, worse, equivalent, undecided), and the rows tied with the best.
 
 Each of the two questions (every row against its baseline; every pair of rows on the same data) has one model and one
 significance level, shared by all scores of the declared family. Further and post-processed vectors of a cell are

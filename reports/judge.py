@@ -1,5 +1,5 @@
-"""Compare each row with its baseline, and every pair of rows on the same data; all scores and groups of a section share
-one significance level."""
+"""Form the groups of comparisons that share one significance level: rows with their baselines, and all pairs of
+rows."""
 
 import math
 from collections.abc import Iterator, Sequence

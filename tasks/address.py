@@ -102,8 +102,9 @@ def has_complete_schema(names: set[str]) -> bool:
     return not half_made and ("alembic_version" not in names or names >= TABLES)
 
 
-def usable(path: Path) -> bool:
-    """Return whether the database is writable now, so that an error of MLflow must come from its content."""
+def accessible(path: Path) -> bool:
+    """Return whether the file can be opened and locked, even if it is damaged: then errors of MLflow are its
+    content's."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
             connection.execute("BEGIN IMMEDIATE")

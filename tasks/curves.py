@@ -24,7 +24,7 @@ class CurveWriter:
         self.broken = False
 
     def send_new(self) -> tuple[str, int] | None:
-        """Send new lines and return the progress; None before the attempt has begun."""
+        """Send new lines; return the attempt and the bytes of its log, or None before the attempt has begun."""
         attempt = claim.latest_attempt(self.folder)
         if attempt == self.earlier:
             return None

@@ -58,6 +58,7 @@ class WantedRun:
 
 
 def wanted_run(folder: Path, key: str) -> WantedRun:
+    """Return what the MLflow run of a cell should contain; `key` identifies the evaluation whose scores count."""
     status, reason = outcome(folder, key)
     measured, work, provenance = status == "finished", claim.current_folder(folder), folder / "provenance.json"
     tags = {RECORDED: result_mark(folder, key), "ablate.status": status} | (
@@ -138,10 +139,12 @@ def fresh_run(client: MlflowClient, experiment: str, folder: Path, old: list[Run
 
 def data_set(folder: Path) -> DatasetInput:
     """Return the training data of a cell as an MLflow data set."""
-    cell, digest = store.read_json(folder / "config.json")["cell"], store.read_json(folder / "provenance.json")
+    cell, provenance = store.read_json(folder / "config.json")["cell"], store.read_json(folder / "provenance.json")
     source = without_folders(cell["data"]["source"])
     name = source.partition("@")[0].partition(":")[2] or source
-    data = Dataset(name[:500], str(digest.get("data_digest") or "unknown")[:8], "local", json.dumps({"uri": source}))
+    data = Dataset(
+        name[:500], str(provenance.get("data_digest") or "unknown")[:8], "local", json.dumps({"uri": source})
+    )
     return DatasetInput(data, [InputTag("mlflow.data.context", "training")])
 
 

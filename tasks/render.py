@@ -80,7 +80,7 @@ def build_preliminary(grid: RecordedGrid, ended: int, total: int) -> None:
     results = load(name, tracking_uri(store.home()), grid)
     publish(
         replace(results, progress=(ended, total), digest=""), store.report_folder(name)
-    )  # `progress`: compare nothing
+    )  # with `progress` nothing is compared
 
 
 def paper_folder(experiment: str) -> Path:

@@ -136,7 +136,7 @@ def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
         return sync(plan, grid_document(plan, known_references(plan), stopping), thorough=True)
     except TrackingFailed as failed:
         path, of_file = address.file_of(home), isinstance(failed.__context__, OSError)  # for example of a run folder
-        if path is None or of_file or "disk is full" in str(failed) or not address.usable(path):
+        if path is None or of_file or "disk is full" in str(failed) or not address.accessible(path):
             raise
         raise UserError(
             f"{failed}. The database has been moved to {address.set_aside(path)}: repeat this command to make a new "

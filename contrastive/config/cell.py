@@ -100,7 +100,7 @@ class Scratch(Settings):
     vocabulary: int = Field(4000, ge=64)
 
     @model_validator(mode="after")
-    def _shared(self) -> "Scratch":
+    def _check_heads(self) -> "Scratch":
         if self.hidden % self.heads:
             raise ValueError(f"hidden is {self.hidden}, which is not a multiple of heads ({self.heads})")
         return self

@@ -109,7 +109,7 @@ class Objective(Settings):
         if self.view_facts().judged and not self.supervised():
             supervised = next(name for name, entry in registry.loss_entries().items() if entry.facts.supervised)
             return (
-                f"{self.view_with_variant()} follows the cross-entropy, which `{self.loss}` does not contain: "
+                f"{self.view_with_variant()} is computed from the cross-entropy, which `{self.loss}` does not contain: "
                 f"write `{supervised}+{self.loss}`, or take another view"
             )
         return ""
@@ -150,7 +150,7 @@ class Objective(Settings):
 
     def has_heads(self) -> bool:
         """Return whether anything trains at `head_lr`: the classifier, or weights of a loss."""
-        return self.reads_logits() or self.reads_guesses() or any(entry.is_module for entry in self.loss_entries())
+        return self.reads_logits() or self.reads_guesses() or any(entry.is_class for entry in self.loss_entries())
 
     def canonical(self) -> "Objective":
         """Return the objective with every setting that it does not read reset to its default."""
@@ -222,7 +222,7 @@ def _term_order(name: str) -> tuple[bool, bool, str]:
 
 
 def _weight_of(facts: LossFacts, has_cross_entropy: bool) -> str | None:
-    """Return the setting that weights a term; None for cross-entropy, and without it for terms weighted by alpha."""
+    """Return the setting that weights a term; None if it has weight 1: cross-entropy, or an `alpha` term without it."""
     if facts.supervised or (facts.weight == "alpha" and not has_cross_entropy):
         return None
     return facts.weight

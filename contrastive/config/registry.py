@@ -37,7 +37,7 @@ class RegistryEntry(Generic[Facts]):
     tools: tuple[str, ...]  # names of the other positional parameters
     settings: tuple[str, ...]  # names of the keyword-only parameters
     defaults: Mapping[str, Any]  # setting → default value, for settings that have one
-    is_module: bool  # a class with weights or state
+    is_class: bool  # a class with weights or state
     facts: Facts
 
 
@@ -137,10 +137,11 @@ def _defined(module: str, name: str) -> Any:
 
 
 def _read_entry(name: str, module: str, function: str, facts_type: type | None) -> RegistryEntry[Any]:
+    """Read an entry from source: its first parameter (input), the other positional ones (tools) and the settings."""
     definition = _defined(module, function)
-    is_module = isinstance(definition, ast.ClassDef)
+    is_class = isinstance(definition, ast.ClassDef)
     functions = [definition]
-    if is_module:  # pairwise losses have no forward
+    if is_class:  # pairwise losses have no forward
         methods = {method.name: method for method in definition.body if isinstance(method, ast.FunctionDef)}
         functions = [methods[name] for name in ("__init__", "forward") if name in methods]
     first, *tools = [parameter.arg for parameter in functions[-1].args.args if parameter.arg != "self"]
@@ -148,7 +149,7 @@ def _read_entry(name: str, module: str, function: str, facts_type: type | None) 
     settings = tuple(dict.fromkeys(argument.arg for argument, _ in pairs))
     defaults = {argument.arg: ast.literal_eval(value) for argument, value in pairs if value is not None}
     facts = facts_type and _facts(module, facts_type)
-    return RegistryEntry(name, module, function, first, tuple(tools), settings, defaults, is_module, facts)
+    return RegistryEntry(name, module, function, first, tuple(tools), settings, defaults, is_class, facts)
 
 
 def _facts(module: str, facts_type: type) -> Any:

@@ -23,7 +23,7 @@ DELIMITERS = {";": "", "\t": ".tsv", ",": ".csv", "|": ""}
 
 # Setting → column name: `text` first, then `label` or `score`, then the rest (`positive`, `other`, `subset` …).
 Columns = Mapping[str, str]
-Cells = Iterator[tuple[Any, ...]]  # row number, from 1 after the header, and the value of each column
+NumberedRows = Iterator[tuple[Any, ...]]  # row number, from 1 after the header, and the value of each column
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ def read_file(path: Path, columns: Columns) -> Rows:
         raise UserError(f"{name} cannot be read ({error.strerror or brief(error)}); fix that, or use a copy") from None
 
 
-def checked(name: str, cells: Iterable[tuple[Any, ...]], settings: tuple[str, ...] = ("text", "label")) -> Rows:
-    """Return the rows; raise one UserError that lists all rows with a missing value."""
+def checked(name: str, numbered_rows: Iterable[tuple[Any, ...]], settings: tuple[str, ...] = ("text", "label")) -> Rows:
+    """Parse rows given as (row number, values); raise one UserError that lists all rows with a missing value."""
     rows = Rows(name, [], [])
     missing: dict[str, list[int]] = {setting: [] for setting in settings}
-    for number, *values in cells:
+    for number, *values in numbered_rows:
         try:
             parsed = [_parse(setting, value) for setting, value in zip(settings, values, strict=True)]
         except ValueError as error:
@@ -86,7 +86,7 @@ def listed(words: Iterable[str], limit: int = 20) -> str:
     return ", ".join(first) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _delimited(path: Path, columns: Columns, delimiter: str) -> Cells:
+def _delimited(path: Path, columns: Columns, delimiter: str) -> NumberedRows:
     name = brief(path)
     rows = _records(name, _decoded(path), delimiter)
     _, header = next(rows, ("", []))
@@ -142,7 +142,7 @@ def _check_delimiter(name: str, header: list[str], delimiter: str, columns: Colu
     )
 
 
-def _jsonl(path: Path, columns: Columns) -> Cells:
+def _jsonl(path: Path, columns: Columns) -> NumberedRows:
     # split("\n"), since splitlines would also cut at characters that JSON allows inside a string
     for number, line in enumerate(_decoded(path).split("\n"), start=1):
         if not line.strip():
@@ -161,7 +161,7 @@ def _jsonl(path: Path, columns: Columns) -> Cells:
         yield number, *(pairs[_position(where, names, name, setting)][1] for setting, name in columns.items())
 
 
-def _parquet(path: Path, columns: Columns) -> Cells:
+def _parquet(path: Path, columns: Columns) -> NumberedRows:
     import pyarrow
     from pyarrow import parquet
 
@@ -187,7 +187,7 @@ def _parquet_value(name: str, number: int, value: Any) -> Any:
         ) from None
 
 
-READERS: Mapping[str, Callable[[Path, Columns], Cells]] = {
+READERS: Mapping[str, Callable[[Path, Columns], NumberedRows]] = {
     ".csv": partial(_delimited, delimiter=","),
     ".tsv": partial(_delimited, delimiter="\t"),
     ".jsonl": _jsonl,
@@ -260,7 +260,7 @@ def _label(label: Any) -> str | None:
         return None
     if not isinstance(label, str | int | float | Decimal) or (isinstance(label, float) and math.isinf(label)):
         raise ValueError(f"{brief(repr(label))} is not a label; use a word or a number")
-    return _class(_spelled(label).strip())
+    return _one_spelling(_spelled(label).strip())
 
 
 def _score(score: Any) -> str | None:
@@ -290,7 +290,7 @@ def _spelled(label: Any) -> str:
 
 
 @lru_cache(maxsize=10_000)
-def _class(word: str) -> str:
+def _one_spelling(word: str) -> str:
     """Return one name for all spellings of a number, or of true and false."""
     if word.lower() in ("true", "false"):
         return word.lower()

@@ -236,7 +236,7 @@ ROBERTA_PADDING = 1  # the default of RoBERTa's configuration
 
 @cache
 def most_tokens(model: str) -> int | None:
-    """Return the most tokens of a text; None if unknown, or if the files are not on this machine."""
+    """Return how many tokens a text may have; None if unknown, or if the files are not on this machine."""
     if model.startswith("scratch:"):
         return SCRATCH_POSITIONS
     folder = local_model_folder(model)
@@ -248,7 +248,7 @@ def most_tokens(model: str) -> int | None:
 
 
 def positions(config: dict[str, Any]) -> int | None:
-    """Return the positions that the weights have; None for relative positions or an unknown architecture."""
+    """Return the number of position embeddings; None for relative positions or an unknown architecture."""
     count, kind = whole_number(config.get("max_position_embeddings")), config.get("model_type")
     if kind in ("deberta", "deberta-v2"):
         return count if config.get("position_biased_input", True) else None

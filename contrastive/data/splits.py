@@ -111,7 +111,8 @@ def divide(
 def _separated(
     pool: Rows, own: Mapping[str, Rows], notes: list[str], row_counts: dict[str, RowCounts]
 ) -> tuple[Distinct, dict[str, Distinct]]:
-    """Return the texts of the pool and of each separate split; no text is in two of them, or twice in one."""
+    """Return the distinct texts of the pool and of each split in `own`; add what was removed to the last two
+    arguments."""
     parts = {name: _distinct(own[name], name, notes, row_counts) for name in ("test", "validation") if name in own}
     if {"test", "validation"} <= parts.keys():
         _remove_shared(parts["validation"], parts["test"], "validation", "test", notes, row_counts)

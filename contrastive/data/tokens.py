@@ -185,7 +185,10 @@ def prepare_larger_test(data: Data, count: int, prepared: Path, home: Path) -> P
 
 
 def larger_test_key(prepared: str, count: int) -> str:
-    """Return the cache key; `prepared` is the key of the cell's tokens, which covers data, splits and tokenizer."""
+    """Return the cache key of a test set enlarged to `count` texts (evaluation.test).
+
+    `prepared`: the key of the cell's tokens, which covers data, splits and tokenizer.
+    """
     code = fingerprint.code_digest(("contrastive.data.tokens",))
     return fingerprint.key("larger test", tokens=prepared, count=count, code=code)
 

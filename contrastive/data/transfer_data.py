@@ -73,6 +73,7 @@ def transfer_digest(transfer: Transfer) -> str:
 
 
 def open_transfer(folder: Path) -> TransferTexts:
+    """Open prepared transfer data: the tokens of its train and test texts, and the classes or the pairs' scores."""
     meta = store.read_json(folder / "meta.json")
     sides = {name: tokens.open_split(folder, name, meta["partners"]) for name in meta["sides"]}
     scores = np.load(folder / "scores.npy") if meta["scored"] else None

@@ -126,7 +126,7 @@ def transfer_scores(
 
 
 def transfer_arrays(embeddings: Arrays, transfer: Transfer, vectors_name: str, transform: Transform) -> dict[str, Any]:
-    """Return the arrays of a transfer data set without their prefix, with the vectors of this row, transformed."""
+    """Return the arrays of a transfer data set by their names without prefix: the vectors of one kind, transformed."""
     prefix = f"transfer.{transfer.name}@"
     first = next(name for name in embeddings if name.startswith(prefix))
     prefix += first.removeprefix(prefix).partition(".")[0] + "."  # now with the digest of the content

@@ -60,7 +60,7 @@ def _classify(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     """Score the predictions on test texts of a logistic regression fitted on the training texts.
 
     C is chosen by mean accuracy over inner stratified folds of the training texts; ties go to the smallest C. The
-    number of folds is the size of the smallest class, at most 5; the unit notes fewer than 5.
+    number of folds is the size of the smallest class, at most 5; if there are fewer, the score's unit says so.
     """
     train, test = (_features(vectors, side) for side in ("train", "test"))
     class_labels, classes = np.unique(vectors["train.labels"], return_inverse=True)

@@ -102,7 +102,8 @@ def splitting(training: Training) -> Splitting:
     return stages[file_settings(training.sharding)["zero_optimization"]["stage"]]
 
 
-def _instead(ways: Sequence[Splitting]) -> str:
-    if "zero2" not in ways:
+def _instead(refused: Sequence[Splitting]) -> str:
+    """Return what to advise instead of the refused ways to split."""
+    if "zero2" not in refused:
         return "take ZeRO 1 or 2, which do not split the weights"
-    return "take sharding fsdp, or leave it out" if "fsdp" not in ways else "leave sharding out"
+    return "take sharding fsdp, or leave it out" if "fsdp" not in refused else "leave sharding out"

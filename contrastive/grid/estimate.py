@@ -119,7 +119,7 @@ class Texts(NamedTuple):
 
 
 def lengths_of_texts(cell: Cell) -> Texts:
-    """Return lengths from the prepared tokens, or the maximum length for every text if there are none yet."""
+    """Return how many tokens each text has, and whether they were counted; else each is assumed to have max_length."""
     names = ("train", "validation", "test")
     try:
         folder = store.cache_folder("tokens", tokens.token_key(cell.data, cell.encoder, cell.train_sample_seed()))

@@ -140,7 +140,7 @@ def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stoppi
         ],
         failed={name: f"{failure['kind']}: {failure['error']}" for name, failure in failures.items()},
         stale_kept=list(plan.kept),
-        declared=declarations(plan.experiment.name),
+        declared=recorded_declarations(plan.experiment.name),
         stopping=stopping,
     )
 
@@ -241,12 +241,12 @@ def declare(experiment: str, now: Declaration, cells: Collection[str] = ()) -> N
             store.write_json(cells_file(experiment), sorted(earlier | {*cells}))
         others = sum(store.finished(store.run_folder(cell)) for cell in earlier - {*cells})
         now = replace(now, finished=now.finished + others)
-        before = declarations(experiment) if now.finished else []
+        before = recorded_declarations(experiment) if now.finished else []
         if not before or replace(before[-1], finished=now.finished) != now:
             store.write_json(declaration_file(experiment), DECLARATIONS.dump_python([*before, now], mode="json"))
 
 
-def declarations(experiment: str) -> list[Declaration]:
+def recorded_declarations(experiment: str) -> list[Declaration]:
     path = declaration_file(experiment)
     if not path.exists():
         return []

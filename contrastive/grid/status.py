@@ -9,7 +9,7 @@ from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.grid.identity import STAGES, cell_id, evaluation_key, identities, registry_choices
 from contrastive.runs import store
-from contrastive.runs.fingerprint import canonical_json, code_files
+from contrastive.runs.fingerprint import canonical_json, code_digests
 
 MEASURED_OTHERWISE = "evaluated with other settings; `ablate run` evaluates it again"
 Action = Literal["reuse", "evaluate", "run", "stale"]
@@ -121,7 +121,7 @@ class Older:
                 continue
             folder, _, before = candidate
             if field == "code":
-                files = code_files(STAGES, registry_choices(cell))
+                files = code_digests(STAGES, registry_choices(cell))
                 changed = sorted(
                     m for m in files.keys() | self.files[folder].keys() if files.get(m) != self.files[folder].get(m)
                 )

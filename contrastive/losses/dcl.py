@@ -18,7 +18,7 @@ def dcl(
 ) -> Float[Tensor, ""]:
     """Mean over rows i of −s(i,i⁺)/τ + log Σ_a e^{s(i,a)/τ}, a the rows of other samples, i⁺ the sample's other view.
 
-    With more than two views, averaged over i⁺. The mean leaves out rows without another view and batches of one sample.
+    With more than two views, averaged over i⁺. Rows without another view or without other samples are left out.
     """
     return info_nce(
         views, mask, temperature, chunk,

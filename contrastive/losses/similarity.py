@@ -76,7 +76,8 @@ def info_nce(
 def _weights_and_mask(
     sample_M: Int[Tensor, " m"], weigh: Weigh, among: Weigh, precision: torch.dtype, index_C: Int[Tensor, " c"]
 ) -> tuple[Tensor, Bool[Tensor, "c m"]]:
-    """Return the unnormalised positive weights of some anchors, and the mask of their partition."""
+    """Return each anchor's unnormalised weights of its positives (`weigh`), and the mask of its denominator
+    (`among`)."""
     other_CM = index_C[:, None] != torch.arange(len(sample_M), device=sample_M.device)
     anchor_C1 = sample_M[index_C][:, None]
     weight_CM = weigh(anchor_C1, sample_M, other_CM) * other_CM
@@ -115,6 +116,7 @@ class _InfoNCE(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, output_gradient_M: Tensor, _: Tensor) -> tuple[Tensor, None, None, None, None]:
+        """Differentiate by each similarity, g/τ · (softmax over the denominator − pull · w/Σw), then by its vectors."""
         vectors_MD, pull_M, partition_M = context.saved_tensors
         temperature, chunk, choose = context.settings
         gradient_MD = torch.zeros_like(vectors_MD)
@@ -130,7 +132,8 @@ class _InfoNCE(torch.autograd.Function):
 
 
 def mean_over_anchors(anchors: Anchors, vectors_MD: Float[Tensor, "m d"], chunk: int | None) -> Float[Tensor, ""]:
-    """Average `anchors` over those that count; exactly 0, with a zero gradient, if none does."""
+    """Average the values that `anchors(indices)` returns over the anchors that its mask keeps; exactly 0, with a zero
+    gradient, if it keeps none."""
     total, count = vectors_MD.sum() * 0.0, torch.zeros((), device=vectors_MD.device)
     for index_C in torch.arange(len(vectors_MD), device=vectors_MD.device).split(chunk or max(1, len(vectors_MD))):
         part = anchors(index_C) if chunk is None else checkpoint(anchors, index_C, use_reentrant=False)

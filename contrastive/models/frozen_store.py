@@ -129,7 +129,7 @@ def autocast(device: torch.device, training: Training) -> torch.autocast:
 def untrained_embeddings(
     cell: Cell, tokens: Tokens, speed: Speed, compute: Callable[[], Float[Tensor, "n d"]]
 ) -> Float[Tensor, "n d"]:
-    """Return the result of `compute`, or the stored one of a cell for which it must be the same."""
+    """Return the embeddings before training: stored ones if an equivalent cell has them, else those of `compute`."""
 
     def make(folder: Path) -> None:
         np.save(folder / "embeddings.npy", compute().float().cpu().numpy())

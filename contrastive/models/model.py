@@ -42,8 +42,9 @@ class Model(nn.Module):
         self.backbone = encoders.load_encoder(cell.encoder, tokens.vocab_size, tokens.pad_id)
         self.dropout = nn.Dropout(cell.encoder.dropout)
         config: Any = self.backbone.config
-        self.cut = separable_blocks(cell)
+        self.cut = separable_blocks(cell)  # frozen blocks that `frozen_pass` runs apart from the others
         self.frozen_pass: Callable[[nn.Module, Batch, int], Tensor] = frozen.outputs_below
+        # only this many top blocks have dropout; None: all, frozen ones too
         self.dropout_blocks = None if cell.encoder.tune.frozen_dropout else cell.encoder.tune.last_blocks
         self.head = nn.Linear(config.hidden_size, len(tokens.labels)) if cell.objective.reads_logits() else None
         self.pooling = cell.encoder.pooling
@@ -104,7 +105,8 @@ class Model(nn.Module):
         encoded = self.encode(batch)
         embedding = encoded.pooled()
         logits = None if self.head is None else self.head(embedding)
-        whole = self.encode(batch, cut=0) if others else encoded  # other vectors may need any block
+        # cut=0: other vectors may need the output of any block
+        whole = self.encode(batch, cut=0) if others else encoded
         prediction = ModelOutput(embedding, logits, {name: named_vectors(name, whole) for name in others})
         self.train(training)
         return prediction
@@ -164,8 +166,11 @@ def bind_view(cell: Cell) -> Callable[..., View]:
 
 
 def named_vectors(name: str, encoded: Encoded) -> Float[Tensor, "n d"]:
-    """`cls` and `mean` of the last block; `first_last`: mean over tokens of the first and of the last block, averaged;
-    `layer:I:cls` and `layer:I:mean` of block I's output, counted from 0."""
+    """Return one vector of each text, by name.
+
+    `cls` and `mean` pool the last block; `layer:I:cls` and `layer:I:mean` pool block I, counted from 0; `first_last`
+    averages the token means of the first and the last block.
+    """
     if name == "first_last":
         first, last = (mean_token(encoded.hidden[block], encoded.batch) for block in (0, -1))
         return (first + last) / 2

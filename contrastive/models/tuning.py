@@ -1,4 +1,4 @@
-"""Freeze parameters or add LoRA adapters, and group parameters by learning rate."""
+"""Freeze parameters or add LoRA adapters, and set the learning rate of each block (layer decay)."""
 
 import re
 import warnings

@@ -54,12 +54,12 @@ def _plain(value: Any) -> Any:
 @cache
 def code_digest(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> str:
     """Return the digest of all code of this project that `roots` import, directly or not."""
-    return _hashed(code_files(roots, chosen))
+    return _hashed(code_digests(roots, chosen))
 
 
 @cache
-def code_files(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> dict[str, str]:
-    """Return module → digest of its code, over the import closure of `roots`.
+def code_digests(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> dict[str, str]:
+    """Return module → digest of its code over the import closure of `roots`, and registry entry → its function.
 
     `chosen`: (module, registry, names of the entries in use); other entries and their modules are left out.
     """

@@ -24,8 +24,8 @@ class Stopped(RuntimeError):
 
 
 @contextmanager
-def stop_permit(home: Path) -> Iterator[Path]:
-    """Create a permit file, and remove it on exit."""
+def work_permit(home: Path) -> Iterator[Path]:
+    """Permit work within the block: create a permit file, and remove it at the end, which stops the work."""
     path = home / "permits" / uuid.uuid4().hex
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()

@@ -116,6 +116,7 @@ def digest_file(path: Path, *, as_text: bool = False) -> str:
 
 @cache
 def _digest(path: str, size: int, changed: int, as_text: bool) -> str:
+    """Return the sha256 of a file, cached until its size or time of change differs."""
     if as_text:
         content = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
         return hashlib.sha256(content).hexdigest()

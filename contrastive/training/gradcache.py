@@ -17,7 +17,7 @@ from contrastive.models.frozen import random_state, set_random_state
 from contrastive.views.batches import Batch
 from contrastive.views.types import Guesses, Output, VectorGroup
 
-Gradients = Sequence[Tensor | None]
+GradientList = Sequence[Tensor | None]
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Direct:
 
     output: Output
 
-    def gradients(self, value: Tensor, parameters: list[nn.Parameter]) -> Gradients:
+    def gradients(self, value: Tensor, parameters: list[nn.Parameter]) -> GradientList:
         """Compute the gradient of one term, leaving `.grad` and the graph as they are."""
         return torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
 
@@ -53,7 +53,7 @@ class Replayed:
         for leaf in output_tensors(self.output):
             leaf.requires_grad_()
 
-    def gradients(self, value: Tensor, parameters: list[nn.Parameter]) -> Gradients:
+    def gradients(self, value: Tensor, parameters: list[nn.Parameter]) -> GradientList:
         leaves = output_tensors(self.output)
         leaf_gradients = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
         sums: list[Tensor | None] = [None] * len(parameters)
@@ -69,7 +69,7 @@ class Replayed:
         for tensors, gradient in self._passes([leaf.grad for leaf in output_tensors(self.output)]):
             torch.autograd.backward(tensors, gradient)
 
-    def _passes(self, leaf_gradients: Gradients) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    def _passes(self, leaf_gradients: GradientList) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
         """Encode each part again; yield its tensors that receive a gradient, and those gradients."""
         begin = 0
         for part, state in zip(self.parts, self.states, strict=True):
@@ -77,6 +77,7 @@ class Replayed:
                 encoded = output_tensors(self.model(part))
             rows = slice(begin, begin + len(part))
             begin += len(part)
+            # a part may be padded less than the whole batch: cut the gradient to its shape
             pairs = [
                 (tensor, gradient[(rows, *(slice(size) for size in tensor.shape[1:]))])
                 for tensor, gradient in zip(encoded, leaf_gradients, strict=True)

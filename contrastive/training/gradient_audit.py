@@ -29,6 +29,10 @@ class GradientAudit:
     """Check the gradients of one cell's first steps; afterwards the audit costs nothing."""
 
     def __init__(self, shared: Shared, terms: Iterable[str], weights: dict[str, float]):
+        """Check the optimizer's parameters; no term or parameter has shown a gradient yet.
+
+        `terms` must each give the encoder a gradient; `weights` has all terms of the objective.
+        """
         trained = {name: p for name, p in shared.model.named_parameters() if p.requires_grad}
         listed = {id(p) for p in shared.listed}
         unexpected = [n for n, p in shared.model.named_parameters() if not p.requires_grad and id(p) in listed]
@@ -79,9 +83,9 @@ class GradientAudit:
         still = [name for name, has_moved in zip(self.unmoved, moved, strict=True) if not has_moved]
         self.unmoved = {name: self.unmoved[name] for name in still}
         if self.steps == PATIENCE:
-            self.verdict_on_gradients()
+            self.raise_if_no_gradient()
 
-    def verdict_on_gradients(self) -> None:
+    def raise_if_no_gradient(self) -> None:
         if self.silent_terms:
             raise GradientPathError(
                 f"{_names(self.silent_terms)} gave the encoder no gradient in {self.steps} steps; check that the "
@@ -93,9 +97,9 @@ class GradientAudit:
                 "in the loss, or freeze them"
             )
 
-    def verdict(self) -> None:
+    def raise_if_untrained(self) -> None:
         """Raise GradientPathError if a gradient is missing or a parameter never changed. Call when training ends."""
-        self.verdict_on_gradients()
+        self.raise_if_no_gradient()
         if self.unmoved:
             raise GradientPathError(
                 f"trainable parameters did not change during training: {_names(self.unmoved)}. "

@@ -49,7 +49,7 @@ class Peak:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         import torch
 
-        self.bytes = torch.cuda.max_memory_allocated() if self.on_gpu else resident("VmHWM")
+        self.bytes = torch.cuda.max_memory_allocated() if self.on_gpu else memory_bytes("VmHWM")
 
 
 def reset_peak() -> None:
@@ -61,8 +61,11 @@ def reset_peak() -> None:
         CLEAR.write_text("5")
 
 
-def resident(counter: str) -> int:
-    """Return this process's memory in bytes by a counter of /proc: `VmRSS` is the current size, `VmHWM` the peak."""
+def memory_bytes(counter: str) -> int:
+    """Return this process's memory in bytes by a counter of /proc: `VmRSS` is the current size, `VmHWM` the peak.
+
+    Without /proc, always the peak.
+    """
     try:
         lines = STATUS.read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{counter}:"))

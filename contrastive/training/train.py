@@ -87,7 +87,10 @@ class CellTraining:
         self.model.train()
 
     def steps(self) -> Generator[None, None, None]:
-        """Train, yielding before each step; write metrics.jsonl and checkpoint/weights.safetensors to the folder."""
+        """Train, yielding before each step so that cells can take turns in one process.
+
+        Writes metrics.jsonl and checkpoint/weights.safetensors to the folder.
+        """
         device, process = self.accelerator.device, self.accelerator.process_index
         to_do = islice(enumerate(optimizer_steps(self.cell, self.tokens)), self.first_step, None)
         log_file = self.folder / "metrics.jsonl" if self.accelerator.is_main_process else os.devnull
@@ -156,8 +159,8 @@ class CellTraining:
         for name, parameter in self.audit.parameters.items():  # no later loss would show a divergence in the last step
             if not bool((part := self.shared.local_part(parameter)).isfinite().all()):
                 raise Diverged(self.total - 1, name, float(part.sum()))
-        self.audit.verdict()
-        self.model.frozen_pass = frozen.outputs_below
+        self.audit.raise_if_untrained()
+        self.model.frozen_pass = frozen.outputs_below  # without the cache of training
         checkpoint.save_weights(self.shared, self.cell, self.folder, self.accelerator.is_main_process)
 
 

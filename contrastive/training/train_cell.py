@@ -1,4 +1,4 @@
-"""Train a cell into its run folder: from tokens to TRAINED, with weights, predictions, embeddings and provenance."""
+"""Train a cell into its run folder, from tokens to TRAINED; after an out-of-memory error with a smaller micro-batch."""
 
 import math
 import os
@@ -22,7 +22,7 @@ from contrastive.grid.identity import STAGES, cell_id, identity, registry_choice
 from contrastive.models import frozen_store
 from contrastive.models.frozen import PassCache
 from contrastive.runs import claim, provenance, store
-from contrastive.runs.fingerprint import code_files
+from contrastive.runs.fingerprint import code_digests
 from contrastive.training import meters
 from contrastive.training.collapse import collapsed_since
 from contrastive.training.failures import failure_kind
@@ -34,12 +34,12 @@ from contrastive.training.request import TrainRequest
 def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines: Machines | None = None) -> None:
     """Train a cell into its run folder, unless it is trained already; wait for another process that trains it.
 
-    `devices` are for a cell of several processes, named as in CUDA_VISIBLE_DEVICES; `machines` share a cell larger than
-    this one; the others call `join_remote_cell`.
+    `devices` are for a cell of several processes, named as in CUDA_VISIBLE_DEVICES. `machines` are those that share a
+    cell too large for this machine; each of the others calls `join_remote_cell`.
     """
     passes = PassCache(sharing=request.speed.reuse != "none")
     for _ in training_steps(folder, request, passes, devices, machines):
-        passes.forget()
+        passes.forget()  # passes are shared within one step only
 
 
 def training_steps(
@@ -165,7 +165,7 @@ def write_config(folder: Path, request: TrainRequest, document: dict[str, Any]) 
         "identity": document,
         "evaluation": request.evaluation.model_dump(mode="json"),
         "speed": request.speed.model_dump(mode="json"),
-        "files": code_files(STAGES, registry_choices(request.cell)),
+        "files": code_digests(STAGES, registry_choices(request.cell)),
     }
     store.write_json(folder / "config.json", content)
 

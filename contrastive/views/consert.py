@@ -79,7 +79,7 @@ def kept(embedded: Float[Tensor, "n s d"], batch: Batch, change: str, rate: floa
 
 
 def slope(encode: Encode, batch: Batch, judge: Judge) -> Float[Tensor, "n s d"]:
-    """Compute the gradient of the head's error by the token embeddings."""
+    """Return the gradient of the head's loss (`judge`) with respect to the token embeddings."""
     leaves = []
 
     def leaf(embedded: Tensor) -> Tensor:

@@ -21,7 +21,10 @@ def words_of(batch: Batch) -> list[Words]:
 
 
 def rebuilt(batch: Batch, rows: list[Words]) -> Batch:
-    """Return a batch of these rows, each between the first and the last token that the tokenizer gives every text."""
+    """Return a batch of these rows, each between the first and the last token of its text.
+
+    There may be several rows per text: row i belongs to text i modulo the batch size.
+    """
     last = batch.attention_mask.sum(1) - 1
     width = max(len(row) for row in rows) + 2
     ids = batch.input_ids.new_zeros(len(rows), width)

@@ -54,7 +54,10 @@ def end_with_parent() -> None:
 
 
 def begin_flow() -> None:
-    """Check the home, and let a flow run of `ablate up`, which has its own session, end when its worker dies."""
+    """Check the home; under `ablate up`, end this process when its worker dies.
+
+    A flow run has its own session, so signals to the worker do not reach it.
+    """
     store.check_home()
     if "ABLATE_UP" in os.environ:
         end_with_parent()
@@ -124,7 +127,8 @@ def answers(url: str) -> bool:
         return False
 
 
-def free_port(service: str, host: str = LOOPBACK) -> int:
+def checked_port(service: str, host: str = LOOPBACK) -> int:
+    """Return the configured port of a service; raise UserError if it is in use."""
     number = port(service)
     if port_in_use(number, host):
         raise UserError(

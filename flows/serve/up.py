@@ -22,7 +22,7 @@ from flows.serve.servers import (
     CHECKOUT,
     LOOPBACK,
     answers,
-    free_port,
+    checked_port,
     only_one,
     program,
     start_process,
@@ -77,8 +77,8 @@ def up(home: Path, host: str = LOOPBACK) -> None:
     host = LOOPBACK if host == "localhost" else host  # `localhost` may mean two addresses
     served = is_database(tracking_uri(home))  # otherwise MLflow's server runs elsewhere
     with suppress(KeyboardInterrupt), only_one(home):
-        prefect = url(host, port := free_port("prefect", host))
-        mlflow = url(host, free_port("mlflow", host)) if served else ""
+        prefect = url(host, port := checked_port("prefect", host))
+        mlflow = url(host, checked_port("mlflow", host)) if served else ""
         signal.signal(signal.SIGTERM, _stop)
         signal.signal(signal.SIGINT, _stop)  # also under nohup, which ignores it
         api, environment = f"{prefect}/api", service_environment(home, host, f"{prefect}/api")

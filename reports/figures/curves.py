@@ -114,7 +114,8 @@ def draw_line(axis: Any, table: pd.DataFrame, colour: str) -> Any:
 
 
 def rescale(axes: list[Any], scale: Scale) -> None:
-    """Give all axes one scale; it is logarithmic only if all values are positive."""
+    """Give all axes one scale: logarithmic if asked for and all values are positive; else linear, from 0 unless
+    "free"."""
     drawn = [line.get_ydata() for axis in axes for line in axis.get_lines()]
     drawn += [path.vertices[:, 1] for axis in axes for band in axis.collections for path in band.get_paths()]
     values = np.concatenate([np.asarray(y, float) for y in drawn]) if drawn else np.zeros(0)
@@ -152,7 +153,7 @@ FLOOR = ("loss", "view", "k", "temperature", "training.batch_size", "training.to
 def draw_curves(section: RecordedSection, results: Results, path: Path) -> Figure | None:
     """Draw the loss (less its floor, where floors differ between rows) and the gradient norm."""
     curves = section_curves(section, results)
-    keys = [*losses(section, curves), ("gradient_norm", "gradient norm", list(range(len(section.rows))))]
+    keys = [*loss_panels(section, curves), ("gradient_norm", "gradient norm", list(range(len(section.rows))))]
     panels = [panel for key, title, rows in keys if (panel := panel_of(key, title, rows, section, curves)).tables]
     what = joined([panel.title for panel in panels], _(" and "))
     return saved_curves(section, panels, path.with_name(f"{path.name}-curves.png"), what, SMOOTHING)
@@ -185,10 +186,11 @@ def saved_curves(
         return save(draw_lines(panels, labels, "optimizer step", **how), path, caption)
 
 
-def losses(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, Text, list[int]]]:
+def loss_panels(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, Text, list[int]]]:
     """Return key, title and row numbers of each loss panel.
 
-    Where floors differ, raw losses of contrastive terms cannot be compared, so their excess over the floor is shown.
+    The floor of a contrastive term is its smallest possible value. Where floors differ, raw losses cannot be compared,
+    so the excess over the floor is shown.
     """
     rows = section.rows
     numbers = list(range(len(rows)))

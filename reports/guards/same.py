@@ -240,7 +240,7 @@ def out_of_range(section: RecordedSection, results: Results, cells: list[Section
 
 
 def examples(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Warn if rows were measured on different test texts, or on different numbers of them."""
+    """Warn if rows with the same data settings were measured on different test texts, or different numbers of them."""
     data_axes = declared(section, results) & FILES
     measured = measured_of(results, cells)
     values = set(section.show.table.values)

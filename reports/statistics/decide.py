@@ -182,9 +182,10 @@ def changes(values: Float[ndarray, "2 s"], each: ndarray | None) -> bool:
 
 
 def seeds_part(values: Float[ndarray, "2 s"], variance: float, step: float) -> float:
-    """Return the variance without rounding, and at least that of one text (`step`).
+    """Return `variance`, or 0 if it is only rounding error; but at least that of one text (`step`) at S seeds.
 
-    Seeds that agree more closely than one text agree by luck.
+    `values`: scores of two rows at S seeds. Seeds that agree more closely than one text agree by luck.
+
     """
     rounding = (ROUNDING * float(np.abs(values).max(initial=0))) ** 2
     return max(variance if variance > rounding else 0.0, step**2 / values.shape[1])

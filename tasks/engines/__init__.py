@@ -27,8 +27,8 @@ EngineName = Literal["local", "ray", "inline"]
 @contextmanager
 def start(name: EngineName, resources: Resources, threads: int) -> Iterator[Engine]:
     """Start an engine; stop it and all its processes at the end."""
-    with stopping.stop_permit(store.home()) as leave:
-        engine = _start(name, resources, threads, leave)
+    with stopping.work_permit(store.home()) as permit:
+        engine = _start(name, resources, threads, permit)
         try:
             with _ctrl_c(engine):
                 yield engine
@@ -36,7 +36,7 @@ def start(name: EngineName, resources: Resources, threads: int) -> Iterator[Engi
             engine.stop()
 
 
-def _start(name: EngineName, resources: Resources, threads: int, leave: Path) -> Engine:
+def _start(name: EngineName, resources: Resources, threads: int, permit: Path) -> Engine:
     if name == "ray":
         try:
             from tasks.engines.on_ray import connect
@@ -44,8 +44,8 @@ def _start(name: EngineName, resources: Resources, threads: int, leave: Path) ->
             raise UserError(
                 "the engine ray is not installed; install it with `pip install 'ablate-contrastive[ray]'`"
             ) from error
-        return connect(leave, resources, threads)
-    return local.inline(leave) if name == "inline" else local.local(leave, resources, threads)
+        return connect(permit, resources, threads)
+    return local.inline(permit) if name == "inline" else local.local(permit, resources, threads)
 
 
 @contextmanager

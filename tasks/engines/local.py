@@ -70,13 +70,13 @@ class Local(Engine):
 
     def __init__(
         self,
-        leave: Path,
+        permit: Path,
         train: list[Slot] | list[Inline],
         evaluate: list[Slot] | list[Inline],
         share: float = 0,
         bytes_a_slot: int | None = None,
     ):
-        super().__init__(leave, share)
+        super().__init__(permit, share)
         self.trainings, self.bytes_a_slot = len(train), bytes_a_slot
         self.slots = {id(slot): slot for slot in (*train, *evaluate)}
         self.train = FreeSlots(train)
@@ -125,18 +125,18 @@ class Local(Engine):
             slot.close()
 
 
-def inline(leave: Path) -> Local:
-    here = [Inline({stopping.VARIABLE: str(leave)})]
-    return Local(leave, here, here)
+def inline(permit: Path) -> Local:
+    here = [Inline({stopping.VARIABLE: str(permit)})]
+    return Local(permit, here, here)
 
 
-def local(leave: Path, resources: Resources, threads: int) -> Local:
+def local(permit: Path, resources: Resources, threads: int) -> Local:
     """Make the local engine: a slot per device or part of one (gpus_per_cell), or per share of the cores."""
-    common, here = {stopping.VARIABLE: str(leave)}, devices_and_cores(resources, threads)
+    common, here = {stopping.VARIABLE: str(permit)}, devices_and_cores(resources, threads)
     warn_of_too_many(len(here.train), threads, count_cores())
     train = [Slot(common | environment) for environment in here.train]
     evaluate = [Slot(common | environment) for environment in here.evaluate] if here.on_gpu else train
-    return Local(leave, train, evaluate, resources.gpus_per_cell if here.on_gpu else 0, bytes_for_slot(here))
+    return Local(permit, train, evaluate, resources.gpus_per_cell if here.on_gpu else 0, bytes_for_slot(here))
 
 
 class SlotEnvironments(NamedTuple):

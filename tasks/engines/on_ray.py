@@ -39,8 +39,8 @@ _slots: dict[bool, Slot] = {}  # warm processes of this Ray worker: with devices
 
 
 class OnRay(Engine):
-    def __init__(self, leave: Path, resources: Resources, threads: int):
-        super().__init__(leave, resources.gpus_per_cell if any(count(node, "GPU") for node in nodes()) else 0.0)
+    def __init__(self, permit: Path, resources: Resources, threads: int):
+        super().__init__(permit, resources.gpus_per_cell if any(count(node, "GPU") for node in nodes()) else 0.0)
         self.threads, self.slots = threads, resources.slots
         self.packages = needed_packages()
         self.capacity, self.counted = 0, -100.0
@@ -90,7 +90,9 @@ class OnRay(Engine):
         return task.remote(given, os.getcwd(), self.packages, work)
 
     def result_of(self, begun: list[Any], watch: Watch | None) -> Any:
-        """Return the result of the first task; if one task fails, the others are cancelled."""
+        """Return the result of the first task, None or a failure report. If another one fails, or the first hangs,
+        all are
+        cancelled and WorkerLost is raised."""
         why, waiting = LOST, begun
         try:
             while begun[0] in waiting:
@@ -162,7 +164,8 @@ class OnRay(Engine):
         ray.shutdown()
 
 
-def connect(leave: Path, resources: Resources, threads: int) -> OnRay:
+def connect(permit: Path, resources: Resources, threads: int) -> OnRay:
+    """Connect to the cluster at RAY_ADDRESS and check its nodes. Work stops when the permit file is removed."""
     address = os.environ.get("RAY_ADDRESS")
     if not address:
         raise UserError(
@@ -179,7 +182,7 @@ def connect(leave: Path, resources: Resources, threads: int) -> OnRay:
             f"{ray.__version__}. If it requires a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
         ) from error
     try:
-        engine = OnRay(leave, resources, threads)
+        engine = OnRay(permit, resources, threads)
         engine.look_at_nodes()
     except BaseException:
         ray.shutdown()
@@ -224,9 +227,9 @@ def in_worker(environment: dict[str, str], folder: str, expected: dict[str, str]
 
 
 @ray.remote(max_retries=0, num_cpus=0)
-def at_node(leave: str) -> tuple[bool, dict[str, str]]:
+def at_node(permit: str) -> tuple[bool, dict[str, str]]:
     """Return whether a node sees the store, and its package versions."""
-    return os.path.exists(leave), needed_packages()
+    return os.path.exists(permit), needed_packages()
 
 
 @cache

@@ -124,7 +124,7 @@ def test_what_is_said_keeps_its_lines_and_nothing_else_that_commands(capsys):
 
 def test_a_line_of_a_log_commands_nothing():
     program = (
-        "import logging; from flows.terminal import guard_logs; guard_logs();"
+        "import logging; from flows.terminal import escape_logs; escape_logs();"
         "logging.getLogger('any').warning('cell %s\\nfailed', '\\x1b[31m')"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, text=True)

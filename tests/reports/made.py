@@ -25,7 +25,7 @@ class Made(Results):
 
     known: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
 
-    def each(self, cell: str, score: str) -> np.ndarray | None:
+    def per_text(self, cell: str, score: str) -> np.ndarray | None:
         return self.known.get((cell, score))
 
     def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:

@@ -78,8 +78,8 @@ def logistic_loss(scores: Any, signs: Any) -> tuple[Any, Any]:
     return np.logaddexp(loss_input, np.zeros_like(loss_input)), -signs * expit(loss_input)
 
 
-def softmax(scores: Any, one_hot: Any) -> tuple[Any, Any]:
-    """Return −log softmax of the true class and its derivative."""
+def softmax_loss(scores: Any, one_hot: Any) -> tuple[Any, Any]:
+    """Return −log softmax in the column of the true class (0 in the others), and its derivative by the scores."""
     shifted = scores - scores.max(-1, keepdims=True)
     powers = np.exp(shifted)
     total = powers.sum(-1, keepdims=True)
@@ -87,7 +87,7 @@ def softmax(scores: Any, one_hot: Any) -> tuple[Any, Any]:
 
 
 # each loss with its typical curvature per row
-CURVES = {"hinge": (hinge, 0.3), "logistic": (logistic_loss, 0.1), "softmax": (softmax, 0.1)}
+CURVES = {"hinge": (hinge, 0.3), "logistic": (logistic_loss, 0.1), "softmax": (softmax_loss, 0.1)}
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ class Fsdp:
         self.count = sum(parameter.numel() for parameter in self.listed)
 
     def forward(self, work: Work) -> tuple[Tensor, Any]:
+        """Return the loss to differentiate, and what else `work` returned."""
         with self.accelerator.autocast():
             loss = self.step_module(work)
         return loss, self.step_module.result
@@ -74,6 +75,7 @@ class Fsdp:
         return gather.gather_to_first(state | {"state": own})
 
     def load_optimizer_state(self, moments: Any) -> None:
+        """Load this process's entry of `moments`, one optimizer state per process, as shards of its parameters."""
         self.optimizer.load_state_dict(moments[gather.rank()])
         states: dict[Any, dict[str, Any]] = self.optimizer.state
         for parameter, state in states.items():

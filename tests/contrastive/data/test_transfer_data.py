@@ -194,5 +194,5 @@ def test_what_further_data_must_be_and_what_code_makes_it():
     transfer_data.check_classes(known, ("no", "yes"))
     with pytest.raises(UserError, match="transfer reviews: f1 needs two classes, and there are 3"):
         transfer_data.check_classes(known, ("a", "b", "c"))
-    files = fingerprint.code_files(("contrastive.data.transfer_data",))
+    files = fingerprint.code_digests(("contrastive.data.transfer_data",))
     assert {"contrastive.data.transfer_data", "contrastive.data.tokens", "contrastive.data.splits"} <= files.keys()

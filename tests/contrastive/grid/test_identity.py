@@ -34,13 +34,13 @@ def test_what_a_name_of_a_registry_stands_for_is_part_of_it(source: str, monkeyp
     before = id_of(make(source))
     lines = dict(fingerprint.entries("contrastive.losses", "LOSSES"))
     lines["supcon"] = replace(lines["supcon"], function="uniformity")
-    fingerprint.code_files.cache_clear()
+    fingerprint.code_digests.cache_clear()
     fingerprint.code_digest.cache_clear()
     monkeypatch.setattr(
         fingerprint, "entries", lambda module, table: lines if table == "LOSSES" else entries(module, table)
     )
     assert id_of(make(source)) != before
-    fingerprint.code_files.cache_clear()
+    fingerprint.code_digests.cache_clear()
     fingerprint.code_digest.cache_clear()
 
 
@@ -217,7 +217,7 @@ def test_defaults_are_pinned():
 
 def test_a_cell_depends_on_the_code_of_its_own_loss_and_view_only(source: str):
     def files(cell: Cell) -> set[str]:
-        return set(fingerprint.code_files(identities.STAGES, identities.registry_choices(cell)))
+        return set(fingerprint.code_digests(identities.STAGES, identities.registry_choices(cell)))
 
     plain, contrast = files(make(source, objective__loss="ce")), files(make(source, objective__view="topk_tokens"))
     assert "contrastive.losses.supcon" in contrast - plain

@@ -141,7 +141,7 @@ def test_what_is_no_file_any_more_is_put_right(run: Path, tmp_path: Path):
 
 def test_whoever_waits_ends_when_its_permit_is_taken_away(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stopping, "CHECK_INTERVAL", 0.0)
-    with stopping.stop_permit(tmp_path) as leave, claim.hold(run):
+    with stopping.work_permit(tmp_path) as leave, claim.hold(run):
         monkeypatch.setenv(stopping.VARIABLE, str(leave))
         leave.unlink()
         with pytest.raises(stopping.Stopped), claim.begin_attempt(run, "train", lambda: False):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contrastive.errors import UserError
-from contrastive.grid.plan import declaration_file, declarations, declare
+from contrastive.grid.plan import declaration_file, declare, recorded_declarations
 from contrastive.runs import store
 from contrastive.runs.recorded import Declaration, parse_grid, parse_provenance
 from tests import recorded
@@ -27,11 +27,11 @@ def test_before_there_are_results_all_may_be_changed_and_afterwards_a_change_is_
     declare("x", replace(FIRST, margins={"test.accuracy": 0.03}))
     declare("x", FIRST)
     declare("x", replace(FIRST, finished=3))
-    assert declarations("x") == [FIRST]
+    assert recorded_declarations("x") == [FIRST]
     changed = replace(FIRST, finished=3, margins={"test.accuracy": 0.02})
     declare("x", changed)
     declare("x", replace(changed, finished=4))
-    assert declarations("x") == [FIRST, changed]
+    assert recorded_declarations("x") == [FIRST, changed]
 
 
 def test_results_of_cells_that_are_planned_no_more_count_too():
@@ -40,14 +40,14 @@ def test_results_of_cells_that_are_planned_no_more_count_too():
     store.mark_finished(store.run_folder("a"), "DONE")
     changed = replace(FIRST, margins={"test.accuracy": 0.09}, seeds=[77])
     declare("x", changed, ["c"])
-    assert declarations("x") == [FIRST, replace(changed, finished=1)]
+    assert recorded_declarations("x") == [FIRST, replace(changed, finished=1)]
 
 
 def test_a_damaged_file_is_named():
     declaration_file("x").parent.mkdir(parents=True)
     declaration_file("x").write_text("{")
     with pytest.raises(UserError, match="is damaged"):
-        declarations("x")
+        recorded_declarations("x")
 
 
 def test_a_grid_is_read_as_it_was_recorded():

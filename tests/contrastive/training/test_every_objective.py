@@ -51,7 +51,7 @@ def one_of_each_class(found: list[dict]) -> list[dict]:
         for objective in found:
             loss, view = objective["loss"].removesuffix("+mlm"), objective.get("view")
             given = {"labels", "targets", "negatives"} & {*losses[loss].settings}
-            kind = (losses[loss].input_name, losses[loss].is_module, losses[loss].facts.vectors, *given)
+            kind = (losses[loss].input_name, losses[loss].is_class, losses[loss].facts.vectors, *given)
             facts = (views[view].tools[1:], views[view].facts, objective.get("level")) if view else ()
             news = {(kind, str(facts))} | ({loss, view} if names_too else set())
             if not news <= seen:

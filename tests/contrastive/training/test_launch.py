@@ -90,7 +90,7 @@ def test_a_job_whose_permit_is_taken_away_stops_with_a_checkpoint(
     def has_begun(folder: Path) -> bool:
         return (log := folder / "attempts" / "0001" / "metrics.jsonl").exists() and log.stat().st_size > 2000
 
-    with stopping.stop_permit(home) as leave:
+    with stopping.work_permit(home) as leave:
         monkeypatch.setenv(stopping.VARIABLE, str(leave))
         with in_background(make(sources, 2, training={"epochs": 200}), has_begun) as (folder, reports):
             leave.unlink()

@@ -53,4 +53,4 @@ def test_a_peak_is_that_of_the_work_and_of_nothing_before(monkeypatch: pytest.Mo
     with meters.Peak() as small:
         np.ones(100 * 2**17).sum()
     assert 150 * 2**20 < large.bytes - small.bytes < 250 * 2**20
-    assert small.bytes > meters.resident("VmRSS") / 2
+    assert small.bytes > meters.memory_bytes("VmRSS") / 2

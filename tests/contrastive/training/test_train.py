@@ -101,7 +101,7 @@ def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_f
     monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
     monkeypatch.setattr(stopping, "CHECK_INTERVAL", 0.0)
     folder = folder_of(cell)
-    with stopping.stop_permit(home) as leave, monkeypatch.context() as worker:
+    with stopping.work_permit(home) as leave, monkeypatch.context() as worker:
         worker.setenv(stopping.VARIABLE, str(leave))
         taker = threading.Thread(target=take_away, args=(leave, folder))
         taker.start()

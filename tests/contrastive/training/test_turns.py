@@ -175,7 +175,7 @@ def test_cells_that_lose_their_permit_all_stop_and_go_on_in_turns_to_the_same_nu
     group: list[Cell], home: Path, undisturbed: Found, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(stopping, "CHECK_INTERVAL", 0.0)
-    with stopping.stop_permit(home) as leave, monkeypatch.context() as patched:
+    with stopping.work_permit(home) as leave, monkeypatch.context() as patched:
         patched.setenv(stopping.VARIABLE, str(leave))
         at_step(patched, 5, leave.unlink)  # the second step of the second cell
         told = in_turns(group)

@@ -11,7 +11,7 @@ import pytest
 
 from contrastive.errors import UserError
 from flows.serve import access, up
-from flows.serve.servers import PORTS, any_free_port, free_port, only_one, port, url
+from flows.serve.servers import PORTS, any_free_port, checked_port, only_one, port, url
 from tasks.address import tracking_uri
 
 
@@ -40,7 +40,7 @@ def test_a_port_that_is_none(given, monkeypatch):
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
 def test_an_address_that_this_machine_has_not(host):
     with pytest.raises(UserError, match=f"{host} is not an address of this machine"):
-        free_port("prefect", host)
+        checked_port("prefect", host)
 
 
 @pytest.mark.parametrize(

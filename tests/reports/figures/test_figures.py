@@ -184,7 +184,7 @@ def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():
 
 
 def losses_of(section: Any, known: Any) -> list[tuple[str, str, list[int]]]:
-    return [(key, str(title), rows) for key, title, rows in curves.losses(section, known)]
+    return [(key, str(title), rows) for key, title, rows in curves.loss_panels(section, known)]
 
 
 @pytest.mark.slow
