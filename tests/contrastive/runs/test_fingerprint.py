@@ -18,7 +18,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "little" / "__init__.py").write_text("")
 
     def forget() -> None:
-        for name in ("imports", "code_files", "code_digest", "module_digest"):
+        for name in ("imports", "code_digests", "code_digest", "module_digest"):
             getattr(fingerprint, name).cache_clear()
         registry.syntax_tree.cache_clear()
 
