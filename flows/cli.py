@@ -122,12 +122,52 @@ def run(
         raise KeyboardInterrupt from stopped
 
 
+TableOption = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="TABLE",
+        help="Report another program's results: a CSV, TSV, Parquet or JSON lines file, mlflow:EXPERIMENT, mteb:FOLDER "
+        "or sentence-transformers:FOLDER.",
+    ),
+]
+
+
+def table_option(metavar: str, text: str) -> typer.models.OptionInfo:
+    """Return an option that only a table (--from) takes."""
+    option: typer.models.OptionInfo = typer.Option(metavar=metavar, help=text, rich_help_panel="With --from")
+    return option
+
+
 @app.command()
 def report(
-    experiment: ExperimentFile,
+    experiment: Annotated[
+        Path | None, typer.Argument(metavar="[EXPERIMENT]", help="Experiment file, e.g. configs/quickstart.yaml.")
+    ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="Also write LaTeX tables and PDF figures.")] = False,
+    source: TableOption = "",
+    row: Annotated[list[str] | None, table_option("COLUMN", "Column that names rows; may be repeated.")] = None,
+    seed: Annotated[str | None, table_option("COLUMN", "Column of seeds.")] = None,
+    score: Annotated[list[str] | None, table_option("COLUMN", "Column of a score; may be repeated.")] = None,
+    text: Annotated[str | None, table_option("COLUMN", "Column of test texts' ids.")] = None,
+    data: Annotated[str | None, table_option("COLUMN", "Column of data sets.")] = None,
+    baseline: Annotated[str | None, table_option("ROW", "Row that the others are compared with.")] = None,
+    margin: Annotated[list[str] | None, table_option("SCORE=SIZE", "Difference that is too small to matter.")] = None,
+    lower: Annotated[list[str] | None, table_option("SCORE", "A score that is better if lower.")] = None,
+    higher: Annotated[list[str] | None, table_option("SCORE", "A score that is better if higher.")] = None,
 ) -> None:
-    """Rebuild the report from the results in MLflow."""
+    """Rebuild the report from the results in MLflow, or report a table of another program (--from)."""
+    if (experiment is None) == (not source):
+        return fail("give an experiment file, or --from TABLE")
+    if experiment is None:
+        from flows.tables import report_table
+
+        columns = {"row": row or (), "score": score or (), "seed": seed, "text": text, "data": data}
+        return report_table(source, columns, baseline, margin or [], lower or [], higher or [])
+    report_experiment(experiment, paper)
+
+
+def report_experiment(experiment: Path, paper: bool) -> None:
     tell(f"reading the results of {experiment}")
     from contrastive.grid.load import load_experiment
     from tasks.render import build_report, paper_folder

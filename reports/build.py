@@ -205,7 +205,7 @@ class Links:
 
     def __init__(self, results: Results) -> None:
         self.base, self.experiment = base(results.uri), results.experiment_id
-        self.runs = {cell: run.run_id for cell, run in results.cells.items()}
+        self.runs = {cell: run.run_id for cell, run in results.cells.items() if run.run_id}
 
     def to(self, cells: list[str]) -> str | None:
         """Return the page of one run or of several side by side; None if MLflow has none of the cells."""

@@ -116,6 +116,7 @@ class Section:
     ranked: bool = False
     most_seeds: int | None = None  # of a study that adds seeds, else None
     ended: str = ""  # why such a study has stopped; empty while it has not
+    paired: bool = True  # whether rows are compared seed by seed
 
     @cached_property
     def values(self) -> list[str]:
@@ -166,16 +167,17 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     }
     stopping = results.grid.stopping
     most_seeds = None if stopping is None else stopping.most_seeds
-    judged = judge_family(rows, measured, most_seeds) if may_compare else Judged()
+    judged = judge_family(rows, measured, most_seeds, results.paired) if may_compare else Judged()
     scores = [replace(score, comparison=comparison(score, rows, measured, judged, results)) for score in scores]
-    same_seeds = stopping is not None or len({tuple(row.seeds) for row in rows}) == 1
+    same_seeds = results.paired and (stopping is not None or len({tuple(row.seeds) for row in rows}) == 1)
     complete = may_rank and may_compare and all(score.complete for score in scores if score.tested)
     ranked = complete and min((len(row.cells) for row in rows), default=0) > 1 and same_seeds and len(rows) > 1
     pairs = every_pair(rows, tested, measured, most_seeds) if ranked else {}
     tied = tied_for_best(scores, pairs)
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
     ended = "" if stopping is None else stopping.ended.get(section.title, "")
-    return Section(section, rows, scores, pairs, judged.detectable, measured, ranked, most_seeds, ended)
+    paired = results.paired
+    return Section(section, rows, scores, pairs, judged.detectable, measured, ranked, most_seeds, ended, paired)
 
 
 def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowScore:
@@ -201,15 +203,17 @@ def comparison(
     if not score.tested or score.row.against is None:
         return None
     key, against = (score.row.number, score.value), rows[score.row.against]
-    ours, theirs = measured[key].beside(measured[against.number, score.value])
-    by_text, seeds = ours.same_texts(theirs), len(ours.seeds)
-    difference = float((ours.numbers - theirs.numbers).mean()) if seeds else math.nan
+    ours, theirs = measured[key], measured[against.number, score.value]
+    if results.paired:
+        ours, theirs = ours.beside(theirs)
+    by_text, seeds = results.paired and ours.same_texts(theirs), min(len(ours.seeds), len(theirs.seeds))
+    difference = float(ours.numbers.mean() - theirs.numbers.mean()) if seeds else math.nan
     described = Comparison(against, seeds, difference, by_text, "too early" if results.progress else "not comparable")
     if by_text and ours.per_text.dtype == np.bool_:
         counts = [mcnemar(our, their) for our, their in zip(ours.per_text, theirs.per_text, strict=True)]
         only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
         described = replace(described, only_ours=only_ours, only_theirs=only_theirs, mcnemar=chances)
-    if seeds > 1:
+    if seeds > 1 and not (results.table and results.table.pairing == "means"):
         better = (ours.numbers, theirs.numbers) if ours.higher else (theirs.numbers, ours.numbers)
         described = replace(described, improvement=improvement(*better))
     decided = judged.decided.get(key)

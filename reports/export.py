@@ -10,7 +10,7 @@ import pyarrow
 from pyarrow import csv, parquet
 
 from reports.compare import RowScore, Section
-from reports.load import SCORE, Results
+from reports.load import Results
 from reports.markdown import symbol
 from reports.section_effects import Effect
 
@@ -56,8 +56,7 @@ def shown_cells(results: Results) -> list[dict[str, Any]]:
 
 def scores_frame(results: Results) -> pd.DataFrame:
     """Return the scores that MLflow has, in long form, with the columns that scores.json adds."""
-    names = [name for name in results.scores.columns if SCORE.match(name)]
-    scores = results.scores[names].rename_axis("cell").reset_index()
+    scores = results.scores[results.score_names].rename_axis("cell").reset_index()
     scores = scores.melt("cell", var_name="score", value_name="value").dropna(subset="value")
     frame = scores.merge(results.measured.drop(columns="value"), on=["cell", "score"], how="left", sort=False)
     parts = [name.rpartition("/") for name in frame["score"]]

@@ -9,7 +9,7 @@ from contrastive.config.experiment import SETTINGS
 from reports.compare import RowScore, Section
 from reports.guards.rows import Guard, listed
 from reports.guards.same import AS_RUN, DATA, path
-from reports.load import SCORE, Results
+from reports.load import Results
 from reports.markdown import heading, symbol, unit, with_unit
 from reports.messages import Text, _, joined, n_
 from reports.provenance import cells_by_data, counts_of
@@ -50,13 +50,7 @@ def tested(section: Section) -> Iterator[Text]:
     by_text = [compared.by_text for _, compared in section.comparisons if compared.tested]
     if not by_text:
         return
-    how = BY_TEXT if all(by_text) else PARTLY if any(by_text) else BY_SEED
-    yield n_(
-        "± of a difference: half of its 95 % interval, paired by {how}.",
-        "± of a difference: half of a 95 % interval for all {count} comparisons together, paired by {how}.",
-        section.hypotheses,
-        how=how,
-    )
+    yield how_paired(section, by_text)
     margins = {score.value: score.margin for score, _ in section.comparisons if score.margin is not None}
     if margins:
         sizes = [
@@ -79,6 +73,24 @@ def tested(section: Section) -> Iterator[Text]:
             "The rows were tested several times, at up to {seeds} seeds; the intervals hold for all looks together.",
             seeds=section.most_seeds,
         )
+
+
+def how_paired(section: Section, by_text: list[bool]) -> Text:
+    """Say what ± means, and by what rows are paired."""
+    if not section.paired:
+        return n_(
+            "± of a difference: half of its 95 % interval; the rows are not paired (Welch's t).",
+            "± of a difference: half of a 95 % interval for all {count} comparisons together; the rows are not paired "
+            "(Welch's t, by Bonferroni). Paired by seed, intervals may be narrower.",
+            section.hypotheses,
+        )
+    how = BY_TEXT if all(by_text) else PARTLY if any(by_text) else BY_SEED
+    return n_(
+        "± of a difference: half of its 95 % interval, paired by {how}.",
+        "± of a difference: half of a 95 % interval for all {count} comparisons together, paired by {how}.",
+        section.hypotheses,
+        how=how,
+    )
 
 
 def size_text(size: float, value: str) -> Text:
@@ -145,7 +157,7 @@ def reading(results: Results) -> list[Text]:
             "comparisons.csv has p-values, the numbers of texts that only one of two models gets right, and "
             "the probability of improvement."
         ),
-        TRAINED_ON[frozenset(row.drawn for row in rows) or frozenset({False})],
+        *([] if results.table else [TRAINED_ON[frozenset(row.drawn for row in rows) or frozenset({False})]]),
         *standard_errors(results),
     ]
 
@@ -175,7 +187,7 @@ def standard_errors(results: Results) -> list[Text]:
 def not_shown(results: Results) -> list[Text]:
     """Name the scores that were measured and that no table shows."""
     shown = {value for section in results.grid.sections for value in shown_values(section, results)}
-    measured = [name for name in results.scores.columns if SCORE.match(name) and "/" not in name]
+    measured = [name for name in results.score_names if "/" not in name]
     names = [heading(name) for name in measured if name not in shown]
     sentence = n_(
         "Measured and not shown in a table: {names} (results.csv).",

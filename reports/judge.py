@@ -11,6 +11,7 @@ from jaxtyping import Float
 from reports.rows import Row, SeedValues, side_by_side
 from reports.statistics import Decided, Measurements, Needed, decide, detectable, needed
 from reports.statistics.cutoffs import Pair, all_pairs_of
+from reports.statistics.unpaired import Sample, decide_unpaired, detectable_unpaired, needed_unpaired
 
 Key = tuple[int, str]  # number of a row, name of a value
 MOST_ROWS, BEST = 40, 10  # above MOST_ROWS only the BEST rows are compared with all others
@@ -26,6 +27,7 @@ class RowGroup:
     measured: Measurements
     share: float  # of the significance level
     most_seeds: int | None  # of a study that adds seeds, else None
+    paired: bool = True
 
 
 @dataclass(frozen=True)
@@ -40,24 +42,33 @@ class Judged:
         """Return the seeds or texts that would decide a comparison. `more_texts`: whether finished cells could be
         evaluated on more texts."""
         group = self.groups[row, value]
+        if not group.paired:
+            return needed_unpaired(self.decided[row, value], len(group.pairs), margin, group.share)
         texts = group.measured.per_text.shape[2] if group.measured.per_text is not None and more_texts else 0
         return needed(
             self.decided[row, value], group.pairs, len(group.rows), margin, texts, group.share, group.most_seeds
         )
 
 
-def judge_family(rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds: int | None) -> Judged:
+def judge_family(
+    rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds: int | None, paired: bool = True
+) -> Judged:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
     There a row with a failed cell gets no further verdict, but its earlier values stay in the pooled variance, so other
     verdicts do not change."""
     values = list(dict.fromkeys(value for _, value in seed_values))
     judged = Judged()
-    parts = [part for value in values for part in groups_of(rows, value, seed_values, most_seeds)]
+    parts = [part for value in values for part in groups_of(rows, value, seed_values, most_seeds, paired)]
     for value, members, pairs in parts:
-        group = RowGroup(
-            value, members, pairs, side_by_side([seed_values[i, value] for i in members]), 1 / len(parts), most_seeds
-        )
-        decided = decide(group.measured, pairs, group.share, most_seeds)
+        measured, share = [seed_values[i, value] for i in members], 1 / len(parts)
+        group = RowGroup(value, members, pairs, side_by_side(measured), share, most_seeds, paired)
+        if not paired:
+            decided = decide_unpaired([sample_of(values) for values in measured], pairs, share)
+            for (ours, _), comparison in zip(pairs, decided, strict=True):
+                judged.decided[members[ours], value], judged.groups[members[ours], value] = comparison, group
+            judged.detectable[value] = detectable_unpaired(decided, share)
+            continue
+        decided = decide(group.measured, pairs, share, most_seeds)
         for (ours, theirs), comparison in zip(pairs, decided, strict=True):
             # only if all seeds that both rows should have are measured
             if comparison.seeds == len({*rows[members[ours]].seeds} & {*rows[members[theirs]].seeds}):
@@ -68,8 +79,13 @@ def judge_family(rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds
     return judged
 
 
+def sample_of(values: SeedValues) -> Sample:
+    numbers = values.numbers
+    return float(numbers.mean()), float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan, len(numbers)
+
+
 def groups_of(
-    rows: list[Row], value: str, seed_values: dict[Key, SeedValues], most_seeds: int | None
+    rows: list[Row], value: str, seed_values: dict[Key, SeedValues], most_seeds: int | None, paired: bool = True
 ) -> Iterator[tuple[str, list[int], list[Pair]]]:
     """Yield value, rows and pairs: a group per data set for trained vectors, one per configuration for variants."""
     by_group: dict[tuple[str, str], list[int]] = {}
@@ -86,7 +102,7 @@ def groups_of(
             (positions[i], positions[against])
             for i in members
             if (against := rows[i].against) in positions and bool(rows[i].variant) == (kind == "vectors")
-            if most_seeds is not None or seed_values[i, value].seeds == seed_values[against, value].seeds
+            if not paired or most_seeds is not None or seed_values[i, value].seeds == seed_values[against, value].seeds
         ]
         if pairs:
             yield value, members, pairs

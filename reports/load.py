@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -104,6 +105,15 @@ class ScoresFile:
 SCORES_FILE = TypeAdapter(ScoresFile)
 
 
+@dataclass(frozen=True)
+class TableSource:
+    """A table of another program's results, in place of our MLflow store (package `ablate`)."""
+
+    name: str
+    command: str  # builds the report again
+    pairing: Literal["seeds", "none", "means"] = "seeds"  # none: values without seeds; means: no single values
+
+
 @dataclass(frozen=True, repr=False)  # the repr would print all measurements
 class Results:
     """All results of an experiment. `scores`: cell × score, from MLflow's metrics. `curves`: cell, key, step, value.
@@ -124,6 +134,7 @@ class Results:
     notes: dict[str, dict[str, str]] = field(default_factory=dict)  # cell → score left out → reason
     digest: str = ""  # of the grid and all results
     progress: tuple[int, int] | None = None  # while cells are running: (ended, all)
+    table: TableSource | None = None  # if the results are another program's
 
     def provenance(self, cell: str) -> Provenance | None:
         return self.cells[cell].provenance if cell in self.cells else None
@@ -158,6 +169,17 @@ class Results:
             entries = arrays.zip.NameToInfo
             marks = {name.removesuffix(".npy"): entries[name].CRC for name in entries if name.endswith(".ids.npy")}
             return {name: arrays[name] for name in names if f"{name}.npy" in entries}, marks
+
+    @property
+    def paired(self) -> bool:
+        """Whether rows are compared seed by seed."""
+        return self.table is None or self.table.pairing == "seeds"
+
+    @property
+    def score_names(self) -> list[str]:
+        """Names of all scores; MLflow's runs also have other metrics, such as losses."""
+        names: list[str] = self.scores.columns.tolist()
+        return names if self.table else list(filter(SCORE.match, names))
 
     @cached_property
     def by_score(self) -> dict[str, dict[str, float]]:

@@ -6,7 +6,7 @@ import re
 
 from contrastive.config.experiment import score_width
 from contrastive.errors import printable
-from reports.messages import Message, Text, _, n_
+from reports.messages import Text, _, n_
 
 MISSING = "–"
 MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_")  # an underscore within a word is not markup
@@ -111,8 +111,10 @@ SCORES = {
 SPLITS = {"test": _("test"), "validation": _("validation"), "train": _("train"), "transfer": _("transfer")}
 
 
-def heading(value: str) -> Message:
-    """Return the display name of a score: `accuracy (test)` for test.accuracy."""
+def heading(value: str) -> Text:
+    """Return the display name of a score: `accuracy (test)` for test.accuracy, `val loss` for val_loss."""
+    if "." not in value:
+        return score_name(value)
     split, _dot, name = value.partition(".")
     return _("{score} ({split})", score=score_name(name), split=SPLITS.get(split, line(split)))
 

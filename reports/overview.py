@@ -223,7 +223,7 @@ def forest_row(each: PrimaryComparison, scale: float) -> ForestRow:
     score, comparison, measured = each.score, each.comparison, each.section.measured
     key, baseline = (score.row.number, score.value), (comparison.against.number, score.value)
     by_seed: list[float] = []
-    if key in measured and baseline in measured:
+    if each.section.paired and key in measured and baseline in measured:
         ours, theirs = measured[key].beside(measured[baseline])
         by_seed = [scale * float(difference) for difference in ours.numbers - theirs.numbers]
     return ForestRow(
@@ -318,8 +318,11 @@ def setting(results: Results, compared: Sequence[PrimaryComparison], share: bool
         split: dict(by_class)
         for split, by_class in counts_of(results, [c for c in cells if c in results.cells]).items()
     }
-    encoder, data = (source_name(name) for name in (experiment.encoder.model, experiment.data.source))
-    parts.append(_("{encoder} on {data}", encoder=encoder, data=data))
+    if results.table:
+        parts.append(results.table.name)
+    else:
+        encoder, data = (source_name(name) for name in (experiment.encoder.model, experiment.data.source))
+        parts.append(_("{encoder} on {data}", encoder=encoder, data=data))
     if "train" in counts and "test" in counts:
         train, test = (sum(counts[split].values()) for split in ("train", "test"))
         parts.append(_("{train} training and {test} test texts", train=train, test=test))
@@ -347,7 +350,7 @@ def limits(results: Results, rows: Sequence[ForestRow]) -> list[Text]:
     notes = list[Text]()
     if any(math.isfinite(row.half_width) for row in rows):
         notes.append(_("±: half of a joint 95 % interval."))
-    if rows and not any(row.drawn for section in results.grid.sections for row in section.rows):
+    if rows and not results.table and not any(row.drawn for section in results.grid.sections for row in section.rows):
         notes.append(_("One training sample."))
     return notes
 
@@ -366,6 +369,8 @@ def next_step(
     """Suggest a next step, and the command for it."""
     if results.progress is not None:
         return _("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE"
+    if results.table:
+        return next_in_table(rows, cheapest, no_baseline), results.table.command
     cells = [cell for section in results.grid.sections for row in section.rows for cell in row.cells]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
         return _("Next, what is missing:"), "ablate run FILE"
@@ -382,3 +387,15 @@ def next_step(
         return _("Next, {label} needs {needs} (evaluation: {{test: {texts}}} in the file):",
                  label=label, needs=needed, texts=needs.texts), "ablate run FILE"  # fmt: skip
     return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"
+
+
+def next_in_table(rows: Sequence[ForestRow], cheapest: PrimaryComparison | None, no_baseline: str) -> Text:
+    """Suggest what to add to another program's table; the command builds the report again."""
+    if no_baseline and not rows:
+        return _("Next, name a baseline:")
+    if any(row.verdict == "one seed" for row in rows):
+        return _("Next, add at least one more seed of each row:")
+    if cheapest is not None:
+        label, needed = cheapest.score.row.label, what_decides(cheapest.comparison)
+        return _("Next, add more seeds; {label} needs {needs}:", label=label, needs=needed)
+    return _("Next, add rows or seeds:")

@@ -125,6 +125,11 @@ KEPT = {"full": _("frozen blocks kept in full precision"), "half": _("frozen blo
 def footer(results: Results) -> list[Text]:
     """Return the lines at the end of a report: hardware, cost, versions, commits. Times and energy are sums over
     cells; cells that ran in parallel took less wall time together."""
+    if results.table:
+        return [
+            _("Read from {table}", table=results.table.name),
+            _("Made from the results {digest}", digest=results.digest),
+        ]
     provenances = [p for run in results.cells.values() if (p := run.provenance)]
     machines = [p.hardware for p in provenances]
     hardware = sorted({f"{m.cpu}, {m.cores} cores, {m.memory_gib} GiB, device {m.device}" for m in machines})

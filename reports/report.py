@@ -82,6 +82,7 @@ class Report:
     reading: list[Text]
     data: list[Table]
     footer: list[Text]
+    linked: bool  # whether numbers have pages of their runs in MLflow
 
 
 def make_report(results: Results, names: list[str], folder: Path) -> Report:
@@ -102,4 +103,5 @@ def make_report(results: Results, names: list[str], folder: Path) -> Report:
         [*reading(results), *several_names(results), *not_shown(results)],
         data_tables(results),
         footer(results),
+        any(run.run_id for run in results.cells.values()),
     )

@@ -81,7 +81,7 @@ def rows_for_anova(section: Section) -> list[Row]:
     """Return the rows to analyse; none if the section is not ranked, its rows differ in data or seeds, or its study
     adds seeds: p-values of effects are not adjusted for several looks."""
     comparable = len({(row.data, tuple(row.seeds)) for row in section.recorded.rows}) == 1
-    return section.rows if section.ranked and comparable and section.most_seeds is None else []
+    return section.rows if section.ranked and section.paired and comparable and section.most_seeds is None else []
 
 
 def explanations(rows: list[Row], value: str, section: Section, results: Results) -> list[Explanation]:

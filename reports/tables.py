@@ -239,17 +239,22 @@ def seeds_table(section: Section, results: Results) -> Table | None:
     """List each cell with its scores and the command that trains it again; None if there are too many or none."""
     values = [value for value in section.values if value in results.by_score]
     rows = [row for row in section.rows if not row.variant and row.cells]
-    if not rows or cells_left_out(section):
+    if not rows or cells_left_out(section) or (results.table and results.table.pairing == "means"):
         return None
+    by_hand = results.table is None
     body = []
     for row in rows:
         numbers = {value: seed_scores(row, value, results).tolist() for value in values}
         for position, (cell, seed) in enumerate(zip(row.cells, row.seeds, strict=True)):
             scores = [reference_entry(value, by_seed[position]) for value, by_seed in numbers.items()]
             scores = [replace(score, cells=[cell]) for score in scores]
-            body.append([Entry(row.label), Entry(str(seed), seed), *scores, Entry(f"ablate cell {cell}", style="code")])
-    heads = [_("Configuration"), _("seed"), *map(head, values), _("how to train it again")]
-    return Table(_("Each seed, and the command that trains it again"), heads, body, folded=True)
+            line = [Entry(row.label), Entry(str(seed), seed), *scores]
+            body.append([*line, Entry(f"ablate cell {cell}", style="code")] if by_hand else line)
+    heads = [_("Configuration"), _("seed"), *map(head, values)]
+    if not by_hand:
+        return Table(_("Each seed"), heads, body, folded=True)
+    caption = _("Each seed, and the command that trains it again")
+    return Table(caption, [*heads, _("how to train it again")], body, folded=True)
 
 
 def cells_left_out(section: Section) -> list[Text]:

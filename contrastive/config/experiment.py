@@ -20,7 +20,7 @@ from contrastive.config.objective import Objective
 USUAL_MARGIN = 0.01
 # Pattern for the last part of a score's name, and the difference between its greatest and least value.
 WIDTHS = (
-    (re.compile(r".*accuracy|.*f1|nmi|ece|precision_at_\d+|map_at_r"), 1.0),
+    (re.compile(r".*accuracy|(.*_)?acc|.*f1|nmi|ece|precision_at_\d+|map_at_r"), 1.0),
     (re.compile(r"ari|silhouette|matthews|mean|(spearman|pearson)(_.*)?"), 2.0),
 )
 
@@ -40,7 +40,7 @@ def margin_of(score: str, declared: Mapping[str, float]) -> float | None:
 
 def metric_of(score: str) -> str:
     """Return the metric in the name of a score: `svm_accuracy` for whiten:64/test.svm_accuracy."""
-    return score.rpartition("/")[2].partition(".")[2].rpartition(".")[2]
+    return score.rpartition("/")[2].rpartition(".")[2]
 
 
 class Speed(Settings):

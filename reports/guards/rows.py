@@ -142,13 +142,13 @@ def unequal_seeds(section: RecordedSection, results: Results, cells: list[Sectio
     """Return cells of rows with other seeds than the first row; none in a study that adds seeds, where rows differ."""
     rows = list(grouped(cells, lambda cell: id(cell.row)).values())
     seeds = [sorted(cell.seed for cell in row) for row in rows]
-    if results.grid.stopping is not None:
+    if results.grid.stopping is not None or not results.paired:
         return []
     return [cell for row, row_seeds in zip(rows, seeds, strict=True) if row_seeds != seeds[0] for cell in row]
 
 
 def without_provenance(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
-    return [cell for cell in cells if cell.status == "finished" and not cell.provenance]
+    return [cell for cell in cells if cell.status == "finished" and not cell.provenance and results.table is None]
 
 
 def with_smaller_micro_batch(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:

@@ -17,7 +17,7 @@ from contrastive.config import registry
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.runs.recorded import Provenance, RecordedSection
 from reports.guards.rows import Guard, SectionCell, declared, grouped, listed, values_of, where
-from reports.load import SCORE, Results
+from reports.load import Results
 from reports.markdown import heading
 from reports.messages import Text, _, joined
 
@@ -227,7 +227,7 @@ def out_of_range(section: RecordedSection, results: Results, cells: list[Section
     measured = measured_of(results, list(finished.values()))
     not_finite = measured[~np.isfinite(measured["value"].to_numpy(float))]
     wrong = {(name, cell) for name, cell in zip(not_finite["score"], not_finite["cell"], strict=True)}
-    for name in filter(SCORE.match, scores.columns):
+    for name in results.score_names:
         low, high = limits(name)
         values = scores[name].to_numpy(float)
         outside = (values < low - NEARLY) | (values > high + NEARLY) | (np.abs(values) > 1e300)

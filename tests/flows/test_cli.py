@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from contrastive.errors import UserError
 from flows import cli
+from flows.tables import report_table
 from flows.terminal import LONGEST_LINE, complain, say
 from tests.flows.conftest import CHECKOUT
 from tests.recorded import cell_folder
@@ -144,3 +145,22 @@ def test_whether_there_is_something_to_do_is_known_before_prefect_is_imported(tm
     kept = os.environ | {"ABLATE_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", asks], env=kept, cwd=CHECKOUT, capture_output=True, text=True)
     assert done.stdout == "None False\n", done.stderr
+
+
+def test_a_table_of_another_program_is_reported(tmp_path, monkeypatch):
+    app = cli.app
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    (tmp_path / "t.csv").write_text("m,seed,f1\na,0,.5\na,1,.52\nb,0,.7\nb,1,.73\n", encoding="utf-8")
+    done = CliRunner().invoke(
+        app, ["report", "--from", str(tmp_path / "t.csv"), "--baseline", "a", "--margin", "f1=0.05"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "rows by m; scores f1 (higher is better); seeds by seed" in done.output and "b beats a" in done.output
+    assert (tmp_path / "reports" / "tables" / "t" / "index.html").exists()
+    assert "below 5 points in f1" in (tmp_path / "reports" / "tables" / "t" / "README.md").read_text(encoding="utf-8")
+    for arguments in ([], ["x.yaml", "--from", "t.csv"]):
+        done = CliRunner().invoke(app, ["report", *arguments])
+        assert done.exit_code == 2 and "give an experiment file, or --from TABLE" in done.output
+    with pytest.raises(UserError, match="write SCORE=SIZE with a size above 0"):
+        report_table(str(tmp_path / "t.csv"), dict.fromkeys(("seed", "text", "data")) | {"row": (), "score": ()},
+                     "a", ["f1=-1"], [], [])  # fmt: skip

@@ -1,0 +1,99 @@
+"""Verdicts for runs that this project did not train: compare the rows of any table of scores, and report them.
+
+import ablate
+verdicts = ablate.judge(frame, row="model", seed="seed", score="accuracy", baseline="bert")
+print(verdicts)
+verdicts.report("report")
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from ablate.columns import Columns, choose, described
+from ablate.results import Question, TableResults, results_of
+from ablate.table import Table, of_frame
+from reports.build import publish
+from reports.compare import RowScore, Section
+from reports.export import comparison_line
+from reports.looks import judge_section
+from reports.overview import overview
+
+__all__ = ["Verdicts", "judge", "judge_table"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The comparisons of a table: each row against the baseline, by the model and guards of every report."""
+
+    results: TableResults
+    columns: str  # which column was taken for what
+
+    @property
+    def sections(self) -> list[Section]:
+        return [judge_section(section, self.results)[1] for section in self.results.grid.sections]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What forbids or limits comparisons, such as missing seeds."""
+        return [str(g.words) for section in self.results.grid.sections for g in judge_section(section, self.results)[0]]
+
+    @property
+    def comparisons(self) -> list[RowScore]:
+        """Each score of each row that has a baseline, with its comparison."""
+        return [score for section in self.sections for score, _comparison in section.comparisons]
+
+    def frame(self) -> pd.DataFrame:
+        """Return the comparisons as a data frame, the columns of comparisons.csv."""
+        return pd.DataFrame([comparison_line(score, section) for section in self.sections for score in section.scores])
+
+    def report(self, folder: str | Path) -> Path:
+        """Write the report into a folder, and return the path of its page."""
+        publish(self.results, Path(folder))
+        return Path(folder) / "index.html"
+
+    def __str__(self) -> str:
+        sections = self.sections
+        return str(overview(self.results, sections, [str(number) for number in range(len(sections))]).headline)
+
+
+def judge(
+    frame: pd.DataFrame,
+    *,
+    row: str | Iterable[str] = (),
+    seed: str | None = None,
+    score: str | Iterable[str] = (),
+    text: str | None = None,
+    data: str | None = None,
+    baseline: str | None = None,
+    margin: float | Mapping[str, float] | None = None,
+    lower: Iterable[str] = (),
+    higher: Iterable[str] = (),
+    name: str = "table",
+) -> Verdicts:
+    """Compare the rows of a data frame with a baseline row.
+
+    A line of the frame has the score(s) of one row at one seed, and, with `text`, of one text. Columns left out are
+    guessed from their names and values (`Verdicts.columns` says how). `margin`: largest difference that does not
+    matter, of all scores or by score; `lower` and `higher`: scores whose direction is not guessed. Raises UserError.
+    """
+    given = Columns(_names(row), _names(score), seed, text, data)
+    table, columns = choose(of_frame(frame, name), given)
+    margins = margin if isinstance(margin, Mapping) else {} if margin is None else dict.fromkeys(columns.scores, margin)
+    return judge_table(table, columns, Question(baseline, margins, tuple(lower), tuple(higher)), "ablate.judge(…)")
+
+
+def judge_table(table: Table, columns: Columns, question: Question, command: str) -> Verdicts:
+    """Compare the rows of a table whose columns are known. `command` builds the report again."""
+    results = results_of(table, columns, question, command)
+    lower = [name for name, kind in results.kinds.items() if kind.higher_is_better is False]
+    return Verdicts(results, described(columns, lower))
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)

@@ -1,0 +1,240 @@
+"""Find out which columns of a table are rows, seeds, scores, texts and data sets; a user may name any of them."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pandas as pd
+
+from ablate.table import ScoreKind, Table
+from contrastive.errors import UserError, brief, brief_name
+from contrastive.grid.messages import comma_list, nearest_name
+
+SEED = ("seed", "random_seed", "random_state", "rng_seed", "repeat", "repetition", "replicate", "trial", "fold", "run")
+TEXT = ("text_id", "example_id", "item_id", "sample_id", "question_id", "example", "item", "text")
+DATA = ("data", "dataset", "data_set", "benchmark")
+MEAN, DEVIATION, COUNT = (
+    ("mean", "average", "avg"),
+    ("std", "sd", "stdev", "std_dev", "deviation"),
+    ("n", "count", "seeds"),
+)
+NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of a table with one score a line
+IGNORED = {
+    "epoch", "step", "steps", "global_step", "runtime", "created", "date", "timestamp", "time", "user", "notes", "tags",
+    "_step", "_runtime", "_timestamp", "state", "status", "sweep", "id", "run_id", "path", "checkpoint", "cell",
+    "commit", "line", "hostname", "seconds",
+}  # fmt: skip
+OWN = {"section", "row", "label", "variant", "seed", "cell", "score", "value"}  # columns of our own results.csv
+LOWER = re.compile(
+    r"loss|error|\berr\b|perplexity|ppl|bpb|bpc|nll|\b[wc]er\b|\bmae\b|mse|latency|seconds|memory|\bece\b|regret"
+)
+WITH_SEED = re.compile(r"(?P<row>.*?)[-_ .,/]*\(?(?:seed|run|s)[-_= ]?(?P<seed>\d+)\)?$", re.IGNORECASE)
+SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes
+SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
+MOST_SCORES = 10  # with more columns of numbers, users must say which are scores
+SECONDS = "seconds"  # column of the time that a run took
+MISSING = ("", "na", "n/a", "nan", "none", "null", "-", "–")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table by what they hold."""
+
+    row: tuple[str, ...]
+    scores: tuple[str, ...]
+    seed: str | None = None
+    text: str | None = None
+    data: str | None = None
+    section: str | None = None  # of our own export, if it has several
+    deviation: str | None = None  # with `count`: a table of means, the only score
+    count: str | None = None
+
+    @property
+    def pairing(self) -> Literal["seeds", "none", "means"]:
+        return "means" if self.deviation else "seeds" if self.seed else "none"
+
+
+def number_of(value: Any) -> float | None:
+    """Return a value as a number, NaN for a missing one, and None for text."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def choose(table: Table, given: Columns) -> tuple[Table, Columns]:
+    """Fill in the columns that `given` leaves out; also return the table, in which names may have been divided.
+
+    Raises UserError if a column does not exist, or none is left for rows or scores.
+    """
+    table = widen(table, given)
+    for name in (*given.row, *given.scores, given.seed, given.text, given.data):
+        if name is not None and name not in table.frame.columns:
+            hint = nearest_name(name, map(str, table.frame.columns))
+            raise UserError(f"{table.name} has no column {brief_name(name)}{hint}")
+    free = [name for name in table.frame.columns if name not in (*given.row, *given.scores)]
+    numeric = {name for name in free if is_numeric(table.frame[name])}
+    found = {column: name for name in free if (column := name.lower().replace(" ", "_"))}
+    deviation, count, mean = (first_of(found, names) for names in (DEVIATION, COUNT, MEAN))
+    others = [
+        name for name in (*given.scores, *free) if name in numeric | {*given.scores} and name not in (deviation, count)
+    ]
+    if mean is None and deviation is not None and count is not None and len(others) == 1:
+        mean = others[0]
+    if mean is not None and not given.seed:
+        return of_means(table, given, mean, deviation, count, numeric)
+    seed = given.seed or next((found[n] for n in SEED if n in found and is_whole(table.frame[found[n]])), None)
+    text, data = given.text or first_of(found, TEXT), given.data or first_of(found, DATA)
+    special = {seed, text, data, *(name for column, name in found.items() if column in IGNORED)}
+    words = [name for name in free if name not in numeric and name not in special]
+    if seed is None and not given.row:
+        table, words, seed = with_seeds_from_names(table, words)
+    seeds = 1 if seed is None else table.frame[seed].nunique()
+    numbers = [name for name in free if name in numeric and name not in special]
+    named = [*(given.row or labels(table, words, seeds))]
+    settings = [] if given.row else settings_of(table, numbers, [*named, *filter(None, (seed, text, data))], seeds)
+    row = given.row or tuple(name for name in free if name in named or name in settings)
+    fixed = [name for name in numbers if table.frame[name].nunique() == 1 and is_whole(table.frame[name]) and not text]
+    chosen = [name for name in numbers if name not in (*row, *fixed) and name not in table.settings]
+    scores = given.scores or tuple(chosen)
+    section = "section" if {"section", "label", "seed"} <= {*table.frame.columns} else None
+    columns = Columns(tuple(n for n in row if n != section), scores, seed, text, data, section)
+    check_found(table, columns)
+    return table, columns
+
+
+def check_found(table: Table, columns: Columns) -> None:
+    names = ", ".join(map(brief_name, table.frame.columns))
+    if not columns.row:
+        raise UserError(f"{table.name}: no column names the rows that are compared; say which: --row COLUMN ({names})")
+    if len(columns.scores) > MOST_SCORES:
+        raise UserError(
+            f"{table.name} has {len(columns.scores)} columns of numbers; say which are scores: --score COLUMN "
+            f"({comma_list(columns.scores)})"
+        )
+    if not columns.scores:
+        raise UserError(f"{table.name}: no column of numbers is a score; say which: --score COLUMN ({names})")
+
+
+def widen(table: Table, given: Columns) -> Table:
+    """Turn a table with one score a line (columns such as metric and value) into one with a column for each score."""
+    found = {name.lower(): name for name in table.frame.columns}
+    name, value = first_of(found, NAME), first_of(found, VALUE)
+    if name is None or value is None or given.scores or is_numeric(table.frame[name]):
+        return table
+    frame, own = table.frame, {*found} >= OWN
+    kinds: dict[str, ScoreKind] = {}
+    if own:  # our own export: trained vectors of finished cells
+        kept = (frame["variant"].fillna("") == "") & ~frame["score"].isin(["", None]) & frame["score"].notna()
+        frame = frame[kept]
+        for line in frame.to_dict("records"):
+            count = number_of(line["count"])
+            kinds[line["score"]] = ScoreKind(
+                str(line["higher_is_better"]).lower() == "true", int(count) if count else None
+            )
+        several = ["section"] if frame["section"].nunique() > 1 else []
+        frame = frame[[*several, "label", "seed", "seconds", "score", "value"]]
+    keys = [column for column in frame.columns if column not in (name, value)]
+    keys = [column for column in keys if own or column.lower() not in IGNORED or column == SECONDS]
+    wide: dict[tuple[Any, ...], dict[str, Any]] = {}
+    places: dict[tuple[Any, ...], dict[str, str]] = {}
+    for place, line in zip((table.places[i] for i in frame.index), frame.to_dict("records"), strict=True):
+        key, score = tuple(str(line[column]) for column in keys), str(line[name])
+        if before := places.setdefault(key, {}).get(score):
+            raise UserError(
+                f"{table.name}, {before} and {place}: both have the same {', '.join(keys)} and {name}; remove one, or "
+                "add a column that tells them apart"
+            )
+        places[key][score] = place
+        wide.setdefault(key, {column: line[column] for column in keys})[score] = line[value]
+    firsts = [next(iter(by_score.values())) for by_score in places.values()]
+    return Table(table.name, pd.DataFrame(list(wide.values())), firsts, kinds)
+
+
+def of_means(
+    table: Table, given: Columns, mean: str, deviation: str | None, count: str | None, numeric: set[str]
+) -> tuple[Table, Columns]:
+    """Return a table of means, standard deviations and numbers of values, and its columns."""
+    if deviation is None or count is None:
+        lacking = "standard deviation (column std)" if deviation is None else "number of values (column n)"
+        raise UserError(
+            f"{table.name}, {table.places[0]}: a mean without its {lacking} cannot be compared; add the column, or "
+            "give one line for each seed"
+        )
+    special = {mean, deviation, count, given.data}
+    words = [name for name in table.frame.columns if name not in numeric and name not in special]
+    score = "score" if mean.lower() in MEAN else mean
+    table = replace(table, frame=table.frame.rename(columns={mean: score}))
+    columns = Columns(given.row or tuple(words), (score,), data=given.data, deviation=deviation, count=count)
+    check_found(table, columns)
+    return table, columns
+
+
+def with_seeds_from_names(table: Table, words: Sequence[str]) -> tuple[Table, list[str], str | None]:
+    """Divide names such as `bert-seed3` into row and seed, if all values of a column have this form."""
+    for name in words:
+        matches = [WITH_SEED.match(str(value)) for value in table.frame[name]]
+        if all(matches):
+            parts = [match for match in matches if match]
+            frame = table.frame.copy()
+            frame[name] = [part["row"] for part in parts]
+            frame["seed"] = [int(part["seed"]) for part in parts]
+            return replace(table, frame=frame), list(words), "seed"
+    return table, list(words), None
+
+
+def labels(table: Table, words: Sequence[str], seeds: int) -> list[str]:
+    """Return the columns of words that name rows: not those with another value on every line, such as names of runs."""
+    several = [name for name in words if seeds < 2 or table.frame[name].nunique() < len(table.frame)]
+    varying = [name for name in several if table.frame[name].nunique() > 1]
+    return varying or several[:1] or list(words[:1])
+
+
+def settings_of(table: Table, numbers: Sequence[str], keys: Sequence[str], seeds: int) -> list[str]:
+    """Return the columns of numbers that tell lines apart which the other columns do not, such as a learning rate.
+
+    They have few values, each of which occurs at every seed.
+    """
+    if seeds < 2 or not (not keys or table.frame.duplicated([*keys]).any() or len(keys) == 1):
+        return []
+    limit = SETTING * len(table.frame) / seeds
+    return [name for name in numbers if 1 < table.frame[name].nunique() <= limit]
+
+
+def first_of(found: dict[str, str], names: Sequence[str]) -> str | None:
+    return next((found[name] for name in names if name in found), None)
+
+
+def is_numeric(values: pd.Series) -> bool:
+    """Return whether a column holds numbers, possibly with mistakes among them."""
+    numbers = [number_of(value) for value in values]
+    return sum(number is not None for number in numbers) > SOME_NUMBERS * len(numbers)
+
+
+def is_whole(values: pd.Series) -> bool:
+    """Return whether a column holds whole numbers, possibly with mistakes among them."""
+    numbers = [number_of(value) for value in values]
+    if not is_numeric(values):
+        return False
+    return all(number == math.floor(number) for number in numbers if number is not None and math.isfinite(number))
+
+
+def lower_is_better(score: str) -> bool:
+    """Guess the direction of a score from its name."""
+    return LOWER.search(re.sub(r"[_.@/-]+", " ", score.lower())) is not None
+
+
+def described(columns: Columns, lower: Sequence[str]) -> str:
+    """Return the columns in a line for people."""
+    scores = ", ".join(f"{name} ({'lower' if name in lower else 'higher'} is better)" for name in columns.scores)
+    parts = [f"rows by {', '.join(columns.row)}", f"scores {scores}"]
+    parts += [f"data sets by {columns.data}"] if columns.data else []
+    parts += [f"seeds by {columns.seed}"] if columns.seed else []
+    parts += [f"texts by {columns.text}"] if columns.text else []
+    parts += [f"deviations {columns.deviation}, counts {columns.count}"] if columns.deviation else []
+    parts += ["no seeds: rows are not paired"] if columns.pairing == "none" else []
+    return brief("; ".join(parts), 1000)

@@ -1,0 +1,112 @@
+"""Read other tools' results as a table: files, MLflow experiments, folders of mteb and sentence-transformers."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pandas as pd
+
+from ablate.table import Table, read_file
+from contrastive import paths
+from contrastive.errors import UserError, brief
+from contrastive.grid.messages import nearest_name
+from reports.mlflow_runs import all_runs
+
+FINISHED = "finished"
+STATES = ("state", "status")  # columns of W&B's and our own exports
+MLFLOW, MTEB, SENTENCE_TRANSFORMERS = "mlflow:", "mteb:", "sentence-transformers:"
+
+
+def read(source: str, tracking_uri: str) -> Table:
+    """Read a source: a file, `mlflow:EXPERIMENT`, `mteb:FOLDER` or `sentence-transformers:FOLDER`."""
+    readers: dict[str, Callable[[str], Table]] = {
+        MLFLOW: lambda name: read_mlflow(name, tracking_uri),
+        MTEB: lambda folder: read_folder(folder, "*.json", mteb_scores, "results of mteb (MODEL/REVISION/TASK.json)"),
+        SENTENCE_TRANSFORMERS: lambda folder: read_folder(
+            folder, "*_results.csv", evaluator_scores, "results of sentence-transformers' evaluators (*_results.csv)"
+        ),
+    }
+    for prefix, reader in readers.items():
+        if source.startswith(prefix):
+            return reader(source.removeprefix(prefix))
+    return without_unfinished(read_file(source))
+
+
+def without_unfinished(table: Table) -> Table:
+    """Leave out lines whose column `state` or `status` says anything but finished, if some say so."""
+    for name in table.frame.columns:
+        states = table.frame[name].astype(str).str.lower()
+        if name.lower() in STATES and (states == FINISHED).any():
+            kept = (states == FINISHED).tolist()
+            places = [place for place, keep in zip(table.places, kept, strict=True) if keep]
+            return Table(table.name, table.frame[kept].reset_index(drop=True), places)
+    return table
+
+
+def read_mlflow(name: str, tracking_uri: str) -> Table:
+    """Read the finished runs of an experiment: their params and last metrics. Runs with child runs are left out."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=tracking_uri)
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        names = [each.name for each in client.search_experiments()]
+        raise UserError(f"MLflow has no experiment {name}{nearest_name(name, names)}; check MLFLOW_TRACKING_URI")
+    runs = list(reversed(all_runs(client, experiment.experiment_id)))
+    parents = {run.data.tags.get("mlflow.parentRunId") for run in runs}
+    runs = [
+        run for run in runs if run.info.status == "FINISHED" and run.info.run_id not in parents and run.data.metrics
+    ]
+    if not runs:
+        raise UserError(f"the MLflow experiment {name} has no finished run with metrics")
+    records = [{"run_name": run.info.run_name} | run.data.params | run.data.metrics for run in runs]
+    places = [f"run {run.info.run_name} ({run.info.run_id[:8]})" for run in runs]
+    settings = frozenset(key for run in runs for key in run.data.params)
+    return Table(name, pd.DataFrame(records), places, settings=settings)
+
+
+def read_folder(folder: str, pattern: str, scores_of: Callable[[Path], dict[str, float]], what: str) -> Table:
+    """Read the scores of one model per folder. `scores_of` returns those of a file, nothing for other files."""
+    root = paths.expand_user(folder)
+    paths.check_folder(root)
+    by_model: dict[str, dict[str, Any]] = {}
+    for path in sorted(root.rglob(pattern)):
+        if scores := scores_of(path):
+            model = model_of(path.relative_to(root), pattern)
+            by_model.setdefault(model, {"model": model}).update(scores)
+    if not by_model:
+        raise UserError(f"{brief(root)} has no {what}")
+    return Table(root.name, pd.DataFrame(list(by_model.values())), [f"model {name}" for name in by_model])
+
+
+def model_of(path: Path, pattern: str) -> str:
+    """Return the model's name: the folder of a file, without mteb's revision and the evaluators' folder `eval`."""
+    parts = list(path.parts[:-1])
+    if pattern == "*.json" and len(parts) > 1:
+        parts = parts[:-1]
+    if parts and parts[-1] == "eval":
+        parts = parts[:-1]
+    return "/".join(parts) or path.parent.name or "model"
+
+
+def mteb_scores(path: Path) -> dict[str, float]:
+    """Return the main score of a task: the mean over its subsets, of the test split if there are several."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        splits = content["scores"]
+        chosen = splits.get("test") or next(iter(splits.values()))
+        return {str(content["task_name"]): fmean(float(part["main_score"]) for part in chosen)}
+    except (ValueError, KeyError, TypeError, StopIteration, AttributeError):
+        return {}  # another file of mteb, such as model_meta.json
+
+
+def evaluator_scores(path: Path) -> dict[str, float]:
+    """Return the last line of an evaluator's file; each metric is named with the evaluator."""
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    name = path.name.removesuffix("_results.csv")
+    found = {key: value for key, value in (lines[-1] if lines else {}).items() if key not in ("epoch", "steps")}
+    return {f"{name}.{key}": float(value) for key, value in found.items() if value}

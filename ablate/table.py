@@ -1,0 +1,121 @@
+"""Read a table of scores: CSV, TSV, Parquet or JSON lines, with the place of each row for messages."""
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from contrastive import paths
+from contrastive.errors import UserError, brief, brief_name
+
+SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl")
+DELIMITERS = ",;\t"
+DECIMAL_COMMA = re.compile(r"^([-+]?\d+),(\d+)$")
+
+
+class ScoreKind(NamedTuple):
+    """Whether a score is better if higher, and the number of texts that it counts."""
+
+    higher: bool
+    texts: int | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it was read: one line per value of a row, a seed and perhaps a text."""
+
+    name: str
+    frame: pd.DataFrame
+    places: list[str]  # of each line, such as "line 5"
+    kinds: Mapping[str, ScoreKind] = field(default_factory=dict)  # of scores whose kind the table says
+    settings: frozenset[str] = frozenset()  # columns that are known to be no scores
+
+
+def read_file(source: str) -> Table:
+    """Read a file by its suffix; raise UserError that names the line of a mistake."""
+    path = paths.expand_user(source)
+    paths.check_file(path, "table")
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise UserError(f"{brief(path)}: a table is a file {', '.join(SUFFIXES)}; save it as one of these")
+    if suffix == ".parquet":
+        return of_frame(_parquet(path), path.name)
+    lines = list(_json_lines(path) if suffix == ".jsonl" else _delimited(path, suffix))
+    if not lines:
+        raise UserError(f"{brief(path)} has no rows; it needs one for each row and seed")
+    return Table(path.name, pd.DataFrame([values for _, values in lines]), [f"line {number}" for number, _ in lines])
+
+
+def of_frame(frame: pd.DataFrame, name: str) -> Table:
+    """Return a data frame as a table."""
+    if frame.empty:
+        raise UserError(f"{name} has no rows; it needs one for each row and seed")
+    frame = frame.rename(columns=str).reset_index(drop=True)
+    return Table(name, frame, [f"row {number}" for number in range(1, len(frame) + 1)])
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except Exception as error:  # pyarrow raises many types
+        raise UserError(f"{brief(path)} cannot be read as Parquet: {brief(error)}; write it again") from None
+
+
+def _text(path: Path) -> str:
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise UserError(f"{brief(path)}, line {line}: not UTF-8; save the file as UTF-8") from None
+
+
+def _json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        if line.strip():
+            try:
+                values = json.loads(line)
+            except ValueError as error:
+                raise UserError(f"{brief(path)}, line {number}: not JSON ({error}); write one object a line") from None
+            if not isinstance(values, dict):
+                raise UserError(f'{brief(path)}, line {number}: expected an object such as {{"model": "a", "seed": 0}}')
+            yield number, values
+
+
+def _delimited(path: Path, suffix: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    text = _text(path)
+    first = text.lstrip("\r\n").split("\n", 1)[0]
+    delimiter = "\t" if suffix == ".tsv" else max(DELIMITERS, key=first.count)
+    reader = csv.reader(text.splitlines(), delimiter=delimiter, strict=True)
+    names: list[str] = []
+    try:
+        for values in reader:
+            if not any(value.strip() for value in values):
+                continue
+            if not names:
+                names = [value.strip() for value in values]
+                _check_header(path, reader.line_num, names)
+            elif len(values) != len(names):
+                raise UserError(
+                    f"{brief(path)}, line {reader.line_num}: {len(values)} fields, but the header has {len(names)}; "
+                    "put texts that contain a delimiter in double quotes"
+                )
+            else:
+                values = [value.strip() for value in values]
+                if delimiter == ";":  # as spreadsheets write it where numbers have a decimal comma
+                    values = [DECIMAL_COMMA.sub(r"\1.\2", value) for value in values]
+                yield reader.line_num, dict(zip(names, values, strict=True))
+    except csv.Error as error:
+        raise UserError(f"{brief(path)}, line {reader.line_num}: {error}; check the quotes") from None
+
+
+def _check_header(path: Path, line: int, names: list[str]) -> None:
+    for name in names:
+        if not name or names.count(name) > 1:
+            wrong = f"the column {brief_name(name)} is there twice" if name else "a column has no name"
+            raise UserError(f"{brief(path)}, line {line}: {wrong}; the first line names each column once")

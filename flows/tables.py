@@ -1,0 +1,50 @@
+"""`ablate report --from TABLE`: report the results of another program."""
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ablate import judge_table
+from ablate.columns import Columns, choose
+from ablate.results import Question
+from ablate.sources import read
+from contrastive.errors import UserError
+from contrastive.runs.store import home
+from flows.terminal import say, tell
+from tasks.address import tracking_uri
+
+
+def report_table(
+    source: str,
+    given: Mapping[str, Any],
+    baseline: str | None,
+    margins: Sequence[str],
+    lower: Sequence[str],
+    higher: Sequence[str],
+) -> None:
+    """Read a table, say which column was taken for what, and write its report."""
+    tell(f"reading {source}")
+    wanted = Columns(tuple(given["row"]), tuple(given["score"]), given["seed"], given["text"], given["data"])
+    table, columns = choose(read(source, tracking_uri(home())), wanted)
+    sizes = dict(size for text in margins for size in parsed_margin(text, columns))
+    question = Question(baseline, sizes, tuple(lower), tuple(higher))
+    verdicts = judge_table(table, columns, question, shlex.join(["ablate", *sys.argv[1:]]))
+    tell(f"{table.name}: {len(table.places)} lines; {verdicts.columns}")
+    page = verdicts.report(home() / "reports" / "tables" / verdicts.results.grid.experiment.name)
+    for warning in verdicts.warnings:
+        tell(f"warning: {warning}")
+    tell(str(verdicts))
+    say(f"report: {page.with_name('README.md')}")
+
+
+def parsed_margin(text: str, columns: Columns) -> list[tuple[str, float]]:
+    """Parse SCORE=SIZE, or SIZE for all scores."""
+    name, _, size = text.rpartition("=")
+    try:
+        number = float(size)
+    except ValueError:
+        number = 0.0
+    if not number > 0:
+        raise UserError(f"--margin {text}: write SCORE=SIZE with a size above 0, such as --margin accuracy=0.01")
+    return [(score, number) for score in ([name] if name else columns.scores)]

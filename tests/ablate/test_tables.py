@@ -1,0 +1,321 @@
+"""`ablate.judge` and `ablate report --from`: tables of other programs, with their mistakes named by line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import ablate
+from ablate.columns import Columns, choose
+from ablate.results import Question
+from ablate.sources import read
+from contrastive.errors import UserError
+from reports import export
+from reports.load import Kind
+from reports.statistics.unpaired import decide_unpaired, detectable_unpaired, needed_unpaired
+from tests.reports.made import made
+
+HEAD = "model,seed,acc\n"
+BASE = "base,0,.80\nbase,1,.81\nbase,2,.79\n"
+
+
+def judged(path: Path, text: str, baseline: str | None = None, **columns) -> ablate.Verdicts:
+    path.write_text(text, encoding="utf-8")
+    table, chosen = choose(read(str(path), ""), Columns(**{"row": (), "scores": ()} | columns))
+    return ablate.judge_table(table, chosen, Question(baseline), "again")
+
+
+def verdicts(judgement: ablate.Verdicts) -> dict[str, str]:
+    return {score.row.label: score.verdict for score in judgement.comparisons}
+
+
+def frame(rows: int = 3, seeds: int = 4, **scores) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    lines = [(f"m{i}" if i else "base", s) for i in range(rows) for s in range(seeds)]
+    table = pd.DataFrame(lines, columns=["model", "seed"])
+    return table.assign(acc=0.8 + 0.05 * (table["model"] == "m1") + rng.normal(0, 0.004, len(table)), **scores)
+
+
+def test_every_format_gives_the_same_comparisons(tmp_path):
+    table = frame()
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
+    table.to_json(tmp_path / "t.jsonl", orient="records", lines=True, double_precision=15)
+    table.to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "semicolons.csv").write_text(table.to_csv(index=False, sep=";", decimal=","), encoding="utf-8")
+    expected = ablate.judge(table, baseline="base").frame()
+    assert expected["verdict"].tolist() == ["baseline", "better", expected["verdict"][2]]
+    for path in sorted(tmp_path.iterdir()):
+        given = choose(read(str(path), ""), Columns((), ()))
+        pd.testing.assert_frame_equal(
+            ablate.judge_table(*given, Question("base"), "").frame().drop(columns="section"),
+            expected.drop(columns="section"),
+        )
+
+
+@pytest.mark.parametrize(
+    ("table", "described"),
+    [
+        (HEAD + BASE, "rows by model; scores acc (higher is better); seeds by seed"),
+        ("m,s,val_loss\n" + BASE, "rows by m; scores s (higher is better), val_loss (lower is better); no seeds"),
+        ("run,f1\nbase-seed0,.7\nbase-seed1,.8\nnew-seed0,.7\nnew-seed1,.9\n", "rows by run; scores f1 (higher"),
+        ("model,mean,std,n\nbase,1,1,5\n", "rows by model; scores score (higher is better); deviations std, counts n"),
+        (
+            "model,f1,sd,count\nbase,.5,.1,5\n",
+            "rows by model; scores f1 (higher is better); deviations sd, counts count",
+        ),
+        ("lr,seed,acc\n.1,0,.5\n.1,1,.6\n.2,0,.71\n.2,1,.72\n", "rows by lr; scores acc"),
+        (
+            "model,seed,metric,value\nbase,0,acc,.5\nbase,0,f1,.4\nbase,1,acc,.5\nbase,1,f1,.3\n",
+            "scores acc (higher is be",
+        ),
+        (
+            "data,model,seed,acc\nx,base,0,.5\ny,base,0,.6\nx,base,1,.52\ny,base,1,.61\n",
+            "data sets by data; seeds by seed",
+        ),
+        ("model,seed,text_id,hit\n" + "".join(f"base,{s},{t},1\n" for s in (0, 1) for t in "ab"), "texts by text_id"),
+        ("Name,State,seed,acc\n" + "".join(f"r{s},finished,{s},.{s}\n" for s in (1, 2)), "rows by Name; scores acc"),
+    ],
+)
+def test_columns_are_guessed_and_told(tmp_path, table, described):
+    path = tmp_path / "t.csv"
+    path.write_text(table, encoding="utf-8")
+    read_table, columns = choose(read(str(path), ""), Columns((), ()))
+    label = ablate.results.label_of({name: read_table.frame[name][0] for name in columns.row})
+    assert described in ablate.judge_table(read_table, columns, Question(label), "").columns
+
+
+MISTAKES = {
+    HEAD + BASE + "new,0,good\n": "t.csv, line 5: acc is `good`, which is not a number",
+    HEAD + BASE + "new,0,.8\nnew,0,.9\n": "t.csv, line 5 and line 6: both are new, seed 0; remove one",
+    HEAD + BASE + "new,zero,.8\n": "line 5: seed is `zero`, which is not a whole number",
+    HEAD + BASE + ",0,.8\n": "line 5: model is empty",
+    HEAD + BASE + "new,0\n": "line 5: 2 fields, but the header has 3",
+    HEAD + BASE + 'new,"0,.8\n': "line 5: unexpected end of data; check the quotes",
+    "model,model,acc\nbase,0,.8\n": "line 1: the column model is there twice",
+    HEAD: "has no rows",
+    HEAD + BASE + "new,0,.8\nother,0,.9\n": None,
+    "model,mean\nbase,.8\n": "line 2: a mean without its standard deviation",
+    "model,mean,std\nbase,.8,.1\n": "line 2: a mean without its number of values",
+    "model,mean,std,n\nbase,.8,.1,5\nnew,.9,-1,5\n": "line 3: std is `-1`; write a number",
+    "a,b\n1,2\n3,4\n": "no column names the rows that are compared; say which: --row COLUMN",
+    "model,seed\nbase,0\n": "no column of numbers is a score; say which: --score COLUMN",
+    HEAD.replace("model", "recipe")
+    + "a,0,.8\nb,0,.9\n": "name the row that all others are compared with: --baseline ROW",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_a_mistake_is_told_with_its_line(tmp_path, text):
+    if MISTAKES[text] is None:
+        assert set(verdicts(judged(tmp_path / "t.csv", text)).values()) == {"not comparable"}
+        return
+    with pytest.raises(UserError, match=MISTAKES[text].replace("(", r"\(")):
+        judged(tmp_path / "t.csv", text)
+
+
+def test_names_that_do_not_exist_are_answered_with_the_nearest(tmp_path):
+    with pytest.raises(UserError, match="no column modle; did you mean `model`"):
+        ablate.judge(frame(), row="modle")
+    with pytest.raises(UserError, match="no row `bse`; did you mean `base`"):
+        ablate.judge(frame(), baseline="bse")
+    with pytest.raises(UserError, match="no such score; did you mean `acc`"):
+        ablate.judge(frame(), baseline="base", margin={"ac": 0.1})
+    with pytest.raises(UserError, match="file .csv, .tsv, .parquet, .jsonl"):
+        (tmp_path / "t.xlsx").touch()
+        read(str(tmp_path / "t.xlsx"), "")
+
+
+def test_what_is_missing_stops_its_own_row_alone(tmp_path):
+    text = HEAD + BASE + "new,0,.9\nnew,1,.91\nnew,2,.92\ngone,0,.9\ngone,2,.91\nnan,0,.8\nnan,1,nan\nnan,2,.81\n"
+    found = judged(tmp_path / "t.csv", text)
+    assert verdicts(found) == {"new": "better", "gone": "not comparable", "nan": "not comparable"}
+    assert found.warnings == [
+        "gone, seed 1: not in t.csv", "nan, seed 1: finished, without acc: line 11 of t.csv has no number",
+    ]  # fmt: skip
+    assert "One seed a row" in judged(tmp_path / "t.csv", HEAD + "base,0,.8\nnew,0,.9\n").warnings[0]
+
+
+def test_our_own_export_gives_the_same_bytes(tmp_path):
+    values = {
+        "base": {"test.accuracy": [0.81, 0.80, 0.83], "test.macro_f1": [0.70, 0.72, 0.71]},
+        "better": {"test.accuracy": [0.85, 0.84, 0.86], "test.macro_f1": [0.75, 0.76, 0.74]},
+        "same": {"test.accuracy": [0.81, 0.80, 0.82], "test.macro_f1": [0.71, 0.72, 0.70]},
+    }
+    section, results = made(values)
+    kinds = {name: Kind(True, 100) for name in results.kinds}
+    object.__setattr__(results, "kinds", kinds)
+    export.write_tables(export.tidy(results), tmp_path)
+    export.write_comparisons([ablate.judge_section(section, results)[1]], tmp_path)
+    expected = (tmp_path / "comparisons.csv").read_bytes()
+    table, columns = choose(read(str(tmp_path / "results.csv"), ""), Columns((), ()))
+    ablate.judge_table(table, columns, Question("base"), "").report(tmp_path / "report")
+    assert (tmp_path / "report" / "comparisons.csv").read_bytes().replace(b",results,", b",A section,") == expected
+
+
+def test_a_report_of_a_table_promises_nothing_that_only_our_runs_have(tmp_path):
+    page = ablate.judge(frame(), baseline="base", name="runs.csv").report(tmp_path / "report")
+    for text in (page.read_text(encoding="utf-8"), page.with_name("README.md").read_text(encoding="utf-8")):
+        assert "m1 beats base" in text and "Read from runs.csv" in text
+        for word in (
+            "ablate run",
+            "ablate cell",
+            "scratch:bert",
+            "training sample",
+            "MLflow",
+            "Hardware",
+            "links to the",
+        ):
+            assert word not in text, word
+
+
+def test_values_without_seeds_are_compared_by_welch_and_bonferroni():
+    table = frame(rows=3, seeds=5).drop(columns="seed")
+    found = ablate.judge(table, baseline="base")
+    by_row = {name: part["acc"] for name, part in table.groupby("model")}
+    for score in found.comparisons:
+        expected = stats.ttest_ind(by_row[score.row.label], by_row["base"], equal_var=False)
+        interval = expected.confidence_interval(1 - 0.05 / 2)
+        assert score.comparison is not None
+        assert score.comparison.p == pytest.approx(min(1, 2 * expected.pvalue), rel=0.02)
+        assert score.comparison.half_width == pytest.approx((interval.high - interval.low) / 2, rel=0.01)
+    assert "not paired" in found.columns
+
+
+def test_means_deviations_and_counts_give_what_the_values_give(tmp_path):
+    table = frame(rows=3, seeds=5).drop(columns="seed")
+    means = table.groupby("model", sort=False)["acc"].agg(["mean", "std", "count"]).reset_index()
+    by_values, by_means = (
+        ablate.judge(t, baseline="base").frame() for t in (table, means.rename(columns={"mean": "acc"}))
+    )
+    columns = [
+        "label",
+        "seeds",
+        "mean",
+        "half_width",
+        "difference",
+        "difference_half_width",
+        "p",
+        "verdict",
+        "needs_seeds",
+    ]
+    pd.testing.assert_frame_equal(by_values[columns], by_means[columns])
+    text = (
+        ablate.judge(means, baseline="base").report(tmp_path / "r").with_name("README.md").read_text(encoding="utf-8")
+    )
+    assert "the rows are not paired" in text and "Each seed" not in text
+
+
+def test_unpaired_errors_and_power():
+    """In 2 000 studies without a difference at most 6 % find one; what is detectable is found in about 80 %."""
+    rng = np.random.default_rng(0)
+    wrong, found = 0, 0
+    for _ in range(2000):
+        values = rng.normal(0, [[1.0], [2.0], [1.0]], (3, 4))
+        samples = [(float(v.mean()), float(v.std(ddof=1)), 4) for v in values]
+        decided = decide_unpaired(samples, [(1, 0), (2, 0)])
+        wrong += any(abs(line.difference) > line.half_width for line in decided)
+    size = 1.0 * detectable_unpaired(decide_unpaired([(0.0, 1.0, 8), (0.0, 1.0, 8)], [(1, 0)]))
+    for _ in range(1000):
+        values = rng.normal([[size], [0.0]], 1.0, (2, 8))
+        (line,) = decide_unpaired([(float(v.mean()), float(v.std(ddof=1)), 8) for v in values], [(0, 1)])
+        found += line.difference > line.half_width
+    assert wrong / 2000 < 0.06 and 0.76 < found / 1000 < 0.86
+    (line,) = decide_unpaired([(1.0, 1.0, 4), (0.0, 1.0, 4)], [(0, 1)])
+    needs = needed_unpaired(line, 1, None, 1.0).seeds
+    assert needs is not None and line.half_width > 1.0
+    (enough,) = decide_unpaired([(1.0, 1.0, needs), (0.0, 1.0, needs)], [(0, 1)])
+    assert enough.half_width < 1.0
+
+
+def test_single_texts_narrow_what_is_known(tmp_path):
+    rng = np.random.default_rng(3)
+    lines = [
+        (model, seed, text, int(rng.random() < 0.6 + 0.2 * (model == "new")))
+        for model in ("base", "new") for seed in range(3) for text in range(200)
+    ]  # fmt: skip
+    found = ablate.judge(pd.DataFrame(lines, columns=["model", "seed", "text_id", "hit"]), baseline="base")
+    (score,) = found.comparisons
+    assert score.comparison is not None and score.comparison.by_text and score.verdict == "better"
+    assert len(score.comparison.mcnemar) == 3
+
+
+def test_percent_is_read_as_shares():
+    (score,) = ablate.judge(frame(rows=2, seeds=3, accuracy=0.0).assign(accuracy=lambda f: 100 * f["acc"]),
+                            score="accuracy", baseline="base").comparisons  # fmt: skip
+    assert score.mean < 1 and score.margin == 0.01 and score.verdict == "better"
+
+
+def test_mlflow_runs_are_read_from_any_store(tmp_path):
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'm.db'}")
+    experiment = client.create_experiment("tuning", artifact_location=tmp_path.as_uri())
+    for model, lift in (("base", 0.0), ("big", 0.1)):
+        for seed in range(3):
+            run = client.create_run(experiment, run_name=f"{model}-{seed}").info.run_id
+            for name, value in (("model", model), ("seed", seed), ("output_dir", f"out/{model}/{seed}"), ("epochs", 3)):
+                client.log_param(run, name, value)
+            client.log_metric(run, "eval_accuracy", 0.7 + lift + seed / 100)
+            client.log_metric(run, "eval_accuracy", 0.8 + lift + (seed * 7 % 3) / 1000 + lift * seed / 100)
+            client.set_terminated(run, "FINISHED")
+    failed = client.create_run(experiment, run_name="failed").info.run_id
+    client.log_metric(failed, "eval_accuracy", 0.1)
+    client.set_terminated(failed, "FAILED")
+    table, columns = choose(read("mlflow:tuning", f"sqlite:///{tmp_path / 'm.db'}"), Columns((), ()))
+    assert columns == Columns(("model",), ("eval_accuracy",), "seed")
+    assert verdicts(ablate.judge_table(table, columns, Question("base"), "")) == {"big": "better"}
+    with pytest.raises(UserError, match="no experiment tunning; did you mean `tuning`"):
+        read("mlflow:tunning", f"sqlite:///{tmp_path / 'm.db'}")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_files_of_sentence_transformers_evaluators_are_read(tmp_path):
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+
+    class Encoder:
+        similarity_fn_name, model_card_data = (
+            "cosine",
+            type("Card", (), {"set_evaluation_metrics": lambda *a, **k: None})(),
+        )
+
+        def __init__(self, noise: float, seed: int):
+            self.rng, self.noise = np.random.default_rng(seed), noise
+
+        def encode(self, texts, **_):
+            places = np.array([float(text) for text in texts])
+            return np.stack([np.cos(places), np.sin(places)], 1) + self.noise * self.rng.normal(size=(len(texts), 2))
+
+    pairs = np.random.default_rng(0).random((60, 2))
+    evaluator = EmbeddingSimilarityEvaluator(
+        *([str(x) for x in side] for side in pairs.T), [float(1 - abs(a - b)) for a, b in pairs], name="sts"
+    )
+    for model, noise in (("base", 0.3), ("clean", 0.02)):
+        for seed in range(3):
+            folder = tmp_path / f"{model}-seed{seed}" / "eval"
+            folder.mkdir(parents=True)
+            evaluator(Encoder(noise, seed), output_path=str(folder))
+    table, columns = choose(read(f"sentence-transformers:{tmp_path}", ""), Columns((), ()))
+    assert columns.seed == "seed" and "similarity_evaluation_sts.cosine_spearman" in columns.scores
+    assert set(verdicts(ablate.judge_table(table, columns, Question("base"), "")).values()) == {"better"}
+
+
+def test_folders_of_mteb_are_read(tmp_path):
+    for model, lift in (("base", 0.0), ("new", 0.1)):
+        for seed in range(2):
+            folder = tmp_path / f"{model}-seed{seed}" / "1a2b3c"
+            folder.mkdir(parents=True)
+            (folder / "model_meta.json").write_text('{"name": "x"}', encoding="utf-8")
+            for task in ("STSBenchmark", "Banking77"):
+                scores = {"test": [{"main_score": 0.7 + lift + seed / 1000 * (1 + lift), "hf_subset": "default"}]}
+                (folder / f"{task}.json").write_text(
+                    json.dumps({"task_name": task, "scores": scores}), encoding="utf-8"
+                )
+    _, columns = choose(read(f"mteb:{tmp_path}", ""), Columns((), ()))
+    assert columns == Columns(("model",), ("Banking77", "STSBenchmark"), "seed")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="has no results of mteb"):
+        read(f"mteb:{tmp_path / 'empty'}", "")
