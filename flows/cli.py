@@ -156,7 +156,10 @@ def report(
     lower: Annotated[list[str] | None, table_option("SCORE", "A score that is better if lower.")] = None,
     higher: Annotated[list[str] | None, table_option("SCORE", "A score that is better if higher.")] = None,
 ) -> None:
-    """Rebuild the report from the results in MLflow, or report a table of another program (--from)."""
+    """Rebuild a report from MLflow, or report another program's table.
+
+    Give an experiment file, or a table with --from.
+    """
     if (experiment is None) == (not source):
         return fail("give an experiment file, or --from TABLE")
     if experiment is None:
@@ -178,6 +181,34 @@ def report_experiment(experiment: Path, paper: bool) -> None:
     say(f"report: {rendered.path}")
     if paper:
         say(f"LaTeX and PDF: {paper_folder(name)}")
+
+
+@app.command(rich_help_panel=MORE)
+def judge(
+    baseline: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")],
+    candidate: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")],
+    metric: Annotated[str, typer.Option(metavar="REGEX", help="Finds the number in the output: 'loss: ([0-9.]+)'.")],
+    lower: Annotated[bool, typer.Option("--lower", help="Lower is better.")] = False,
+    margin: Annotated[
+        float | None, typer.Option(metavar="SIZE", help="Difference too small to matter: decides `equivalent`.")
+    ] = None,
+    max_runs: Annotated[int, typer.Option(metavar="N", help="Most runs of both commands.")] = 16,
+    budget: Annotated[str, typer.Option(metavar="TIME", help="Begin no run after this time, e.g. 90m, 2h.")] = "",
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at a time.")] = 1,
+    engine: Annotated[EngineOption, typer.Option(metavar="ENGINE", help="local, or ray.")] = EngineOption.local,
+    folder: Annotated[Path | None, typer.Option(help="Keep results here, not below the home.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Decide which of two training commands is better.
+
+    Both run at several seeds until it is decided. Exit code 0: the candidate is better; 1: worse or equivalent;
+    2: undecided; 3: a run failed twice.
+    """
+    from ablate.duel import Duel
+    from flows.judging import judge_commands
+
+    duel = Duel(baseline, candidate, metric, lower, margin, max_runs)
+    raise typer.Exit(judge_commands(duel, engine.value, jobs, budget, folder, as_json))
 
 
 @app.command()

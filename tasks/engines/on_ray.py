@@ -32,7 +32,7 @@ from tasks.engines.types import LOOK_EVERY, Engine, Watch, WorkerLost
 
 # These versions must be the same on all nodes; Ray checks its own and Python's.
 PACKAGES = ("torch", "transformers", "accelerate", "deepspeed", "peft", "tokenizers", "numpy", "scikit-learn")
-SENT = ("contrastive", "tasks", "reports")
+SENT = ("contrastive", "tasks", "reports", "ablate")
 LOST = "the worker process or its node died (killed, or out of memory)"
 
 _slots: dict[bool, Slot] = {}  # warm processes of this Ray worker: with devices (True) and without

@@ -1,0 +1,170 @@
+"""Run training commands at several seeds, read a number from their output, and keep every result in a folder."""
+
+import fcntl
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from contrastive.errors import UserError, brief
+
+PLACE = "{seed}"
+TRIES = 2
+TOLD = 8  # last lines of output shown when a run failed
+# Ends with all its children when this program does, however that ends: its standard input is then closed.
+WRAPPER = """import os, signal, subprocess, sys, threading
+def end_with_parent():
+    os.read(0, 1)
+    os.killpg(0, signal.SIGKILL)
+threading.Thread(target=end_with_parent, daemon=True).start()
+os._exit(subprocess.call(sys.argv[1], shell=True, stdin=subprocess.DEVNULL) & 0xFF)
+"""
+
+
+class RunFailed(UserError):
+    """A command failed twice at one seed, or printed no number."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: whose it is, its seed, the number that it printed, and how long it took."""
+
+    who: str
+    seed: int
+    value: float
+    seconds: float
+
+
+def run_command(command: str, metric: str, log: str) -> tuple[float | None, str]:
+    """Run a shell command; return the last number of its output that `metric` finds, or None and what went wrong."""
+    popen, pipe, words = subprocess.Popen, subprocess.PIPE, [sys.executable, "-c", WRAPPER, command]
+    with open(log, "wb") as out, popen(words, stdin=pipe, stdout=out, stderr=out, start_new_session=True) as process:
+        try:
+            code = process.wait()
+        except BaseException:
+            process.kill()  # its children follow, since its standard input is closed
+            raise
+    text = Path(log).read_text(encoding="utf-8", errors="replace")
+    tail = brief(" | ".join(text.strip().splitlines()[-TOLD:]), 600)
+    if code:
+        return None, f"ended with code {code}: {tail or 'no output'}"
+    found = [match[1] for match in re.finditer(metric, text)]
+    try:
+        value = float(found[-1])
+    except (IndexError, ValueError):
+        return None, f"printed nothing that --metric `{metric}` finds: {tail or 'no output'}"
+    return (value, "") if math.isfinite(value) else (None, f"printed {value}, which cannot be compared")
+
+
+Runner = Callable[[str, str, str], tuple[float | None, str]]
+
+
+@dataclass
+class RunFolder:
+    """The runs of some commands, one line each in runs.jsonl, so that nothing runs twice."""
+
+    path: Path
+    metric: str
+    jobs: int = 1
+    runner: Runner = run_command
+    tell: Callable[[str], None] = lambda text: None
+    runs: list[Run] = field(default_factory=list)
+    deadline: float = math.inf  # of time.monotonic(): no run begins later
+
+    @contextmanager
+    def opened(self) -> Iterator["RunFolder"]:
+        """Lock the folder and read its runs; raise UserError if another process uses it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.path / "lock", "a", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(f"another `ablate judge` is at work in {self.path}; wait for it, or stop it") from None
+            self.runs = [Run(**line) for line in read_lines(self.path / "runs.jsonl")]
+            yield self
+
+    def values(self, who: str) -> dict[int, float]:
+        return {run.seed: run.value for run in self.runs if run.who == who}
+
+    def complete(self, wanted: Sequence[tuple[str, int]], commands: Mapping[str, str]) -> bool:
+        """Run what is missing of some (who, seed), `jobs` at a time; return whether all is there.
+
+        Raises RunFailed if a run failed twice. After the deadline no run begins.
+        """
+        present = {(run.who, run.seed) for run in self.runs}
+        missing = [key for key in dict.fromkeys(wanted) if key not in present]
+        with ThreadPoolExecutor(self.jobs) as pool:
+            futures = [pool.submit(self._run, who, seed, commands[who]) for who, seed in missing]
+            wait(futures, return_when=FIRST_EXCEPTION)
+            for future in futures:
+                future.cancel()
+            done = [future.result() for future in futures if not future.cancelled()]
+            broken = [future for future in futures if future.cancelled()]
+        return not broken and all(done)
+
+    def _run(self, who: str, seed: int, command: str) -> bool:
+        why = ""
+        for _ in range(TRIES):
+            if time.monotonic() > self.deadline:
+                return False
+            began, log = time.monotonic(), str(self.path / f"{who}-{seed}.log")
+            value, why = self.runner(command.replace(PLACE, str(seed)), self.metric, log)
+            if value is not None:
+                run = Run(who, seed, value, round(time.monotonic() - began, 1))
+                append(self.path / "runs.jsonl", asdict(run))
+                self.runs.append(run)
+                self.tell(f"{who}, seed {seed}: {value:g} ({run.seconds:.0f} s)")
+                return True
+            self.tell(f"{who}, seed {seed}: {why}")
+        raise RunFailed(f"{who} failed twice with seed {seed}: {why}")
+
+
+def append(path: Path, line: Mapping[str, object]) -> None:
+    """Append a line of JSON, so that it is either whole on disk or not there."""
+    with open(path, "ab+") as file:
+        file.seek(0, os.SEEK_END)
+        end = file.tell()
+        if end:
+            file.seek(end - 1)
+            torn = file.read(1) != b"\n"
+            if torn:
+                file.write(b"\n")
+        file.write(json.dumps(line).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read lines of JSON, without one that a kill has cut."""
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue
+    return lines
+
+
+def check_command(option: str, command: str) -> None:
+    if PLACE not in command:
+        raise UserError(
+            f"{option} `{brief(command)}` has no {PLACE}; write where the seed goes, such as --seed {PLACE}"
+        )
+
+
+def check_metric(metric: str) -> None:
+    try:
+        groups = re.compile(metric).groups
+    except re.error as error:
+        raise UserError(f"--metric `{brief(metric)}` is not a regular expression: {error}") from None
+    if groups < 1:
+        raise UserError(f"--metric `{brief(metric)}` has no group; put the number in parentheses: 'loss: ([0-9.]+)'")

@@ -1,0 +1,148 @@
+"""Decide between two commands with as few runs as possible: pairs of runs by seed, and a test after each look."""
+
+import hashlib
+import json
+import math
+import shlex
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ablate.commands import PLACE, RunFolder, check_command, check_metric
+from contrastive.errors import UserError
+from reports.compare import Verdict, verdict
+from reports.statistics import Measurements, decide
+from reports.statistics.cutoffs import looks_up_to
+
+BASELINE, CANDIDATE = "baseline", "candidate"
+EXIT_CODES: dict[str, int] = {"better": 0, "worse": 1, "equivalent": 1}
+UNDECIDED, BROKEN = 2, 3  # exit codes
+
+
+@dataclass(frozen=True)
+class Duel:
+    """Two commands, the number that they print, and when a difference matters."""
+
+    baseline: str
+    candidate: str
+    metric: str
+    lower: bool = False
+    margin: float | None = None
+    max_runs: int = 16
+
+    def check(self) -> None:
+        check_command("--baseline", self.baseline)
+        check_command("--candidate", self.candidate)
+        check_metric(self.metric)
+        if self.max_runs < 4:
+            raise UserError(f"--max-runs is {self.max_runs}; a verdict needs two pairs of runs, so at least 4")
+        if self.margin is not None and not self.margin > 0:
+            raise UserError(f"--margin is {self.margin:g}; give a size above 0")
+
+    def digest(self) -> str:
+        """Identify the runs: the commands, the metric, the files that the commands name, and the state of Git."""
+        content = [self.baseline, self.candidate, self.metric, named_files(self.baseline, self.candidate), git_state()]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The verdict on the candidate after some pairs of runs. `difference`: candidate minus baseline."""
+
+    verdict: Verdict
+    pairs: int
+    runs: int
+    difference: float
+    half_width: float
+    p: float
+    baseline: float
+    candidate: float
+    seconds: float
+    folder: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES.get(self.verdict, UNDECIDED)
+
+    @property
+    def size(self) -> str:
+        width = f" ± {self.half_width:.4g}" if math.isfinite(self.half_width) else ""
+        return f"{self.difference:+.4g}{width}"
+
+    def as_json(self) -> str:
+        values = {
+            name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in asdict(self).items()
+        }
+        return json.dumps(values)
+
+    def __str__(self) -> str:
+        means = f"candidate {self.candidate:.6g}, baseline {self.baseline:.6g}"
+        return f"{self.verdict} after {self.runs} runs: {means}, difference {self.size}"
+
+
+def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome:
+    """Run pairs until a look decides, or the most runs or the deadline are reached. The folder must be open."""
+    commands = {BASELINE: duel.baseline, CANDIDATE: duel.candidate}
+    looks, outcome = looks_up_to(duel.max_runs // 2), None
+    for pairs in looks:
+        wanted = [(who, seed) for seed in range(pairs) for who in order(seed)]
+        if not folder.complete(wanted, commands):
+            tell("the budget is spent")
+            break
+        outcome = outcome_at(duel, folder, pairs)
+        tell(f"{pairs} pairs: {outcome.size}, {outcome.verdict}")
+        if outcome.verdict in EXIT_CODES:
+            break
+    return outcome or outcome_at(duel, folder, 0)
+
+
+def order(seed: int) -> tuple[str, str]:
+    """Return who runs first: in turn, so that what changes with time favours neither."""
+    return (BASELINE, CANDIDATE) if seed % 2 == 0 else (CANDIDATE, BASELINE)
+
+
+def outcome_at(duel: Duel, folder: RunFolder, pairs: int) -> Outcome:
+    """Return the verdict of the first `pairs` seeds, by the test of a study that adds seeds."""
+    by_who = [folder.values(who) for who in (BASELINE, CANDIDATE)]
+    seconds, runs = sum(run.seconds for run in folder.runs), len(folder.runs)
+    seeds = [seed for seed in range(pairs) if all(seed in values for values in by_who)]
+    values = np.array([[own[seed] for seed in seeds] for own in by_who], dtype=float).reshape(2, len(seeds))
+    baseline, candidate = (float(own.mean()) if len(own) else math.nan for own in values)
+    rest = baseline, candidate, seconds, str(folder.path)
+    if len(seeds) < 2:
+        return Outcome("one seed", len(seeds), runs, candidate - baseline, math.nan, math.nan, *rest)
+    (line,) = decide(Measurements(values), ((1, 0),), most_seeds=duel.max_runs // 2)
+    word = verdict(line.difference, line.half_width, not duel.lower, duel.margin, line.seeds)
+    if word == "no spread":  # the same numbers at every seed
+        word = "equivalent" if duel.margin is not None and abs(line.difference) < duel.margin else "undecided"
+    return Outcome(word, len(seeds), runs, line.difference, line.half_width, line.p, *rest)
+
+
+def named_files(*commands: str) -> dict[str, str]:
+    """Return the digests of the files that commands name, since an edited script is another one."""
+    digests = {}
+    for command in commands:
+        try:
+            words = shlex.split(command.replace(PLACE, "0"))
+        except ValueError as error:
+            raise UserError(f"`{command}` is not a command: {error}") from None
+        for word in words:
+            if Path(word).is_file():
+                digests[word] = hashlib.sha256(Path(word).read_bytes()).hexdigest()
+    return digests
+
+
+def git_state() -> str:
+    """Return the commit of the working directory and a digest of its changes; empty without Git."""
+    try:
+        done = [
+            subprocess.run(["git", *words], capture_output=True) for words in (("rev-parse", "HEAD"), ("diff", "HEAD"))
+        ]
+    except OSError:
+        return ""
+    if any(each.returncode for each in done):
+        return ""
+    return f"{done[0].stdout.decode().strip()} {hashlib.sha256(done[1].stdout).hexdigest()[:12]}"

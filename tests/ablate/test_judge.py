@@ -1,0 +1,210 @@
+"""`ablate judge`: exactly the runs that decide, exit codes, failures, kills, and results that are kept."""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from ablate.commands import RunFailed, RunFolder, read_lines
+from ablate.duel import Duel, fight
+from contrastive.errors import UserError
+from flows.cli import app
+from reports.statistics.cutoffs import looks_up_to
+
+METRIC = "loss: ([-0-9.naif]+)"
+# A training script: its loss depends on the seed, is better by --lift, and is printed after a worse one.
+SCRIPT = """
+import argparse, pathlib, random, sys, time
+p = argparse.ArgumentParser()
+p.add_argument("--seed", type=float)
+p.add_argument("--lift", type=float, default=0)
+p.add_argument("--fail", default="")
+p.add_argument("--until", default="")
+a = p.parse_args()
+with open("runs.txt", "a") as f: f.write(f"{a.lift} {a.seed:.0f}\\n")
+if a.fail and not pathlib.Path(a.fail).exists(): pathlib.Path(a.fail).touch(); sys.exit(7)
+while a.until and int(open(a.until).read()) <= a.seed: time.sleep(.02)
+shared, own = random.Random(a.seed), random.Random(f"{a.seed} {a.lift}")
+print("loss: 9.9")
+print(f"loss: {1 - a.lift + shared.gauss(0, .05) + own.gauss(0, .01):.6f}")
+"""
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch) -> str:
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
+    return f"{sys.executable} train.py --seed {{seed}}"
+
+
+def judge(script: str, options: str = "", *arguments: str):
+    command = [
+        "judge",
+        "--baseline",
+        script,
+        "--candidate",
+        f"{script} {options}",
+        "--metric",
+        METRIC,
+        "--lower",
+        *arguments,
+    ]
+    return CliRunner().invoke(app, command)
+
+
+def runs(tmp_path: Path) -> list[str]:
+    return sorted((tmp_path / "runs.txt").read_text(encoding="utf-8").split("\n")[:-1])
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "code", "word"),
+    [
+        ("--lift 0.2", (), 0, "better"),
+        ("--lift -0.2", (), 1, "worse"),
+        ("--lift 0.0001", ("--margin", "0.05"), 1, "equivalent"),
+        ("--lift 0.0001", ("--max-runs", "6"), 2, "undecided"),
+        ("--lift 0.2", ("--budget", "0.001s"), 2, "one seed"),
+    ],
+)
+def test_the_exit_code_and_the_last_line_say_the_verdict(script, tmp_path, options, arguments, code, word):
+    done = judge(script, options, "--json", "--jobs", "2", *arguments)
+    outcome = json.loads(done.output.splitlines()[-1])
+    assert (done.exit_code, outcome["verdict"]) == (code, word), done.output
+    assert outcome["runs"] == 2 * outcome["pairs"] and (not outcome["pairs"] or outcome["pairs"] in looks_up_to(8))
+    if outcome["pairs"]:
+        assert runs(tmp_path) == sorted(f"{lift} {s}" for s in range(outcome["pairs"]) for lift in ("0", options[7:]))
+
+
+def test_the_same_command_runs_nothing_again_and_an_edited_script_everything(script, tmp_path):
+    first, again = judge(script, "--lift 0.2"), judge(script, "--lift 0.2", "--json")
+    count = len(runs(tmp_path))
+    assert first.exit_code == again.exit_code == 0 and json.loads(again.output.splitlines()[-1])["runs"] == count
+    (tmp_path / "train.py").write_text(SCRIPT + "\n# edited", encoding="utf-8")
+    assert judge(script, "--lift 0.2").exit_code == 0 and len(runs(tmp_path)) == 2 * count
+
+
+def test_a_run_that_fails_is_repeated_once_then_named(script, tmp_path):
+    assert judge(script, "--lift 0.2 --fail once", "--folder", "a").exit_code == 0
+    done = judge(f"{script} && exit 3", "", "--folder", "b")
+    assert (
+        done.exit_code == 3
+        and "baseline failed twice with seed 0: ended with code 3: loss: 9.9 | loss: " in done.output
+    )
+    for command, message in (
+        ("true {seed}", "printed nothing that --metric"),
+        ("echo loss: nan {seed}", "printed nan"),
+    ):
+        folder = RunFolder(tmp_path / command[:4], METRIC)
+        with folder.opened(), pytest.raises(RunFailed, match=message):
+            fight(Duel(command, command, METRIC), folder, print)
+        assert folder.runs == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"baseline": "train"}, r"--baseline `train` has no \{seed\}"),
+        ({"metric": "loss: .*"}, "has no group; put the number in parentheses"),
+        ({"metric": "(loss"}, "is not a regular expression"),
+        ({"max_runs": 3}, "needs two pairs of runs, so at least 4"),
+        ({"margin": 0.0}, "--margin is 0; give a size above 0"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_before_anything_runs(changes, message):
+    settings = {"baseline": "a {seed}", "candidate": "b {seed}", "metric": "(x)"} | changes
+    with pytest.raises(UserError, match=message):
+        Duel(**settings).check()
+
+
+def test_two_kills_lose_nothing_and_leave_nothing(script, tmp_path):
+    """The same command goes on after SIGKILL: finished runs are kept, and no training outlives its judge."""
+    wait = " --until go.txt"
+    command = [
+        *(str(Path(sys.executable).with_name("ablate")), "judge", "--baseline", f"{script}{wait}"),
+        *(
+            "--candidate",
+            f"{script} --lift 0.2{wait}",
+            "--metric",
+            METRIC,
+            "--lower",
+            "--folder",
+            str(tmp_path / "kept"),
+        ),
+    ]
+    (tmp_path / "go.txt").write_text("1", encoding="utf-8")  # seeds that may end
+    for finished, last in ((2, "2"), (4, "8")):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        soon(lambda n=finished: len(read_lines(tmp_path / "kept" / "runs.jsonl")) == n and trainings(tmp_path))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        soon(lambda: not trainings(tmp_path))
+        (tmp_path / "go.txt").write_text(last, encoding="utf-8")
+    kept = read_lines(tmp_path / "kept" / "runs.jsonl")
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and re.search(r"better after \d+ runs", done.stdout), done.stderr
+    after = read_lines(tmp_path / "kept" / "runs.jsonl")
+    assert after[: len(kept)] == kept and len({(run["who"], run["seed"]) for run in after}) == len(after)
+
+
+def trainings(folder: Path) -> list[int]:
+    """Return the processes of the script in this folder."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if "train.py" in process.cmdline() and process.cwd() == str(folder):
+                found.append(process.pid)
+    return found
+
+
+def soon(condition) -> None:
+    deadline = time.monotonic() + 100
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_line_that_a_kill_has_cut_is_left_out(tmp_path):
+    (tmp_path / "runs.jsonl").write_text('{"who": "baseline", "seed": 0, "value": 1.0, "seconds": 1.0}\n{"who": "ba')
+    folder = RunFolder(tmp_path, METRIC, runner=lambda *_: (2.0, ""))
+    with folder.opened():
+        assert folder.complete([("candidate", 0)], {"candidate": "x"}) and len(folder.runs) == 2
+    with RunFolder(tmp_path, METRIC).opened() as again:
+        assert [run.value for run in again.runs] == [1.0, 2.0]
+        with pytest.raises(UserError, match="another `ablate judge` is at work"), RunFolder(tmp_path, METRIC).opened():
+            pass
+
+
+def test_wrong_verdicts_are_rare_and_real_differences_are_found(tmp_path):
+    """Of 400 candidates that change nothing at most 5 % + 3 se get better or worse; 3 sd are found at 8 pairs."""
+    rng, wrong, found, used = np.random.default_rng(5), 0, 0, []
+    for number in range(400):
+        for lift in (0.0, 3.0):
+            values = {
+                (w, s): float(rng.normal()) + lift * (w == "candidate")
+                for w in ("baseline", "candidate")
+                for s in range(8)
+            }
+            folder = RunFolder(
+                tmp_path / f"{number} {lift}", METRIC, runner=lambda command, *_, v=values: (v[tuple_of(command)], "")
+            )
+            with folder.opened():
+                outcome = fight(Duel("baseline {seed}", "candidate {seed}", METRIC), folder, lambda text: None)
+            wrong += lift == 0 and outcome.verdict in ("better", "worse")
+            found += lift > 0 and outcome.verdict == "better"
+            used += [outcome.runs] if lift else []
+    assert wrong / 400 < 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5 and found / 400 > 0.9 and np.mean(used) < 14
+
+
+def tuple_of(command: str) -> tuple[str, int]:
+    who, seed = command.split()
+    return who, int(seed)
