@@ -83,12 +83,7 @@ class RunFolder:
     @contextmanager
     def opened(self) -> Iterator["RunFolder"]:
         """Lock the folder and read its runs; raise UserError if another process uses it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / "lock", "a", encoding="utf-8") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(f"another `ablate judge` is at work in {self.path}; wait for it, or stop it") from None
+        with locked(self.path):
             self.runs = [Run(**line) for line in read_lines(self.path / "runs.jsonl")]
             yield self
 
@@ -112,20 +107,47 @@ class RunFolder:
         return not broken and all(done)
 
     def _run(self, who: str, seed: int, command: str) -> bool:
-        why = ""
-        for _ in range(TRIES):
-            if time.monotonic() > self.deadline:
-                return False
-            began, log = time.monotonic(), str(self.path / f"{who}-{seed}.log")
-            value, why = self.runner(command.replace(PLACE, str(seed)), self.metric, log)
-            if value is not None:
-                run = Run(who, seed, value, round(time.monotonic() - began, 1))
-                append(self.path / "runs.jsonl", asdict(run))
-                self.runs.append(run)
-                self.tell(f"{who}, seed {seed}: {value:g} ({run.seconds:.0f} s)")
-                return True
-            self.tell(f"{who}, seed {seed}: {why}")
-        raise RunFailed(f"{who} failed twice with seed {seed}: {why}")
+        if time.monotonic() > self.deadline:
+            return False
+        value, seconds = run_twice(self.runner, who, command, seed, self.metric, self.path, self.tell)
+        run = Run(who, seed, value, seconds)
+        append(self.path / "runs.jsonl", asdict(run))
+        self.runs.append(run)
+        self.tell(f"{who}, seed {seed}: {value:g} ({run.seconds:.0f} s)")
+        return True
+
+
+def run_twice(
+    runner: Runner,
+    who: str,
+    command: str,
+    seed: int,
+    metric: str,
+    folder: Path,
+    tell: Callable[[str], None],
+    name: str = "",
+) -> tuple[float, float]:
+    """Run a command, once more if it fails; return its number and its seconds. Raises RunFailed."""
+    why = ""
+    for _ in range(TRIES):
+        began = time.monotonic()
+        value, why = runner(command.replace(PLACE, str(seed)), metric, str(folder / f"{name}{who}-{seed}.log"))
+        if value is not None:
+            return value, round(time.monotonic() - began, 1)
+        tell(f"{who}, seed {seed}: {why}")
+    raise RunFailed(f"{who} failed twice with seed {seed}: {why}")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder of runs; raise UserError if another process uses it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "a", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"another `ablate judge` is at work in {folder}; wait for it, or stop it") from None
+        yield
 
 
 def append(path: Path, line: Mapping[str, object]) -> None:

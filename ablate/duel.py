@@ -44,8 +44,7 @@ class Duel:
 
     def digest(self) -> str:
         """Identify the runs: the commands, the metric, the files that the commands name, and the state of Git."""
-        content = [self.baseline, self.candidate, self.metric, named_files(self.baseline, self.candidate), git_state()]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+        return code_digest(self.baseline, self.candidate, metric=self.metric)
 
 
 @dataclass(frozen=True)
@@ -119,6 +118,11 @@ def outcome_at(duel: Duel, folder: RunFolder, pairs: int) -> Outcome:
     if word == "no spread":  # the same numbers at every seed
         word = "equivalent" if duel.margin is not None and abs(line.difference) < duel.margin else "undecided"
     return Outcome(word, len(seeds), runs, line.difference, line.half_width, line.p, *rest)
+
+
+def code_digest(*commands: str, metric: str) -> str:
+    content = [*commands, metric, named_files(*commands), git_state()]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def named_files(*commands: str) -> dict[str, str]:

@@ -185,9 +185,11 @@ def report_experiment(experiment: Path, paper: bool) -> None:
 
 @app.command(rich_help_panel=MORE)
 def judge(
-    baseline: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")],
-    candidate: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")],
-    metric: Annotated[str, typer.Option(metavar="REGEX", help="Finds the number in the output: 'loss: ([0-9.]+)'.")],
+    baseline: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")] = "",
+    candidate: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")] = "",
+    metric: Annotated[
+        str, typer.Option(metavar="REGEX", help="Finds the number in the output: 'loss: ([0-9.]+)'.")
+    ] = "",
     lower: Annotated[bool, typer.Option("--lower", help="Lower is better.")] = False,
     margin: Annotated[
         float | None, typer.Option(metavar="SIZE", help="Difference too small to matter: decides `equivalent`.")
@@ -197,16 +199,25 @@ def judge(
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at a time.")] = 1,
     engine: Annotated[EngineOption, typer.Option(metavar="ENGINE", help="local, or ray.")] = EngineOption.local,
     folder: Annotated[Path | None, typer.Option(help="Keep results here, not below the home.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="One of many proposals; alone: show what was tried and kept.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide which of two training commands is better.
 
     Both run at several seeds until it is decided. Exit code 0: the candidate is better; 1: worse or equivalent;
-    2: undecided; 3: a run failed twice.
+    2: undecided; 3: a run failed twice. With --ledger: 0 kept, 1 dropped, 3 failed.
     """
     from ablate.duel import Duel
-    from flows.judging import judge_commands
+    from flows.judging import judge_commands, judge_in_ledger
 
+    if ledger is not None:
+        if margin is not None or budget or folder is not None or jobs > 1:
+            fail("--margin, --budget, --folder and --jobs do not go with --ledger; leave them out")
+        raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, engine.value, as_json))
+    if not (baseline and candidate and metric):
+        fail("--baseline, --candidate and --metric are needed, or --ledger FOLDER")
     duel = Duel(baseline, candidate, metric, lower, margin, max_runs)
     raise typer.Exit(judge_commands(duel, engine.value, jobs, budget, folder, as_json))
 

@@ -1,12 +1,16 @@
 """`ablate judge`: run two commands until it is decided which is better; the exit code says so."""
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
-from ablate.commands import RunFailed, RunFolder, Runner, run_command
+from ablate.commands import RunFailed, RunFolder, Runner, check_command, check_metric, locked, run_command, run_twice
 from ablate.duel import BROKEN, Duel, fight
+from ablate.ledger import Ledger, settings
+from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.terminal import complain, say, tell
 
@@ -32,6 +36,42 @@ def judge_commands(duel: Duel, engine: str, jobs: int, budget: str, folder: Path
             return BROKEN
     say(outcome.as_json() if as_json else str(outcome))
     return outcome.exit_code
+
+
+LEDGER_CODES = {"kept": 0, "dropped": 1, "failed": BROKEN}
+
+
+def judge_in_ledger(
+    folder: Path, baseline: str, candidate: str, metric: str, lower: bool, engine: str, as_json: bool
+) -> int:
+    """Judge a proposal of a ledger, or show the ledger if there is no candidate; return the exit code."""
+    with locked(folder):
+        kept = settings(folder, {"metric": metric, "lower": lower})
+        check_metric(kept["metric"])
+        with runner(engine) as run:
+
+            def run_one(who: str, command: str, seed: int, name: str) -> tuple[float, float]:
+                return run_twice(run, who, command, seed, kept["metric"], folder, tell, name)
+
+            ledger = Ledger(folder, kept["metric"], kept["lower"], run_one, tell)
+            ledger.load()
+            if not candidate:
+                say(
+                    "\n".join(json.dumps(asdict(each)) for each in ledger.proposals)
+                    if as_json
+                    else "\n".join(ledger.summary())
+                )
+                return 0
+            incumbent = baseline or ledger.incumbent
+            if incumbent is None:
+                raise UserError("a new ledger needs --baseline: the command that proposals must beat")
+            check_command("--candidate", candidate)
+            check_command("--baseline", incumbent)
+            proposal = ledger.judge(candidate, incumbent)
+    say(json.dumps(asdict(proposal)) if as_json else str(proposal).strip())
+    if proposal.why:
+        complain(f"{proposal.why}; its output is in {folder}")
+    return LEDGER_CODES[proposal.result]
 
 
 @contextmanager

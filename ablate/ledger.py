@@ -1,0 +1,257 @@
+"""A ledger of proposals: each is kept only if it beats the incumbent, with an error shared by all of them.
+
+A proposal first gets one run. If that is not clearly above the incumbent's recent runs, it is dropped. Otherwise fresh
+pairs of runs (proposal and incumbent, same seed, in turn) decide it, so that neither the lucky first run nor a drift of
+the machine counts. The level of all these tests together is ALPHA: the k-th spends 20 / ((k + 19) (k + 20)) of it. The
+spread of a run is pooled over the ledger. A kept proposal is the new incumbent and is measured with fresh seeds.
+`benchmarks/ledger.md` has the error rates and costs of this rule, by simulation.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy import special
+
+from ablate.commands import RunFailed, append, read_lines
+from ablate.duel import code_digest
+from contrastive.errors import UserError, brief
+
+ALPHA = 0.05
+SPENDING = 20  # tests that share half of the level
+REFERENCE = 8  # runs of a new incumbent, and recent ones that a first run is compared with
+REFRESH = 4  # proposals after which the incumbent runs once more
+SCREEN = 1.1  # standard errors that a first run must be above the incumbent's recent runs
+LOOKS = (3, 4, 6, 8)  # pairs at which a proposal can be kept
+LOOK_SHARE = 2.5  # the level of a test is divided by this for its looks (they are much alike)
+FUTILE = 0.3  # a test ends when its statistic is below this; after the first pair, below FUTILE − 1
+ALIKE = 2 / 3  # degrees of freedom of a successive difference
+INCUMBENT, CANDIDATE = "incumbent", "candidate"
+
+Result = Literal["kept", "dropped", "failed"]
+Runner = Callable[[str, int], float]  # (incumbent or candidate, seed) → value, higher is better
+
+
+@dataclass
+class Spread:
+    """The pooled variance of one run."""
+
+    squares: float = 0.0
+    freedom: float = 0.0
+
+    def add_series(self, values: Sequence[float]) -> None:
+        """Add runs of one command in order of time, by successive differences: a drift adds little to them."""
+        differences = np.diff(values)
+        self.squares += ALIKE * float(np.square(differences).sum()) / 2
+        self.freedom += ALIKE * len(differences)
+
+    def add_pairs(self, differences: Sequence[float]) -> None:
+        if len(differences) > 1:
+            self.squares += float(np.var(differences)) * len(differences) / 2
+            self.freedom += len(differences) - 1
+
+    @property
+    def deviation(self) -> float:
+        return math.sqrt(self.squares / self.freedom) if self.freedom else math.nan
+
+
+@dataclass
+class LedgerState:
+    """What the rule remembers: the incumbent's runs, the spread, and how much of the level is spent."""
+
+    reference: list[float] = field(default_factory=list)
+    spread: Spread = field(default_factory=Spread)
+    proposals: int = 0
+    tests: int = 0
+    seed: int = 0  # the next fresh one
+
+    def begin(self, run: Runner) -> None:
+        """Measure a new incumbent with fresh seeds."""
+        self.reference = [run(INCUMBENT, self.fresh()) for _ in range(REFERENCE)]
+        self.spread.add_series(self.reference)
+
+    def fresh(self) -> int:
+        self.seed += 1
+        return self.seed - 1
+
+    def judge(self, run: Runner) -> tuple[Result, list[float]]:
+        """Judge a proposal; return kept or dropped, and the differences of its pairs."""
+        self.proposals += 1
+        if self.proposals % REFRESH == 0:
+            self.reference.append(run(INCUMBENT, self.fresh()))
+            self.spread.add_series(self.reference[-2:])
+        recent = self.reference[-REFERENCE:]
+        first = run(CANDIDATE, self.fresh()) - float(np.mean(recent))
+        if first < SCREEN * self.spread.deviation * math.sqrt(1 + 1 / len(recent)):
+            return "dropped", []
+        self.tests += 1
+        differences = list[float]()
+        result: Result | None = None
+        while result is None:
+            differences.append(self.pair(run, in_turn=len(differences) % 2 == 0))
+            result = self.decide(differences)
+        self.spread.add_pairs(differences)
+        if result == "kept":  # the proposal is the incumbent now
+            self.begin(lambda _, seed: run(CANDIDATE, seed))
+        return result, differences
+
+    def pair(self, run: Runner, in_turn: bool) -> float:
+        """Return candidate minus incumbent at a fresh seed; they take turns in coming first."""
+        seed = self.fresh()
+        order = (INCUMBENT, CANDIDATE) if in_turn else (CANDIDATE, INCUMBENT)
+        values = {who: run(who, seed) for who in order}
+        return values[CANDIDATE] - values[INCUMBENT]
+
+    def decide(self, differences: Sequence[float]) -> Result | None:
+        """Return whether the pairs so far keep or drop the proposal; None if more are needed."""
+        spread = Spread(self.spread.squares, self.spread.freedom)
+        spread.add_pairs(differences)
+        count = len(differences)
+        statistic = float(np.mean(differences)) / (math.sqrt(2 / count) * spread.deviation)
+        if count in LOOKS and statistic >= self.cutoff(spread.freedom):
+            return "kept"
+        if statistic < (FUTILE if count > 1 else FUTILE - 1) or count == LOOKS[-1]:
+            return "dropped"
+        return None
+
+    def cutoff(self, freedom: float) -> float:
+        level = ALPHA * SPENDING / ((self.tests + SPENDING - 1) * (self.tests + SPENDING))
+        return -float(special.stdtrit(freedom, level / LOOK_SHARE))
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A judged proposal, as a line of ledger.jsonl."""
+
+    number: int
+    candidate: str
+    incumbent: str
+    result: Result
+    runs: int
+    seconds: float
+    pairs: int = 0
+    difference: float | None = None  # mean over the pairs, candidate minus incumbent, as printed by the commands
+    why: str = ""  # of a failure
+
+    def __str__(self) -> str:
+        size = "" if self.difference is None else f", {self.difference:+.4g} over {self.pairs} pairs"
+        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        return f"{self.number:4} {self.result:8} {runs}{size}: {brief(self.candidate, 120)}"
+
+
+@dataclass
+class Ledger:
+    """The proposals of a folder, with every run, so that an interrupted one continues and nothing runs twice."""
+
+    path: Path
+    metric: str
+    lower: bool
+    run_command: Callable[
+        [str, str, int, str], tuple[float, float]
+    ]  # who, command, seed, prefix of the log → value, seconds
+    tell: Callable[[str], None] = lambda text: None
+    proposals: list[Proposal] = field(default_factory=list)
+    state: LedgerState = field(default_factory=LedgerState)
+
+    def load(self) -> None:
+        """Read the folder, and follow its proposals to the present state without running anything."""
+        self.proposals = [Proposal(**line) for line in read_lines(self.path / "ledger.jsonl")]
+        for proposal in self.proposals:
+            self._begin(proposal.incumbent, new=False)
+            if proposal.result != "failed":
+                self.state.judge(self._replay(proposal.number, proposal.incumbent, proposal.candidate, new=False))
+
+    def _begin(self, incumbent: str, *, new: bool) -> None:
+        """Measure the first incumbent, as proposal 0."""
+        if not self.state.reference:
+            self.state.begin(self._replay(0, incumbent, incumbent, new=new))
+
+    @property
+    def incumbent(self) -> str | None:
+        """The command that the next proposal must beat; None before the first one."""
+        if not self.proposals:
+            return None
+        last = self.proposals[-1]
+        return last.candidate if last.result == "kept" else last.incumbent
+
+    def judge(self, candidate: str, incumbent: str) -> Proposal:
+        """Judge a proposal and record it; an interrupted one continues if its code is the same."""
+        self._begin(incumbent, new=True)
+        code = code_digest(candidate, incumbent, metric=self.metric)
+        if left := [line for line in self._runs(len(self.proposals) + 1) if line["code"] != code]:
+            command = next((line["command"] for line in left if line["who"] == CANDIDATE), "unknown")
+            self._record(command, incumbent, "failed", why="interrupted, and another proposal followed")
+        before = json.dumps(asdict(self.state))
+        run = self._replay(len(self.proposals) + 1, incumbent, candidate, code, new=True)
+        try:
+            return self._record(candidate, incumbent, *self.state.judge(run))
+        except RunFailed as failed:
+            self.state = state_of(json.loads(before))
+            return self._record(candidate, incumbent, "failed", why=str(failed))
+
+    def summary(self) -> Iterator[str]:
+        """Yield what was tried, kept and what it cost."""
+        yield from map(str, self.proposals)
+        runs = read_lines(self.path / "runs.jsonl")
+        kept, hours = sum(each.result == "kept" for each in self.proposals), sum(run["seconds"] for run in runs) / 3600
+        yield f"{len(self.proposals)} proposals, {kept} kept, {len(runs)} runs, {hours:.1f} h"
+
+    def _record(
+        self, candidate: str, incumbent: str, result: Result, differences: Sequence[float] = (), why: str = ""
+    ) -> Proposal:
+        runs = self._runs(number := len(self.proposals) + 1)
+        mean = (-1 if self.lower else 1) * float(np.mean(differences)) + 0.0 if differences else None
+        seconds = sum(line["seconds"] for line in runs)
+        proposal = Proposal(number, candidate, incumbent, result, len(runs), seconds, len(differences), mean, why)
+        append(self.path / "ledger.jsonl", asdict(proposal))
+        self.proposals.append(proposal)
+        return proposal
+
+    def _runs(self, number: int) -> list[dict[str, Any]]:
+        return [line for line in read_lines(self.path / "runs.jsonl") if line["proposal"] == number]
+
+    def _replay(self, number: int, incumbent: str, candidate: str, code: str = "", *, new: bool) -> Runner:
+        """Return a runner that gives the stored runs of a proposal first, then new ones."""
+        stored = iter(self._runs(number))
+        sign = -1.0 if self.lower else 1.0
+
+        def run(who: str, seed: int) -> float:
+            line = next(stored, None)
+            if line is None:
+                if not new:
+                    raise UserError(f"{self.path}/runs.jsonl lacks runs of proposal {number}; begin another ledger")
+                command = incumbent if who == INCUMBENT else candidate
+                value, seconds = self.run_command(who, command, seed, f"{number}-")
+                line = {"proposal": number, "who": who, "seed": seed, "value": value, "seconds": seconds}
+                append(self.path / "runs.jsonl", line | {"command": command, "code": code})
+                self.tell(f"{who}, seed {seed}: {value:g} ({seconds:.0f} s)")
+            if (line["who"], line["seed"]) != (who, seed):
+                raise UserError(f"{self.path}/runs.jsonl does not fit its ledger.jsonl; begin another ledger")
+            return sign * float(line["value"])
+
+        return run
+
+
+def state_of(values: dict[str, Any]) -> LedgerState:
+    return LedgerState(**values | {"spread": Spread(**values["spread"])})
+
+
+def settings(path: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the metric and direction of a ledger, written at the first call; raise UserError if others are given."""
+    file = path / "ledger.json"
+    stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    for name, value in given.items():
+        if stored and value not in (None, False, "", stored[name]):
+            raise UserError(
+                f"--{name} is `{brief(value)}`, but this ledger began with `{brief(stored[name])}`; leave it out"
+            )
+    if not stored:
+        if not given["metric"]:
+            raise UserError("a new ledger needs --metric: a regular expression that finds the number in the output")
+        path.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(given), encoding="utf-8")
+    return stored or given

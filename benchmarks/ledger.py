@@ -1,0 +1,190 @@
+"""Nights of 100 proposals, judged by our ledger and by the rules that people use: false keeps, found effects, cost.
+
+python -m benchmarks.ledger [--nights N] [--into FILE]    # writes benchmarks/ledger.md, in about two minutes
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy import ndarray
+
+from ablate.ledger import CANDIDATE, LedgerState
+from benchmarks import seed_bank
+from contrastive.runs.provenance import processor
+
+FILE = Path(__file__).with_name("ledger.md")
+PROPOSALS, TRUE = 100, 10  # in a night; how many of them are real improvements, if any
+WALK = 0.12  # standard deviation of a step of the drifting machine, in those of a run: some 2 over a night
+
+
+class Machine:
+    """Runs commands whose true value is known. The unit is the standard deviation of a run."""
+
+    def __init__(self, noise: Callable[[np.random.Generator], float], drift: float, rng: np.random.Generator):
+        self.noise, self.drift, self.rng = noise, drift, rng
+        self.level, self.runs = 0.0, 0
+
+    def run(self, truth: float) -> float:
+        self.runs += 1
+        self.level += self.drift * self.rng.normal()
+        return truth + self.level + self.noise(self.rng)
+
+
+@dataclass
+class Night:
+    """What a rule made of a night."""
+
+    false: int
+    found: int
+    runs: int
+    off: float  # recorded value of the incumbent less its true one
+
+
+Rule = Callable[[Machine, ndarray], Night]
+
+
+def played(
+    machine: Machine, effects: ndarray, judge: Callable[[float, float], bool], recorded: Callable[[], float]
+) -> Night:
+    """Judge one proposal after another; a kept one is the incumbent of the next."""
+    truth, kept = 0.0, list[float]()
+    for effect in effects:
+        if judge(truth, truth + effect):
+            truth += effect
+            kept.append(effect)
+    false = sum(effect == 0 for effect in kept)
+    return Night(false, len(kept) - false, machine.runs, recorded() - truth - machine.level)
+
+
+def our_ledger(machine: Machine, effects: ndarray) -> Night:
+    state = LedgerState()
+    state.begin(lambda *_: machine.run(0.0))
+
+    def judge(incumbent: float, candidate: float) -> bool:
+        result, _ = state.judge(lambda who, _: machine.run(candidate if who == CANDIDATE else incumbent))
+        return result == "kept"
+
+    return played(machine, effects, judge, lambda: float(np.mean(state.reference[-8:])))
+
+
+def any_improvement(machine: Machine, effects: ndarray) -> Night:
+    best = [machine.run(0.0)]
+    return played(
+        machine, effects, lambda _, candidate: better_than(best, machine.run(candidate), 0.0), lambda: best[0]
+    )
+
+
+def twice_the_difference(machine: Machine, effects: ndarray) -> Night:
+    first = [machine.run(0.0), machine.run(0.0)]
+    best, size = [first[0]], 2 * abs(first[0] - first[1])
+    return played(
+        machine, effects, lambda _, candidate: better_than(best, machine.run(candidate), size), lambda: best[0]
+    )
+
+
+def twice_the_mad(machine: Machine, effects: ndarray) -> Night:
+    first = np.array([machine.run(0.0) for _ in range(8)])
+    best, size = [float(np.median(first))], 2 * float(np.median(np.abs(first - np.median(first))))
+    return played(
+        machine, effects, lambda _, candidate: better_than(best, machine.run(candidate), size), lambda: best[0]
+    )
+
+
+def three_seeds(machine: Machine, effects: ndarray) -> Night:
+    best = np.array([machine.run(0.0) for _ in range(3)])
+    resampled = machine.rng.integers(3, size=(2, 400, 3))
+
+    def judge(_: float, candidate: float) -> bool:
+        nonlocal best
+        runs = np.array([machine.run(candidate) for _ in range(3)])
+        if (runs[resampled[0]].mean(1) > best[resampled[1]].mean(1)).mean() < 0.95:
+            return False
+        best = runs
+        return True
+
+    return played(machine, effects, judge, lambda: float(best.mean()))
+
+
+def better_than(best: list[float], value: float, size: float) -> bool:
+    if value <= best[0] + size:
+        return False
+    best[0] = value
+    return True
+
+
+RULES: dict[str, Rule] = {
+    "one run, any improvement": any_improvement,
+    "one run, better by twice the difference of two baseline runs": twice_the_difference,
+    "one run, better by twice the median absolute deviation": twice_the_mad,
+    "three seeds each, bootstrap P ≥ 0.95": three_seeds,
+    "**`ablate judge --ledger`**": our_ledger,
+}
+
+
+def of_seed_bank() -> Callable[[np.random.Generator], float]:
+    """Return the spread of real trainings: accuracies of eight recipes at 24 seeds, less each recipe's mean."""
+    accuracy = seed_bank.load().right.mean(2)
+    centred = accuracy - accuracy.mean(1, keepdims=True)
+    values = (centred / centred.std(axis=1, ddof=1, keepdims=True)).ravel()
+    return lambda rng: float(rng.choice(values))
+
+
+NOISES: dict[str, tuple[Callable[[np.random.Generator], float], float]] = {
+    "normal": (lambda rng: float(rng.normal()), 0.0),
+    "t(3)": (lambda rng: float(rng.standard_t(3)) / 3**0.5, 0.0),
+    "real trainings": (of_seed_bank(), 0.0),
+    "normal, drifting": (lambda rng: float(rng.normal()), WALK),
+}
+
+
+def nights(rule: Rule, noise: str, effect: float, count: int, seed: int = 0) -> list[Night]:
+    """Play nights without real improvements (effect 0), or with TRUE of them."""
+    draw, drift = NOISES[noise]
+    played_nights = []
+    for number in range(count):
+        rng = np.random.default_rng((seed, number))
+        effects = np.zeros(PROPOSALS)
+        if effect:
+            effects[rng.choice(PROPOSALS, TRUE, replace=False)] = effect
+        played_nights.append(rule(Machine(draw, drift, rng), effects))
+    return played_nights
+
+
+def share_false(played_nights: list[Night]) -> float:
+    return float(np.mean([night.false > 0 for night in played_nights]))
+
+
+def lines(count: int) -> Iterator[str]:
+    yield f"# Nights of {PROPOSALS} proposals\n"
+    yield f"`python -m benchmarks.ledger --nights {count}`, {processor()}. Sizes are in standard deviations of a run.\n"
+    yield f"## Nothing is an improvement ({count} nights)\n"
+    yield "| noise | rule | nights with a false keep | recorded best, off the truth | runs a proposal |"
+    yield "|---|---|--:|--:|--:|"
+    for noise in NOISES:
+        for name, rule in RULES.items():
+            these = nights(rule, noise, 0.0, count)
+            off, runs = np.mean([n.off for n in these]), np.mean([n.runs for n in these]) / PROPOSALS
+            yield f"| {noise} | {name} | {share_false(these):.3f} | {off:+.1f} | {runs:.2f} |"
+    yield f"\n## {TRUE} of {PROPOSALS} proposals are improvements ({count // 4} nights)\n"
+    yield "| noise | size | found by the ledger | runs a proposal | nights with a false keep |\n|---|--:|--:|--:|--:|"
+    for noise in NOISES:
+        for size in (1.0, 2.0, 3.0, 4.0):
+            these = nights(our_ledger, noise, size, count // 4)
+            found, runs = np.mean([n.found for n in these]) / TRUE, np.mean([n.runs for n in these]) / PROPOSALS
+            yield f"| {noise} | {size:g} | {found:.2f} | {runs:.2f} | {share_false(these):.3f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nights", type=int, default=1000)
+    parser.add_argument("--into", type=Path, default=FILE)
+    given = parser.parse_args()
+    given.into.write_text("\n".join(lines(given.nights)) + "\n", encoding="utf-8")
+    print(f"see {given.into}")
+
+
+if __name__ == "__main__":
+    main()

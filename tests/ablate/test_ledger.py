@@ -1,0 +1,147 @@
+"""`ablate judge --ledger`: error rates of the rule, and proposals whose runs are kept."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ablate.commands import read_lines
+from ablate.ledger import LOOKS, LedgerState, Spread
+from benchmarks import ledger as nights
+from flows.cli import app
+from tests.ablate.test_judge import METRIC, SCRIPT
+
+
+def standard_error(share: float, count: int) -> float:
+    return (share * (1 - share) / count) ** 0.5
+
+
+@pytest.mark.parametrize("noise", nights.NOISES)
+def test_a_ledger_of_worthless_proposals_keeps_one_in_at_most_5_of_100_nights(noise):
+    count = 300
+    played = nights.nights(nights.our_ledger, noise, 0.0, count, seed=7)
+    assert nights.share_false(played) <= 0.05 + 3 * standard_error(0.05, count)
+    assert np.mean([night.runs for night in played]) / nights.PROPOSALS <= 2.5
+    assert abs(np.mean([night.off for night in played])) < 0.1  # the recorded incumbent is not luck
+
+
+@pytest.mark.parametrize("noise", nights.NOISES)
+def test_effects_of_3_sd_are_found(noise):
+    played = nights.nights(nights.our_ledger, noise, 3.0, 60, seed=8)
+    assert np.mean([night.found for night in played]) / nights.TRUE >= 0.9
+    assert nights.share_false(played) <= 0.05 + 3 * standard_error(0.05, 60)
+
+
+def test_the_rules_that_people_use_keep_what_is_worth_nothing():
+    for name, least in (("one run, any improvement", 0.9), ("three seeds each, bootstrap P ≥ 0.95", 0.5)):
+        assert nights.share_false(nights.nights(nights.RULES[name], "normal", 0.0, 40)) > least
+
+
+def test_the_levels_of_all_tests_together_are_at_most_alpha():
+    """Each test spends its share, so that a ledger may go on for ever."""
+    from scipy import special
+
+    spent = 0.0
+    for tests in range(1, 5000):
+        spent += float(special.stdtr(1e9, -LedgerState(tests=tests).cutoff(1e9)))
+    assert spent < 0.05 / 2.4
+
+
+def test_the_spread_is_not_inflated_by_a_drift():
+    rng, spread = np.random.default_rng(0), Spread()
+    spread.add_series(rng.normal(size=400) + np.linspace(0, 20, 400))
+    assert spread.deviation == pytest.approx(1, rel=0.1)
+    spread.add_pairs(rng.normal(size=400) * 2**0.5)
+    assert spread.deviation == pytest.approx(1, rel=0.1) and spread.freedom > 600
+
+
+@pytest.fixture
+def propose(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
+    script = f"{sys.executable} train.py --seed {{seed}}"
+
+    def run(options: str | None, *arguments: str):
+        candidate = [] if options is None else ["--candidate", f"{script} {options}"]
+        return CliRunner().invoke(app, ["judge", "--ledger", "night", *candidate, *arguments])
+
+    run.script = script
+    return run
+
+
+def lines(tmp_path: Path, name: str) -> list[dict]:
+    return read_lines(tmp_path / "night" / f"{name}.jsonl")
+
+
+def test_a_night(propose, tmp_path):
+    """Worthless proposals are dropped, a good one is kept and becomes the incumbent, a broken one is named."""
+    first = propose("--lift -0.3", "--baseline", propose.script, "--metric", METRIC, "--lower")
+    assert first.exit_code == 1 and "dropped" in first.output, first.output
+    assert len(lines(tmp_path, "runs")) == 8 + 1  # the incumbent's, and one of the proposal
+    kept = propose("--lift 0.4", "--json")
+    proposal = json.loads(kept.output.splitlines()[-1])
+    assert kept.exit_code == 0 and proposal["result"] == "kept" and proposal["pairs"] in LOOKS
+    assert proposal["difference"] == pytest.approx(-0.4, abs=0.05)
+    worse = propose("--lift 0.1")  # against the kept one, whose command the ledger knows
+    assert worse.exit_code == 1 and lines(tmp_path, "ledger")[-1]["incumbent"].endswith("--lift 0.4")
+    broken = propose("; exit 4")
+    assert broken.exit_code == 3 and "candidate failed twice" in broken.output
+    runs = lines(tmp_path, "runs")
+    assert len({(run["proposal"], run["who"], run["seed"]) for run in runs}) == len(runs)
+    shown = propose(None)
+    assert (
+        shown.exit_code == 0
+        and f"4 proposals, 1 kept, {len(runs)} runs" in shown.output
+        and len(lines(tmp_path, "runs")) == len(runs)
+    )
+
+
+def test_an_interrupted_proposal_continues_with_the_runs_it_has(propose, tmp_path):
+    propose("--lift 0.4", "--baseline", propose.script, "--metric", METRIC, "--lower")
+    runs, (proposal,) = lines(tmp_path, "runs"), lines(tmp_path, "ledger")
+    (tmp_path / "night" / "ledger.jsonl").unlink()  # as if it had been killed before its end
+    kept = (tmp_path / "night" / "runs.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "night" / "runs.jsonl").write_text("".join(kept[:-3]) + kept[-3][:20], encoding="utf-8")
+    before = len((tmp_path / "runs.txt").read_text(encoding="utf-8").splitlines())
+    again = propose("--lift 0.4", "--baseline", propose.script)
+    assert again.exit_code == 0 and len((tmp_path / "runs.txt").read_text(encoding="utf-8").splitlines()) == before + 3
+    drop = ("seconds",)
+    assert [{k: v for k, v in run.items() if k not in drop} for run in lines(tmp_path, "runs")] == [
+        {k: v for k, v in run.items() if k not in drop} for run in runs
+    ]
+    assert lines(tmp_path, "ledger")[0]["result"] == proposal["result"] == "kept"
+
+
+def test_an_interrupted_proposal_is_not_mixed_with_another(propose, tmp_path):
+    propose("--lift 0.4", "--baseline", propose.script, "--metric", METRIC, "--lower")
+    (tmp_path / "night" / "ledger.jsonl").unlink()
+    other = propose("--lift -0.3", "--baseline", propose.script)
+    assert other.exit_code == 1, other.output
+    first, second = lines(tmp_path, "ledger")
+    assert first["result"] == "failed" and first["why"].startswith("interrupted") and "0.4" in first["candidate"]
+    assert second["result"] == "dropped" and second["runs"] == 1
+    assert "1 kept" not in propose(None).output  # and the folder can be read again
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--baseline", "x {seed}"], "a new ledger needs --metric"),
+        (["--metric", METRIC], "a new ledger needs --baseline"),
+        (["--baseline", "x", "--metric", METRIC], "--baseline `x` has no"),
+        (["--baseline", "x {seed}", "--metric", METRIC, "--jobs", "2"], "do not go with --ledger"),
+    ],
+)
+def test_mistakes(propose, arguments, message):
+    done = propose("--lift 0.1", *arguments)
+    assert done.exit_code == 2 or message in str(done.exception), done.output
+    assert message in done.output + str(done.exception)
+
+
+def test_a_ledger_keeps_its_metric(propose):
+    propose("--lift -0.3", "--baseline", propose.script, "--metric", METRIC, "--lower")
+    assert "this ledger began with" in str(propose("--lift 0.3", "--metric", "acc: (.*)").exception)
