@@ -46,7 +46,7 @@ class Run:
 
 def run_command(command: str, metric: str, log: str) -> tuple[float | None, str]:
     """Run a shell command; return the last number of its output that `metric` finds, or None and what went wrong."""
-    popen, pipe, words = subprocess.Popen, subprocess.PIPE, [sys.executable, "-c", WRAPPER, command]
+    popen, pipe, words = subprocess.Popen, subprocess.PIPE, [sys.executable, "-P", "-c", WRAPPER, command]
     with open(log, "wb") as out, popen(words, stdin=pipe, stdout=out, stderr=out, start_new_session=True) as process:
         try:
             code = process.wait()

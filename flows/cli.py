@@ -1,6 +1,7 @@
 """The command line `ablate`. Heavy imports are inside the commands, so that --help answers at once."""
 
 import json
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -354,6 +355,9 @@ def nightly(
 
 
 def measure_night(panel: Path, settings: Path, engine: EngineOption, against: str) -> None:
+    from flows.serve.servers import require_checkout
+
+    require_checkout("nightly")
     tell(f"reading {panel}")
     from flows.panel import commit_of, read_settings
 
@@ -419,6 +423,8 @@ def main() -> None:
     from contrastive.runs import store
 
     escape_logs()
+    if sys.argv[1:2] != ["judge"]:  # whose commands import from their own folder
+        os.environ["PYTHONSAFEPATH"] = "1"  # our processes must not import a `tasks/` of the working directory
     try:
         app()
     except UserError as error:

@@ -39,9 +39,9 @@ def by_hand(beginning: str, into: Path) -> str:
     folders = [attempt["place"] for attempt in claim.attempts(run) if "place" in attempt]
     change_folder = f"cd {shlex.quote(str(folders[-1]))} && " if folders else ""  # relative paths refer to this folder
     return (
-        f"{change_folder}ABLATE_HOME={shlex.quote(str(store.home()))} OMP_NUM_THREADS={training['threads']} "
-        f"{shlex.quote(sys.executable)} {launcher(training)}-m contrastive.training.job "
-        f"{shlex.quote(str(config))} {shlex.quote(str(into.absolute()))}"
+        f"{change_folder}ABLATE_HOME={shlex.quote(str(store.home()))} PYTHONSAFEPATH=1 "
+        f"OMP_NUM_THREADS={training['threads']} {shlex.quote(sys.executable)} {launcher(training)}"
+        f"-m contrastive.training.job {shlex.quote(str(config))} {shlex.quote(str(into.absolute()))}"
     )
 
 

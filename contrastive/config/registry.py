@@ -17,6 +17,7 @@ from contrastive.config.facts import LossFacts, MetricFacts, ViewFacts
 from contrastive.errors import UserError
 
 PACKAGE_ROOT = Path(__file__).parents[2]
+PACKAGES = ("ablate", "contrastive", "flows", "reports", "tasks")
 FACTS = {
     "LOSSES": LossFacts,
     "VIEWS": ViewFacts,
@@ -43,6 +44,8 @@ class RegistryEntry(Generic[Facts]):
 
 def module_file(module: str) -> Path | None:
     """Return the source file of a module of this project; None for any other module."""
+    if module.partition(".")[0] not in PACKAGES:  # when installed, other projects' packages stand beside ours
+        return None
     base = PACKAGE_ROOT.joinpath(*module.split("."))
     for path in (base / "__init__.py", base.with_suffix(".py")):
         if path.is_file():

@@ -26,6 +26,14 @@ SET_PARENT_DEATH_SIGNAL = 1  # option of Linux's prctl
 LIBC = ctypes.CDLL(None)
 
 
+def require_checkout(command: str) -> None:
+    """Raise UserError if this code is an installed package, without the deployments and panels of a checkout."""
+    if not (CHECKOUT / "prefect.yaml").is_file():
+        raise UserError(
+            f"`ablate {command}` needs a checkout of this project, with prefect.yaml and configs/; {CHECKOUT} is none"
+        )
+
+
 def start_process(command: list[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start a program in the checkout, in its own session, which a terminal's Ctrl-C does not reach."""
     with open(log, "ab") as output:

