@@ -14,8 +14,9 @@ import numpy as np
 from ablate.commands import PLACE, RunFolder, check_command, check_metric
 from contrastive.errors import UserError
 from reports.compare import Verdict, verdict
-from reports.statistics import Measurements, decide
+from reports.statistics import Decided, Measurements, decide
 from reports.statistics.cutoffs import looks_up_to
+from reports.statistics.power import needed
 
 BASELINE, CANDIDATE = "baseline", "candidate"
 EXIT_CODES: dict[str, int] = {"better": 0, "worse": 1, "equivalent": 1}
@@ -61,6 +62,7 @@ class Outcome:
     candidate: float
     seconds: float
     folder: str = ""
+    pairs_needed: int | None = None  # that would probably decide it, if it is undecided
 
     @property
     def exit_code(self) -> int:
@@ -79,7 +81,23 @@ class Outcome:
 
     def __str__(self) -> str:
         means = f"candidate {self.candidate:.6g}, baseline {self.baseline:.6g}"
-        return f"{self.verdict} after {self.runs} runs: {means}, difference {self.size}"
+        more = f"; {self.pairs_needed} pairs would probably decide it" if self.pairs_needed else ""
+        return f"{self.verdict} after {self.runs} runs: {means}, difference {self.size}{more}"
+
+    def as_markdown(self, duel: Duel) -> str:
+        """Return the verdict as a comment on a pull request."""
+        more = "" if self.verdict in EXIT_CODES else " More pairs of runs are unlikely to decide it."
+        if self.pairs > 1 and not math.isfinite(self.half_width):
+            more = " All pairs differ by exactly the same size, so that there is no interval."
+        if self.pairs_needed:
+            more = f" About {self.pairs_needed} pairs would decide it: `--max-runs {2 * self.pairs_needed}`."
+        return (
+            f"**{self.verdict.capitalize()}** by `{duel.metric}` ({'lower' if duel.lower else 'higher'} is better)\n\n"
+            f"| baseline | this change | difference | pairs of runs |\n|--:|--:|--:|--:|\n"
+            f"| {self.baseline:.6g} | {self.candidate:.6g} | {self.size} | {self.pairs} |\n\n"
+            f"The interval holds in 95 % of cases; a change that does nothing is called worse in 2.5 %.{more}\n\n"
+            f"Baseline: `{duel.baseline}`  \nThis change: `{duel.candidate}`\n"
+        )
 
 
 def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome:
@@ -113,11 +131,20 @@ def outcome_at(duel: Duel, folder: RunFolder, pairs: int) -> Outcome:
     rest = baseline, candidate, seconds, str(folder.path)
     if len(seeds) < 2:
         return Outcome("one seed", len(seeds), runs, candidate - baseline, math.nan, math.nan, *rest)
+    word, line = judged(duel, values)
+    needs = None
+    if word == "undecided" and line.half_width > 0:
+        needs = needed(line, ((1, 0),), 2, duel.margin, 0, 1.0, duel.max_runs // 2).seeds
+    return Outcome(word, len(seeds), runs, line.difference, line.half_width, line.p, *rest, needs)
+
+
+def judged(duel: Duel, values: np.ndarray) -> tuple[Verdict, Decided]:
+    """Return the verdict of a look at values [baseline and candidate, seed], and its interval."""
     (line,) = decide(Measurements(values), ((1, 0),), most_seeds=duel.max_runs // 2)
     word = verdict(line.difference, line.half_width, not duel.lower, duel.margin, line.seeds)
     if word == "no spread":  # the same numbers at every seed
         word = "equivalent" if duel.margin is not None and abs(line.difference) < duel.margin else "undecided"
-    return Outcome(word, len(seeds), runs, line.difference, line.half_width, line.p, *rest)
+    return word, line
 
 
 def code_digest(*commands: str, metric: str) -> str:

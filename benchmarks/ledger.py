@@ -1,9 +1,10 @@
-"""Nights of 100 proposals, judged by our ledger and by the rules that people use: false keeps, found effects, cost.
+"""False and true verdicts of `ablate judge`, its ledger, and the rules that people use, on simulated commands.
 
-python -m benchmarks.ledger [--nights N] [--into FILE]    # writes benchmarks/ledger.md, in about two minutes
+python -m benchmarks.ledger [--nights N] [--into FILE]    # writes benchmarks/ledger.md, in about three minutes
 """
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,11 @@ from pathlib import Path
 import numpy as np
 from numpy import ndarray
 
+from ablate.duel import EXIT_CODES, Duel, judged
 from ablate.ledger import CANDIDATE, LedgerState
 from benchmarks import seed_bank
 from contrastive.runs.provenance import processor
+from reports.statistics.cutoffs import looks_up_to
 
 FILE = Path(__file__).with_name("ledger.md")
 PROPOSALS, TRUE = 100, 10  # in a night; how many of them are real improvements, if any
@@ -153,12 +156,31 @@ def nights(rule: Rule, noise: str, effect: float, count: int, seed: int = 0) -> 
     return played_nights
 
 
+def duels(noise: str, effect: float, count: int) -> Counter[str]:
+    """Count the verdicts of `ablate judge` on a change of this size, and its runs."""
+    draw, drift = NOISES[noise]
+    duel, found = Duel("baseline", "candidate", ""), Counter[str]()
+    for number in range(count):
+        machine = Machine(draw, drift, np.random.default_rng((1, number)))
+        values, word = np.empty((2, 0)), "undecided"
+        for look in looks_up_to(duel.max_runs // 2):
+            while values.shape[1] < look:
+                truths = (0.0, effect)
+                pair = [machine.run(truth) for truth in (truths if values.shape[1] % 2 == 0 else truths[::-1])]
+                values = np.column_stack([values, pair if values.shape[1] % 2 == 0 else pair[::-1]])
+            word, _line = judged(duel, values)
+            if word in EXIT_CODES:
+                break
+        found.update({word: 1, "runs": machine.runs})
+    return found
+
+
 def share_false(played_nights: list[Night]) -> float:
     return float(np.mean([night.false > 0 for night in played_nights]))
 
 
 def lines(count: int) -> Iterator[str]:
-    yield f"# Nights of {PROPOSALS} proposals\n"
+    yield "# `ablate judge` and its ledger, simulated\n"
     yield f"`python -m benchmarks.ledger --nights {count}`, {processor()}. Sizes are in standard deviations of a run.\n"
     yield f"## Nothing is an improvement ({count} nights)\n"
     yield "| noise | rule | nights with a false keep | recorded best, off the truth | runs a proposal |"
@@ -175,6 +197,14 @@ def lines(count: int) -> Iterator[str]:
             these = nights(our_ledger, noise, size, count // 4)
             found, runs = np.mean([n.found for n in these]) / TRUE, np.mean([n.runs for n in these]) / PROPOSALS
             yield f"| {noise} | {size:g} | {found:.2f} | {runs:.2f} | {share_false(these):.3f} |"
+
+    yield f"\n## One change, by `ablate judge` ({5 * count} changes)\n"
+    yield "| noise | size | better | worse | runs |\n|---|--:|--:|--:|--:|"
+    for noise in NOISES:
+        for size in (0.0, -1.0, -2.0, -3.0):
+            found = duels(noise, size, 5 * count)
+            shares = " | ".join(f"{found[word] / (5 * count):.3f}" for word in ("better", "worse"))
+            yield f"| {noise} | {size:g} | {shares} | {found['runs'] / (5 * count):.1f} |"
 
 
 def main() -> None:

@@ -200,6 +200,9 @@ def judge(
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at a time.")] = 1,
     engine: Annotated[EngineOption, typer.Option(metavar="ENGINE", help="local, or ray.")] = EngineOption.local,
     folder: Annotated[Path | None, typer.Option(help="Keep results here, not below the home.")] = None,
+    gate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the verdict as Markdown; exit with 1 only if worse.")
+    ] = None,
     ledger: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="One of many proposals; alone: show what was tried and kept.")
     ] = None,
@@ -214,13 +217,13 @@ def judge(
     from flows.judging import judge_commands, judge_in_ledger
 
     if ledger is not None:
-        if margin is not None or budget or folder is not None or jobs > 1:
-            fail("--margin, --budget, --folder and --jobs do not go with --ledger; leave them out")
+        if margin is not None or budget or folder is not None or gate is not None or jobs > 1:
+            fail("--margin, --budget, --folder, --gate and --jobs do not go with --ledger; leave them out")
         raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, engine.value, as_json))
     if not (baseline and candidate and metric):
         fail("--baseline, --candidate and --metric are needed, or --ledger FOLDER")
     duel = Duel(baseline, candidate, metric, lower, margin, max_runs)
-    raise typer.Exit(judge_commands(duel, engine.value, jobs, budget, folder, as_json))
+    raise typer.Exit(judge_commands(duel, engine.value, jobs, budget, folder, gate, as_json))
 
 
 @app.command()

@@ -15,8 +15,13 @@ from contrastive.runs.store import home
 from flows.terminal import complain, say, tell
 
 
-def judge_commands(duel: Duel, engine: str, jobs: int, budget: str, folder: Path | None, as_json: bool) -> int:
-    """Judge a candidate command against a baseline command; return the exit code."""
+def judge_commands(
+    duel: Duel, engine: str, jobs: int, budget: str, folder: Path | None, gate: Path | None, as_json: bool
+) -> int:
+    """Judge a candidate command against a baseline command; return the exit code.
+
+    With `gate`, write the verdict there as Markdown; the exit code is then 0 unless the candidate is worse or broken.
+    """
     duel.check()
     deadline = float("inf")
     if budget:
@@ -32,9 +37,14 @@ def judge_commands(duel: Duel, engine: str, jobs: int, budget: str, folder: Path
                     tell(f"{len(runs.runs)} runs are in {where} already")
                 outcome = fight(duel, runs, tell)
         except RunFailed as failed:
+            if gate:
+                gate.write_text(f"**Not judged**: {failed}\n", encoding="utf-8")
             complain(f"{failed}; its output is in {where}")
             return BROKEN
     say(outcome.as_json() if as_json else str(outcome))
+    if gate:
+        gate.write_text(outcome.as_markdown(duel), encoding="utf-8")
+        return int(outcome.verdict == "worse")
     return outcome.exit_code
 
 

@@ -1,0 +1,62 @@
+"""`ablate judge --gate`: the steps of the workflow in docs/guide/gate.md."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "gate.md"
+SCRIPT = """
+import random, sys
+seed = int(sys.argv[2])
+print(f"loss: {1 + random.Random(seed).gauss(0, .05) + random.Random(f'{seed} NAME').gauss(0, .01) + LIFT:.6f}")
+"""
+
+
+def steps(base: str) -> list[str]:
+    """Return the shell commands of the workflow, but for those that install and comment."""
+    (block,) = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    commands = [step["run"] for step in yaml.safe_load(block)["jobs"]["gate"]["steps"] if "run" in step]
+    assert commands[0].startswith("pip install") and commands[-1].startswith("gh pr comment")
+    return [command.replace("${{ github.event.pull_request.base.sha }}", base) for command in commands[1:-1]]
+
+
+def git(*words: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    return subprocess.run(["git", *identity, *words], check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "word"),
+    [
+        ({"LIFT": ".1", "NAME": "other"}, 1, "Worse"),
+        ({"LIFT": "-.1", "NAME": "other"}, 0, "Better"),
+        ({"NAME": "other"}, 0, "Undecided"),  # other random numbers
+        ({"LIFT": ".1"}, 0, "Undecided"),  # the same numbers, shifted
+        ({"print": "brint"}, 3, "Not judged"),
+    ],
+)
+def test_the_workflow_fails_only_what_is_worse(tmp_path, monkeypatch, change, code, word):
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    git("init", "-q")
+    usual, text = {"LIFT": "0", "NAME": ""}, SCRIPT
+    for old, new in (usual | change).items():
+        text = text.replace(old, new)
+    for name, content in (("base", SCRIPT.replace("LIFT", "0").replace("NAME", "")), ("change", text)):
+        Path("train.py").write_text(content, encoding="utf-8")
+        git("add", "-A")
+        git("commit", "-qm", name)
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "ABLATE_HOME": str(tmp_path / "home"),
+    }
+    for command in steps(git("rev-parse", "HEAD^")):
+        done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True)
+    comment = Path("verdict.md").read_text(encoding="utf-8")
+    assert (done.returncode, comment[2 : 2 + len(word)]) == (code, word), done.stderr + comment
+    assert (("pairs would decide" in comment) or ("exactly the same size" in comment)) == (word == "Undecided")
