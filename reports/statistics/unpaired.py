@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 
 from reports.statistics.cutoffs import LEVELS, Pair, student
-from reports.statistics.decide import ALPHA, Decided, at_level
+from reports.statistics.decide import ALPHA, Decided
 from reports.statistics.power import COUNTS, MOST_SEEDS, POWER, Needed
 
 Sample = tuple[float, float, int]  # mean, standard deviation, and number of values
@@ -30,7 +30,7 @@ def compare_samples(ours: Sample, theirs: Sample, tests: int, share: float) -> D
     reaches = student(LEVELS / 2 / tests, freedom) * np.sqrt(variance)
     reaches[0] = 0.0
     half, p = (
-        at_level(reaches, ALPHA * share),
+        float(student(np.array(ALPHA * share / 2 / tests), freedom)) * variance**0.5,
         min(1.0, 2 * tests / share * float(special.stdtr(freedom, -abs(difference) / variance**0.5))),
     )
     return Decided(difference, half, p, seeds, variance, 0.0, freedom, reaches=reaches)

@@ -1,0 +1,128 @@
+"""docs/guide/paste.html in a browser: the numbers of the command, tables as people paste them, and their mistakes."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ablate
+from tests import browser
+
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "paste.html"
+ROWS = "name,mean,std,n\nbase,0.812,0.004,5\nnew,0.831,0.006,5\n"
+
+
+@pytest.fixture(scope="module")
+def page():
+    with browser.opened() as opened:
+        tab = opened.new_page(viewport={"width": 390, "height": 800})
+        problems = list[str]()
+        tab.on("pageerror", lambda error: problems.append(str(error)))
+        tab.on("request", lambda request: request.url.startswith("file:") or problems.append(request.url))
+        tab.goto(PAGE.as_uri())
+        yield tab
+        assert problems == []
+
+
+def results(page, text: str, **settings: str) -> dict[str, list[str]]:
+    """Paste a table; return the cells of each row of the result."""
+    for name in ("margin", "runs"):
+        page.fill(f"#{name}", settings.get(name, ""))
+    page.fill("#table", text)
+    cells = page.eval_on_selector_all(
+        "#result tr", "rows => rows.map(row => [...row.children].map(c => c.textContent))"
+    )
+    return {row[0]: row[1:] for row in cells}
+
+
+COMPARISONS = """margin => {
+    const rows = read(byId("table").value, null), others = rows.slice(1);
+    const made = others.map(row => compare(row, rows[0], others.length, margin, true));
+    return [made.map(each => [each.difference, each.half, each.verdict, each.needs ?? null]), detectable(made)];
+}"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_numbers_are_those_of_the_command(page, seed):
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(2, 7))
+    frame = pd.DataFrame(
+        {
+            "name": [f"row {number}" for number in range(size)],
+            "mean": (1 + rng.normal(size=size) / 10).round(4),
+            "std": rng.uniform(0.01, 0.1, size).round(4),
+            "n": rng.integers(2, 12, size),
+        }
+    )
+    margin = [None, 0.02, 0.3, 0.05][seed]
+    given = frame.rename(columns={"mean": "perplexity"})
+    verdicts = ablate.judge(given, row="name", score="perplexity", baseline="row 0", margin=margin)
+    expected = verdicts.frame().set_index("label").drop("row 0")
+    results(page, frame.to_csv(index=False))
+    found = page.evaluate(COMPARISONS, margin)
+    for (difference, half, verdict, needs), line in zip(found[0], expected.itertuples(), strict=True):
+        assert (difference, half) == pytest.approx((line.difference, line.difference_half_width), rel=1e-9)
+        assert verdict == line.verdict
+        assert needs == (None if pd.isna(line.needs_seeds) else line.needs_seeds)
+    assert found[1] == pytest.approx(expected.detectable.iloc[0], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ROWS,
+        ROWS.replace(",", "\t"),
+        ROWS.replace(",", ";").replace(".", ","),
+        "| name | mean | std | n |\n|---|--:|--:|--:|\n| base | 0.812 | 0.004 | 5 |\n| **new** | 0.831 | 0.006 | 5 |\n",
+        "name,n,std,mean\nbase,5,0.004,0.812\nnew,5,0.006,0.831\n",
+        "base  0.812 ± 0.004\nnew   0.831 +- 0.006",
+        "name | accuracy\nbase | 0.812 ± 0.004\nnew | 0.831 ± 0.006",
+        "base,0.808,0.812,0.816,0.808,0.816\nnew,0.825,0.831,0.837,0.825,0.837",
+        "name,s0,s1,s2,s3,s4,s5\nbase,0.808,0.812,,0.816,0.808,0.816\nnew,0.825,0.831,0.837,0.825,0.837,",
+    ],
+)
+def test_a_table_is_read_as_it_is_pasted(page, text):
+    shown = results(page, text, runs="5")
+    assert shown["new"][3:] == ["0.831", "5"] and shown["new"][1].startswith("+0.019 ± 0.00"), page.inner_text("#wrong")
+    assert shown["new"][0] == "better" and page.inner_text("#finding") == "better: new."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ROWS.replace("0.831", "O.831"), "line 3: “O.831” is not a number"),
+        (ROWS + "new,1,1,5", "line 4: the row “new” is there twice"),
+        ("base 1", "Two rows are needed."),
+        ("base | 0.8 ± 0.1\nnew | 0.9 ± 0.1", "line 1: say how many runs “base” has"),
+        (ROWS.replace("std", "sem"), "names a standard error"),
+        (ROWS.replace("0.006", "-0.006"), "line 3: the standard deviation of “new” is negative"),
+        ("", "Paste a table."),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(page, text, message):
+    assert results(page, text) == {} and message in page.inner_text("#wrong")
+
+
+def test_one_run_could_never_have_shown_a_difference(page):
+    shown = results(page, "base,0.81,0.82,0.80\nnew,0.99")
+    assert shown["new"][0] == "one run has no interval: no difference could be shown"
+    assert page.inner_text("#finding") == "No difference holds; 1 of 1 not decided."
+
+
+def test_the_address_holds_the_table(page):
+    results(page, ROWS, margin="0.1")
+    page.select_option("#baseline", "new")
+    address, shown = page.evaluate("location.href"), page.inner_text("#result")
+    assert "compared with" in shown.splitlines()[-1] and "equivalent" in shown
+    page.goto("about:blank")
+    page.goto(address)
+    assert page.inner_text("#result") == shown and page.input_value("#table") == ROWS
+
+
+def test_a_phone_shows_it_without_scrolling_sideways(page):
+    from axe_playwright_python.sync_playwright import Axe
+
+    results(page, ROWS)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert Axe().run(page).response["violations"] == []
