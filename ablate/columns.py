@@ -31,6 +31,10 @@ LOWER = re.compile(
     r"loss|error|\berr\b|perplexity|ppl|bpb|bpc|nll|\b[wc]er\b|\bmae\b|mse|latency|seconds|memory|\bece\b|regret"
 )
 WITH_SEED = re.compile(r"(?P<row>.*?)[-_ .,/]*\(?(?:seed|run|s)[-_= ]?(?P<seed>\d+)\)?$", re.IGNORECASE)
+OF_TRAINER = re.compile(
+    r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$"
+)  # logged by transformers' trainer
+EVALUATED = "eval_"  # its scores
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
 MOST_SCORES = 10  # with more columns of numbers, users must say which are scores
@@ -93,6 +97,8 @@ def choose(table: Table, given: Columns) -> tuple[Table, Columns]:
     words = [name for name in free if name not in numeric and name not in special]
     if seed is None and not given.row:
         table, words, seed = with_seeds_from_names(table, words)
+    elif seed is not None and not given.row:
+        table = without_seeds_in_names(table, words, seed)
     seeds = 1 if seed is None else table.frame[seed].nunique()
     numbers = [name for name in free if name in numeric and name not in special]
     named = [*(given.row or labels(table, words, seeds))]
@@ -100,7 +106,7 @@ def choose(table: Table, given: Columns) -> tuple[Table, Columns]:
     row = given.row or tuple(name for name in free if name in named or name in settings)
     fixed = [name for name in numbers if table.frame[name].nunique() == 1 and is_whole(table.frame[name]) and not text]
     chosen = [name for name in numbers if name not in (*row, *fixed) and name not in table.settings]
-    scores = given.scores or tuple(chosen)
+    scores = given.scores or scores_among(chosen)
     section = "section" if {"section", "label", "seed"} <= {*table.frame.columns} else None
     columns = Columns(tuple(n for n in row if n != section), scores, seed, text, data, section)
     check_found(table, columns)
@@ -185,6 +191,31 @@ def with_seeds_from_names(table: Table, words: Sequence[str]) -> tuple[Table, li
             frame["seed"] = [int(part["seed"]) for part in parts]
             return replace(table, frame=frame), list(words), "seed"
     return table, list(words), None
+
+
+def without_seeds_in_names(table: Table, words: Sequence[str], seed: str) -> Table:
+    """Take the seed off the end of names of runs (`bert-3` at seed 3) if no other column of words tells rows apart."""
+    lines, seeds = len(table.frame), [str(value).removesuffix(".0") for value in table.frame[seed]]
+    if any(1 < table.frame[name].nunique() < lines for name in words):
+        return table
+    for name in words:
+        rows = [name_without(str(value), number) for value, number in zip(table.frame[name], seeds, strict=True)]
+        if all(rows) and len(set(rows)) < lines:
+            frame = table.frame.copy()
+            frame[name] = rows
+            return replace(table, frame=frame)
+    return table
+
+
+def name_without(name: str, seed: str) -> str | None:
+    match = re.fullmatch(rf"(.*?)[-_ .,/]*\(?(?:seed|run|s)?[-_= ]?0*{re.escape(seed)}\)?", name, re.IGNORECASE)
+    return match[1] if match else None
+
+
+def scores_among(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of numbers that are scores, not what transformers' trainer logs beside them."""
+    scores = [name for name in names if not OF_TRAINER.search(name.lower())]
+    return tuple([name for name in scores if name.startswith(EVALUATED)] or scores)
 
 
 def labels(table: Table, words: Sequence[str], seeds: int) -> list[str]:

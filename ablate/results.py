@@ -14,7 +14,7 @@ import pandas as pd
 
 from ablate.columns import SECONDS, Columns, lower_is_better, number_of
 from ablate.table import ScoreKind, Table
-from contrastive.config.experiment import Experiment, Show, score_width
+from contrastive.config.experiment import USUAL_MARGIN, Experiment, Show, margin_of, score_width
 from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
 from contrastive.runs.recorded import Hardware, Provenance, RecordedGrid, RecordedRow, RecordedSection
@@ -94,6 +94,7 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
             marks[cell] = zlib.crc32(json.dumps([line.text for line in own]).encode())
     count = max(map(len, by_cell.values())) if columns.text else None
     kinds = {name: kind_of(name, question, table.kinds.get(name), count) for name in columns.scores}
+    question = replace(question, margins=usual_margins(scores, kinds) | dict(question.margins))
     measured = [
         (cell, name, value, kinds[name].higher_is_better, kinds[name].count, "", None)
         for cell, values in scores.items()
@@ -232,6 +233,16 @@ def experiment_of(title: str, columns: Columns, question: Question) -> Experimen
             "report": {"margin": dict(question.margins), "primary": question.primary},
         }
     )  # fmt: skip
+
+
+def usual_margins(scores: Mapping[str, Mapping[str, float]], kinds: Mapping[str, Kind]) -> dict[str, float]:
+    """Return the usual margin for scores that look like shares by their values, though not by their names."""
+    names = [name for name in kinds if margin_of(name, {}) is None and kinds[name].higher_is_better]
+    return {
+        name: USUAL_MARGIN
+        for name in names
+        if all(0 <= own[name] <= 1 for own in scores.values() if math.isfinite(own[name]))
+    }
 
 
 def cost_of(line: Line) -> Provenance | None:

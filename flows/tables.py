@@ -1,5 +1,6 @@
 """`ablate report --from TABLE`: report the results of another program."""
 
+import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,10 @@ from ablate.sources import read
 from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.terminal import say, tell
+from reports.compare import RowScore
 from tasks.address import tracking_uri
+
+MOST_TOLD = 20  # comparisons shown in the terminal
 
 
 def report_table(
@@ -34,8 +38,19 @@ def report_table(
     page = verdicts.report(home() / "reports" / "tables" / verdicts.results.grid.experiment.name)
     for warning in verdicts.warnings:
         tell(f"warning: {warning}")
+    for score in verdicts.comparisons[:MOST_TOLD]:
+        tell(comparison_text(score))
     tell(str(verdicts))
     say(f"report: {page.with_name('README.md')}")
+
+
+def comparison_text(score: RowScore) -> str:
+    """Return a comparison as a line: `LoRA, f1: undecided, -0.002 ± 0.019`."""
+    compared = score.comparison
+    if compared is None or not math.isfinite(compared.difference):
+        return f"{score.row.label}, {score.value}: {score.verdict}"
+    width = f" ± {compared.half_width:.2g}" if math.isfinite(compared.half_width) else ""
+    return f"{score.row.label}, {score.value}: {score.verdict}, {compared.difference:+.3g}{width}"
 
 
 def parsed_margin(text: str, columns: Columns) -> list[tuple[str, float]]:

@@ -394,8 +394,8 @@ def next_in_table(rows: Sequence[ForestRow], cheapest: PrimaryComparison | None,
     if no_baseline and not rows:
         return _("Next, name a baseline:")
     if any(row.verdict == "one seed" for row in rows):
-        return _("Next, add at least one more seed of each row:")
+        return _("Next, add at least one more seed of each row to the table, then:")
     if cheapest is not None:
         label, needed = cheapest.score.row.label, what_decides(cheapest.comparison)
-        return _("Next, add more seeds; {label} needs {needs}:", label=label, needs=needed)
-    return _("Next, add rows or seeds:")
+        return _("Next, add more seeds to the table ({label} needs {needs}), then:", label=label, needs=needed)
+    return _("Next, add rows or seeds to the table, then:")

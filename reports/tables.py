@@ -231,7 +231,7 @@ def what_decides(comparison: Comparison) -> Text:
     if needs and needs.texts is not None:
         parts.append(_("{texts} test texts", texts=needs.texts))
     if not parts:
-        return _("more than 64 seeds and 100 times the texts")
+        return _("more than 64 seeds and 100 times the texts") if comparison.by_text else _("more than 64 seeds")
     return joined(parts, _(" and ") if needs and needs.together else _(" or "))
 
 

@@ -319,3 +319,17 @@ def test_folders_of_mteb_are_read(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="has no results of mteb"):
         read(f"mteb:{tmp_path / 'empty'}", "")
+
+
+def test_runs_of_transformers_trainer_are_named_by_their_run_names():
+    """As its MLflow callback logs them: no param tells the recipes apart, and names of runs end with the seed."""
+    runs = [
+        {"run_name": f"{row}-{seed}", "output_dir": f"out/{row}-{seed}", "fp16": "False", "seed": seed}
+        | {"learning_rate": 0.1, "train_loss": seed / 7}
+        | {"eval_f1": 0.8 + gain + (seed * 7 % 5) / 100, "eval_runtime": 2.5 + seed / 9}
+        for row, gain in (("base", 0.0), ("new", 0.1))
+        for seed in (1, 10, 100)
+    ]  # fmt: skip
+    verdicts = ablate.judge(pd.DataFrame(runs), baseline="base")
+    assert verdicts.columns == "rows by run_name; scores eval_f1 (higher is better); seeds by seed"
+    assert [score.row.label for score in verdicts.comparisons] == ["new"]
