@@ -72,8 +72,8 @@ def judge(
     data: str | None = None,
     baseline: str | None = None,
     margin: float | Mapping[str, float] | None = None,
-    lower: Iterable[str] = (),
-    higher: Iterable[str] = (),
+    lower: str | Iterable[str] = (),
+    higher: str | Iterable[str] = (),
     name: str = "table",
 ) -> Verdicts:
     """Compare the rows of a data frame with a baseline row.
@@ -85,7 +85,7 @@ def judge(
     given = Columns(_names(row), _names(score), seed, text, data)
     table, columns = choose(of_frame(frame, name), given)
     margins = margin if isinstance(margin, Mapping) else {} if margin is None else dict.fromkeys(columns.scores, margin)
-    return judge_table(table, columns, Question(baseline, margins, tuple(lower), tuple(higher)), "ablate.judge(…)")
+    return judge_table(table, columns, Question(baseline, margins, _names(lower), _names(higher)), "ablate.judge(…)")
 
 
 def judge_table(table: Table, columns: Columns, question: Question, command: str) -> Verdicts:

@@ -57,9 +57,14 @@ def run_command(command: str, metric: str, log: str) -> tuple[float | None, str]
     tail = brief(" | ".join(text.strip().splitlines()[-TOLD:]), 600)
     if code:
         return None, f"ended with code {code}: {tail or 'no output'}"
-    found = [match[1] for match in re.finditer(metric, text)]
+    found = [match for match in re.finditer(metric, text) if match[1] is not None]
+    if found and re.match(r"[eE][-+]?\d", text[found[-1].end(1) :]):
+        return (
+            None,
+            f"printed `{found[-1][1]}` with an exponent, which --metric `{metric}` cuts off; add e+- to its group",
+        )
     try:
-        value = float(found[-1])
+        value = float(found[-1][1])
     except (IndexError, ValueError):
         return None, f"printed nothing that --metric `{metric}` finds: {tail or 'no output'}"
     return (value, "") if math.isfinite(value) else (None, f"printed {value}, which cannot be compared")

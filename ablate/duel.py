@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -40,7 +41,7 @@ class Duel:
         check_metric(self.metric)
         if self.max_runs < 4:
             raise UserError(f"--max-runs is {self.max_runs}; a verdict needs two pairs of runs, so at least 4")
-        if self.margin is not None and not self.margin > 0:
+        if self.margin is not None and not 0 < self.margin < math.inf:
             raise UserError(f"--margin is {self.margin:g}; give a size above 0")
 
     def digest(self) -> str:
@@ -82,6 +83,8 @@ class Outcome:
     def __str__(self) -> str:
         means = f"candidate {self.candidate:.6g}, baseline {self.baseline:.6g}"
         more = f"; {self.pairs_needed} pairs would probably decide it" if self.pairs_needed else ""
+        if self.pairs > 1 and not math.isfinite(self.half_width):
+            more = "; all pairs differ by exactly the same size, so that there is no interval"
         return f"{self.verdict} after {self.runs} runs: {means}, difference {self.size}{more}"
 
     def as_markdown(self, duel: Duel) -> str:
@@ -148,7 +151,7 @@ def judged(duel: Duel, values: np.ndarray) -> tuple[Verdict, Decided]:
 
 
 def code_digest(*commands: str, metric: str) -> str:
-    content = [*commands, metric, named_files(*commands), git_state()]
+    content = [*commands, metric, os.getcwd(), named_files(*commands), git_state()]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -160,9 +163,12 @@ def named_files(*commands: str) -> dict[str, str]:
             words = shlex.split(command.replace(PLACE, "0"))
         except ValueError as error:
             raise UserError(f"`{command}` is not a command: {error}") from None
+        folder, before = Path(), ""
         for word in words:
-            if Path(word).is_file():
-                digests[word] = hashlib.sha256(Path(word).read_bytes()).hexdigest()
+            folder, before = folder / word if before == "cd" else folder, word
+            for path in (folder / word, folder / word.partition("=")[2]):  # also of --config=FILE
+                if path.is_file():
+                    digests[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
     return digests
 
 

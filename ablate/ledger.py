@@ -156,19 +156,25 @@ class Ledger:
     tell: Callable[[str], None] = lambda text: None
     proposals: list[Proposal] = field(default_factory=list)
     state: LedgerState = field(default_factory=LedgerState)
+    current: str | None = None  # the incumbent that is measured
 
     def load(self) -> None:
         """Read the folder, and follow its proposals to the present state without running anything."""
         self.proposals = [Proposal(**line) for line in read_lines(self.path / "ledger.jsonl")]
         for proposal in self.proposals:
-            self._begin(proposal.incumbent, new=False)
+            self._begin(proposal.number, proposal.incumbent, new=False)
             if proposal.result != "failed":
                 self.state.judge(self._replay(proposal.number, proposal.incumbent, proposal.candidate, new=False))
+            if proposal.result == "kept":
+                self.current = proposal.candidate
 
-    def _begin(self, incumbent: str, *, new: bool) -> None:
-        """Measure the first incumbent, as proposal 0."""
-        if not self.state.reference:
-            self.state.begin(self._replay(0, incumbent, incumbent, new=new))
+    def _begin(self, number: int, incumbent: str, *, new: bool) -> None:
+        """Measure an incumbent that is new: the first one (as proposal 0), or one that a user names (proposal -N)."""
+        if incumbent == self.current:
+            return
+        code = code_digest(incumbent, metric=self.metric) if new else ""
+        self.state.begin(self._replay(0 if self.current is None else -number, incumbent, incumbent, code, new=new))
+        self.current = incumbent
 
     @property
     def incumbent(self) -> str | None:
@@ -180,7 +186,7 @@ class Ledger:
 
     def judge(self, candidate: str, incumbent: str) -> Proposal:
         """Judge a proposal and record it; an interrupted one continues if its code is the same."""
-        self._begin(incumbent, new=True)
+        self._begin(len(self.proposals) + 1, incumbent, new=True)
         code = code_digest(candidate, incumbent, metric=self.metric)
         if left := [line for line in self._runs(len(self.proposals) + 1) if line["code"] != code]:
             command = next((line["command"] for line in left if line["who"] == CANDIDATE), "unknown")
@@ -188,7 +194,9 @@ class Ledger:
         before = json.dumps(asdict(self.state))
         run = self._replay(len(self.proposals) + 1, incumbent, candidate, code, new=True)
         try:
-            return self._record(candidate, incumbent, *self.state.judge(run))
+            proposal = self._record(candidate, incumbent, *self.state.judge(run))
+            self.current = candidate if proposal.result == "kept" else incumbent
+            return proposal
         except RunFailed as failed:
             self.state = state_of(json.loads(before))
             return self._record(candidate, incumbent, "failed", why=str(failed))
@@ -216,7 +224,10 @@ class Ledger:
 
     def _replay(self, number: int, incumbent: str, candidate: str, code: str = "", *, new: bool) -> Runner:
         """Return a runner that gives the stored runs of a proposal first, then new ones."""
-        stored = iter(self._runs(number))
+        lines = self._runs(number)
+        if number <= 0:  # an interrupted measurement of an incumbent continues only with the same code
+            lines = [line for line in lines if line["code"] == (code if new else lines[-1]["code"])]
+        stored = iter(lines)
         sign = -1.0 if self.lower else 1.0
 
         def run(who: str, seed: int) -> float:

@@ -21,6 +21,7 @@ from contrastive.runs.recorded import Hardware, Provenance, RecordedGrid, Record
 from reports.load import MEASURED, CellRun, Kind, Results, TableSource
 
 BASELINES = ("baseline", "base", "control", "default", "reference")
+MOST_VALUES = 100_000  # behind a mean
 PERCENT = 1.5  # a share of at least this is taken for percent
 
 
@@ -93,6 +94,7 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
             texts[cell] = {name: as_counts(values[:, i]) for i, name in enumerate(columns.scores)}
             marks[cell] = zlib.crc32(json.dumps([line.text for line in own]).encode())
     count = max(map(len, by_cell.values())) if columns.text else None
+    check_directions(columns, question)
     kinds = {name: kind_of(name, question, table.kinds.get(name), count) for name in columns.scores}
     question = replace(question, margins=usual_margins(scores, kinds) | dict(question.margins))
     measured = [
@@ -128,11 +130,11 @@ def read_lines(table: Table, columns: Columns) -> list[Line]:
         data, axes = str(values[columns.data]) if columns.data else "", {name: values[name] for name in columns.row}
         wrong += [f"{place}: {name} is empty" for name, value in axes.items() if is_empty(value)]
         label, number = label_of(axes), number_of(values[columns.seed]) if columns.seed else None
-        if columns.seed and (number is None or number != math.floor(number)):
+        if columns.seed and (number is None or not math.isfinite(number) or number != math.floor(number)):
             wrong.append(
                 f"{place}: {columns.seed} is `{brief_name(values[columns.seed])}`, which is not a whole number"
             )
-        seed = counts.get((data, label), 0) if number is None or math.isnan(number) else int(number)
+        seed = counts.get((data, label), 0) if number is None or not math.isfinite(number) else int(number)
         counts[data, label] = seed + 1
         text = str(values[columns.text]) if columns.text else ""
         section = str(values[columns.section]) if columns.section else ""
@@ -153,8 +155,10 @@ def synthetic(table: Table, columns: Columns) -> list[Line]:
     for place, values in zip(table.places, table.frame.to_dict("records"), strict=True):
         middle, deviation, count = (number_of(values[name]) for name in (mean, columns.deviation, columns.count))
         for name, number in ((mean, middle), (columns.deviation, deviation), (columns.count, count)):
-            if number is None or math.isnan(number) or (name != mean and number < 0):
-                raise UserError(f"{table.name}, {place}: {name} is `{brief_name(values[name])}`; write a number")
+            wrong = number is None or not math.isfinite(number) or (name != mean and number < 0)
+            if wrong or (name == columns.count and number not in range(1, MOST_VALUES + 1)):
+                kind = "whole number above 0" if name == columns.count else "number"
+                raise UserError(f"{table.name}, {place}: {name} is `{brief_name(values[name])}`; write a {kind}")
         assert middle is not None and deviation is not None and count is not None
         data, axes = str(values[columns.data]) if columns.data else "", {name: values[name] for name in columns.row}
         pattern = np.arange(int(count)) - (int(count) - 1) / 2
@@ -243,6 +247,15 @@ def usual_margins(scores: Mapping[str, Mapping[str, float]], kinds: Mapping[str,
         for name in names
         if all(0 <= own[name] <= 1 for own in scores.values() if math.isfinite(own[name]))
     }
+
+
+def check_directions(columns: Columns, question: Question) -> None:
+    for option, names in (("--lower", question.lower), ("--higher", question.higher)):
+        for name in names:
+            if name not in columns.scores:
+                raise UserError(f"{option} {brief_name(name)}: no such score{nearest_name(name, columns.scores)}")
+            if name in question.lower and name in question.higher:
+                raise UserError(f"{brief_name(name)} is in --lower and in --higher; name it in one of them")
 
 
 def cost_of(line: Line) -> Provenance | None:

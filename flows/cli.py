@@ -189,7 +189,7 @@ def judge(
     baseline: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")] = "",
     candidate: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")] = "",
     metric: Annotated[
-        str, typer.Option(metavar="REGEX", help="Finds the number in the output: 'loss: ([0-9.]+)'.")
+        str, typer.Option(metavar="REGEX", help="Finds the number in the output: 'loss: ([-+0-9.e]+)'.")
     ] = "",
     lower: Annotated[bool, typer.Option("--lower", help="Lower is better.")] = False,
     margin: Annotated[
@@ -211,7 +211,7 @@ def judge(
     """Decide which of two training commands is better.
 
     Both run at several seeds until it is decided. Exit code 0: the candidate is better; 1: worse or equivalent;
-    2: undecided; 3: a run failed twice. With --ledger: 0 kept, 1 dropped, 3 failed.
+    2: undecided; 3: not judged, such as a run that failed twice. With --ledger: 0 kept, 1 dropped, 3 failed.
     """
     from ablate.duel import Duel
     from flows.judging import judge_commands, judge_in_ledger
@@ -432,7 +432,7 @@ def main() -> None:
         app()
     except UserError as error:
         complain(str(error))
-        sys.exit(2)
+        sys.exit(3 if sys.argv[1:2] == ["judge"] else 2)  # whose code 2 is a verdict
     except SystemExit as end:
         if end.code == 130:  # the command line library's code for Ctrl-C
             complain("stopped; run the same command again to continue")

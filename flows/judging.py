@@ -23,6 +23,8 @@ def judge_commands(
     With `gate`, write the verdict there as Markdown; the exit code is then 0 unless the candidate is worse or broken.
     """
     duel.check()
+    if gate and not gate.absolute().parent.is_dir():
+        raise UserError(f"--gate {gate}: its folder does not exist; make it first")
     deadline = float("inf")
     if budget:
         from flows.forecast import budget_seconds
@@ -33,6 +35,7 @@ def judge_commands(
         runs = RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline)
         try:
             with runs.opened():
+                check_same(where, duel)
                 if runs.runs:
                     tell(f"{len(runs.runs)} runs are in {where} already")
                 outcome = fight(duel, runs, tell)
@@ -48,6 +51,14 @@ def judge_commands(
     return outcome.exit_code
 
 
+def check_same(folder: Path, duel: Duel) -> None:
+    """Raise UserError if a folder has the runs of other commands or another metric."""
+    file, content = folder / "commands.json", json.dumps([duel.baseline, duel.candidate, duel.metric])
+    if file.exists() and file.read_text(encoding="utf-8") != content:
+        raise UserError(f"{folder} has runs of other commands or another metric; name another --folder")
+    file.write_text(content, encoding="utf-8")
+
+
 LEDGER_CODES = {"kept": 0, "dropped": 1, "failed": BROKEN}
 
 
@@ -55,6 +66,10 @@ def judge_in_ledger(
     folder: Path, baseline: str, candidate: str, metric: str, lower: bool, engine: str, as_json: bool
 ) -> int:
     """Judge a proposal of a ledger, or show the ledger if there is no candidate; return the exit code."""
+    if not candidate and not folder.is_dir():
+        raise UserError(f"there is no ledger {folder}; name --baseline, --candidate and --metric to begin one")
+    if baseline and not candidate:
+        raise UserError("--baseline needs --candidate, the command that is judged")
     with locked(folder):
         kept = settings(folder, {"metric": metric, "lower": lower})
         check_metric(kept["metric"])
@@ -77,7 +92,11 @@ def judge_in_ledger(
                 raise UserError("a new ledger needs --baseline: the command that proposals must beat")
             check_command("--candidate", candidate)
             check_command("--baseline", incumbent)
-            proposal = ledger.judge(candidate, incumbent)
+            try:
+                proposal = ledger.judge(candidate, incumbent)
+            except RunFailed as failed:  # of the incumbent
+                complain(f"{failed}; its output is in {folder}")
+                return BROKEN
     say(json.dumps(asdict(proposal)) if as_json else str(proposal).strip())
     if proposal.why:
         complain(f"{proposal.why}; its output is in {folder}")

@@ -208,3 +208,35 @@ def test_wrong_verdicts_are_rare_and_real_differences_are_found(tmp_path):
 def tuple_of(command: str) -> tuple[str, int]:
     who, seed = command.split()
     return who, int(seed)
+
+
+def test_a_folder_is_not_used_for_other_commands(script, tmp_path):
+    assert judge(script, "--lift 0.2", "--folder", "f").exit_code == 0
+    count = len(runs(tmp_path))
+    assert "has runs of other commands" in str(judge(script, "--lift 0.3", "--folder", "f").exception)
+    assert judge(script, "--lift 0.2", "--folder", "f").exit_code == 0 and len(runs(tmp_path)) == count
+
+
+def test_the_digest_covers_the_folder_and_files_behind_options_and_cd(tmp_path, monkeypatch):
+    (tmp_path / "other").mkdir()
+    digests = set()
+    for folder, name, content in (
+        ("", "conf.yaml", "1"),
+        ("", "conf.yaml", "2"),
+        ("", "other/x.py", "1"),
+        ("other", "z", ""),
+    ):
+        monkeypatch.chdir(tmp_path / folder)
+        Path(name).write_text(content, encoding="utf-8")
+        digests.add(Duel("cd other && python x.py {seed}", "python t --config=conf.yaml {seed}", "(x)").digest())
+    assert len(digests) == 4
+
+
+def test_numbers_that_the_metric_cuts_or_does_not_find_are_named(tmp_path):
+    for command, metric, message in (
+        ("echo loss: 2e-05 {seed}", "loss: ([0-9.]+)", "add e\\+- to its group"),
+        ("echo val: 1 {seed}", "(foo )?val: ([0-9.]+)", "printed nothing that --metric"),
+    ):
+        folder = RunFolder(tmp_path / command[5:8], metric)
+        with folder.opened(), pytest.raises(RunFailed, match=message):
+            fight(Duel(command, command, metric), folder, print)

@@ -145,3 +145,18 @@ def test_mistakes(propose, arguments, message):
 def test_a_ledger_keeps_its_metric(propose):
     propose("--lift -0.3", "--baseline", propose.script, "--metric", METRIC, "--lower")
     assert "this ledger began with" in str(propose("--lift 0.3", "--metric", "acc: (.*)").exception)
+
+
+def test_another_baseline_is_measured_with_fresh_runs(propose, tmp_path):
+    propose("--lift 0.1", "--baseline", f"{propose.script} --lift 0.6", "--metric", METRIC, "--lower")
+    assert propose("--lift 0.4", "--baseline", propose.script).exit_code == 0
+    measured = [run for run in lines(tmp_path, "runs") if run["proposal"] == -2]
+    assert len(measured) == 8 and all(run["command"] == propose.script for run in measured)
+    assert propose("--lift 0.1").exit_code == 1 and len({run["proposal"] for run in lines(tmp_path, "runs")}) == 5
+
+
+def test_a_first_baseline_that_failed_is_measured_again_when_it_is_mended(propose, tmp_path):
+    settings = ("--metric", METRIC, "--lower")
+    broken = propose("--lift 0.4", "--baseline", f"{propose.script} --lift -9 ; test {{seed}} -lt 3", *settings)
+    assert broken.exit_code == 3 and "incumbent failed twice with seed 3" in broken.output
+    assert propose("--lift 0.4", "--baseline", propose.script).exit_code == 0

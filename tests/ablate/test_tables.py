@@ -1,6 +1,7 @@
 """`ablate.judge` and `ablate report --from`: tables of other programs, with their mistakes named by line."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -334,3 +335,21 @@ def test_runs_of_transformers_trainer_are_named_by_their_run_names():
     verdicts = ablate.judge(pd.DataFrame(runs), baseline="base")
     assert verdicts.columns == "rows by run_name; scores eval_f1 (higher is better); seeds by seed"
     assert [score.row.label for score in verdicts.comparisons] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("m,seed,acc\na,,0.8\nb,1,0.9\na,1,0.7", {}, "line 2: seed is ``, which is not a whole number"),
+        ("m,seed,acc\na,inf,0.8\nb,1,0.9\na,1,0.7", {}, "seed is `inf`, which is not a whole number"),
+        ("m,mean,std,n\na,1,0.1,inf\nb,2,0.1,3", {}, "line 2: n is `inf`; write a whole number"),
+        ("m,mean,std,n\na,1,0.1,2.5\nb,2,0.1,3", {}, "line 2: n is `2.5`; write a whole number"),
+        ("m,seed,acc\na,0,0.8\na,1,0.8", {"lower": ("ac",)}, "--lower ac: no such score; did you mean `acc`?"),
+        ("m,seed,acc\na,0,0.8\na,1,0.8", {"lower": ("acc",), "higher": ("acc",)}, "is in --lower and in --higher"),
+    ],
+)
+def test_more_mistakes_are_named(tmp_path, text, options, message):
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    table, columns = choose(read(str(tmp_path / "t.csv"), ""), Columns((), ()))
+    with pytest.raises(UserError, match=re.escape(message)):
+        ablate.judge_table(table, columns, Question("a", **options), "")
