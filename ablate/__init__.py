@@ -16,6 +16,7 @@ import pandas as pd
 from ablate.columns import Columns, choose, described
 from ablate.results import Question, TableResults, results_of
 from ablate.table import Table, of_frame
+from contrastive.errors import UserError
 from reports.build import publish
 from reports.compare import RowScore, Section
 from reports.export import comparison_line
@@ -82,9 +83,13 @@ def judge(
     guessed from their names and values (`Verdicts.columns` says how). `margin`: largest difference that does not
     matter, of all scores or by score; `lower` and `higher`: scores whose direction is not guessed. Raises UserError.
     """
+    if not isinstance(frame, pd.DataFrame):
+        raise UserError(f"ablate.judge takes a pandas DataFrame, not a {type(frame).__name__}")
     given = Columns(_names(row), _names(score), seed, text, data)
     table, columns = choose(of_frame(frame, name), given)
     margins = margin if isinstance(margin, Mapping) else {} if margin is None else dict.fromkeys(columns.scores, margin)
+    if bad := [size for size in margins.values() if not size > 0]:
+        raise UserError(f"margin is {bad[0]}; give a size above 0")
     return judge_table(table, columns, Question(baseline, margins, _names(lower), _names(higher)), "ablate.judge(…)")
 
 

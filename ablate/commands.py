@@ -104,17 +104,21 @@ class RunFolder:
         missing = [key for key in dict.fromkeys(wanted) if key not in present]
         with ThreadPoolExecutor(self.jobs) as pool:
             futures = [pool.submit(self._run, who, seed, commands[who]) for who, seed in missing]
-            wait(futures, return_when=FIRST_EXCEPTION)
-            for future in futures:
-                future.cancel()
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:  # also after Ctrl-C, what has not begun does not begin
+                pool.shutdown(wait=False, cancel_futures=True)
             done = [future.result() for future in futures if not future.cancelled()]
-            broken = [future for future in futures if future.cancelled()]
-        return not broken and all(done)
+        return len(done) == len(futures) and all(done)
 
     def _run(self, who: str, seed: int, command: str) -> bool:
         if time.monotonic() > self.deadline:
             return False
-        value, seconds = run_twice(self.runner, who, command, seed, self.metric, self.path, self.tell)
+        try:
+            value, seconds = run_twice(self.runner, who, command, seed, self.metric, self.path, self.tell)
+        except RunFailed:
+            self.deadline = -math.inf  # no other run begins
+            raise
         run = Run(who, seed, value, seconds)
         append(self.path / "runs.jsonl", asdict(run))
         self.runs.append(run)
@@ -194,4 +198,4 @@ def check_metric(metric: str) -> None:
     except re.error as error:
         raise UserError(f"--metric `{brief(metric)}` is not a regular expression: {error}") from None
     if groups < 1:
-        raise UserError(f"--metric `{brief(metric)}` has no group; put the number in parentheses: 'loss: ([0-9.]+)'")
+        raise UserError(f"--metric `{brief(metric)}` has no group; put the number in parentheses: 'loss: ([-+0-9.e]+)'")

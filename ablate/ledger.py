@@ -163,7 +163,9 @@ class Ledger:
         self.proposals = [Proposal(**line) for line in read_lines(self.path / "ledger.jsonl")]
         for proposal in self.proposals:
             self._begin(proposal.number, proposal.incumbent, new=False)
-            if proposal.result != "failed":
+            if proposal.result == "failed":
+                self._spend(proposal.number)
+            else:
                 self.state.judge(self._replay(proposal.number, proposal.incumbent, proposal.candidate, new=False))
             if proposal.result == "kept":
                 self.current = proposal.candidate
@@ -175,6 +177,10 @@ class Ledger:
         code = code_digest(incumbent, metric=self.metric) if new else ""
         self.state.begin(self._replay(0 if self.current is None else -number, incumbent, incumbent, code, new=new))
         self.current = incumbent
+
+    def _spend(self, number: int) -> None:
+        """Count the test of a failed proposal, if it had begun: it might have been kept."""
+        self.state.tests += any(line["who"] == INCUMBENT for line in self._runs(number))
 
     @property
     def incumbent(self) -> str | None:
@@ -215,6 +221,8 @@ class Ledger:
         mean = (-1 if self.lower else 1) * float(np.mean(differences)) + 0.0 if differences else None
         seconds = sum(line["seconds"] for line in runs)
         proposal = Proposal(number, candidate, incumbent, result, len(runs), seconds, len(differences), mean, why)
+        if result == "failed":
+            self._spend(number)
         append(self.path / "ledger.jsonl", asdict(proposal))
         self.proposals.append(proposal)
         return proposal

@@ -56,6 +56,8 @@ def of_frame(frame: pd.DataFrame, name: str) -> Table:
     if frame.empty:
         raise UserError(f"{name} has no rows; it needs one for each row and seed")
     frame = frame.rename(columns=str).reset_index(drop=True)
+    if not frame.columns.is_unique:
+        raise UserError(f"{name} has the column {frame.columns[frame.columns.duplicated()][0]} twice; rename one")
     return Table(name, frame, [f"row {number}" for number in range(1, len(frame) + 1)])
 
 

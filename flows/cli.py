@@ -40,6 +40,8 @@ GpuShare = Annotated[
 ]
 SKIP = 125  # the exit code at which `git bisect run` skips a commit
 MORE = "More commands"
+MOST_RUNS = 16  # of `ablate judge`
+MaxRuns = Annotated[int | None, typer.Option(metavar="N", help=f"Most runs of both commands, {MOST_RUNS} if left out.")]
 SHIPPED = Path(__file__).parent.parent / "configs"
 
 
@@ -195,7 +197,7 @@ def judge(
     margin: Annotated[
         float | None, typer.Option(metavar="SIZE", help="Difference too small to matter: decides `equivalent`.")
     ] = None,
-    max_runs: Annotated[int, typer.Option(metavar="N", help="Most runs of both commands.")] = 16,
+    max_runs: MaxRuns = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="Begin no run after this time, e.g. 90m, 2h.")] = "",
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at a time.")] = 1,
     engine: Annotated[EngineOption, typer.Option(metavar="ENGINE", help="local, or ray.")] = EngineOption.local,
@@ -214,15 +216,16 @@ def judge(
     2: undecided; 3: not judged, such as a run that failed twice. With --ledger: 0 kept, 1 dropped, 3 failed.
     """
     from ablate.duel import Duel
+    from contrastive.errors import UserError
     from flows.judging import judge_commands, judge_in_ledger
 
     if ledger is not None:
-        if margin is not None or budget or folder is not None or gate is not None or jobs > 1:
-            fail("--margin, --budget, --folder, --gate and --jobs do not go with --ledger; leave them out")
+        if any((margin is not None, max_runs is not None, budget, folder, gate, jobs > 1)):
+            raise UserError("--margin, --max-runs, --budget, --folder, --gate, --jobs do not go with --ledger")
         raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, engine.value, as_json))
     if not (baseline and candidate and metric):
-        fail("--baseline, --candidate and --metric are needed, or --ledger FOLDER")
-    duel = Duel(baseline, candidate, metric, lower, margin, max_runs)
+        raise UserError("--baseline, --candidate and --metric are needed, or --ledger FOLDER")
+    duel = Duel(baseline, candidate, metric, lower, margin, MOST_RUNS if max_runs is None else max_runs)
     raise typer.Exit(judge_commands(duel, engine.value, jobs, budget, folder, gate, as_json))
 
 

@@ -172,7 +172,7 @@ class Results:
 
     @property
     def paired(self) -> bool:
-        """Whether rows are compared seed by seed."""
+        """True if rows are compared seed by seed."""
         return self.table is None or self.table.pairing == "seeds"
 
     @property

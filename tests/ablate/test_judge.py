@@ -240,3 +240,8 @@ def test_numbers_that_the_metric_cuts_or_does_not_find_are_named(tmp_path):
         folder = RunFolder(tmp_path / command[5:8], metric)
         with folder.opened(), pytest.raises(RunFailed, match=message):
             fight(Duel(command, command, metric), folder, print)
+
+
+def test_after_a_run_that_failed_twice_no_other_begins(script, tmp_path):
+    done = judge(f"{script} && exit 5", "", "--max-runs", "16")
+    assert done.exit_code == 3 and len(runs(tmp_path)) == 2

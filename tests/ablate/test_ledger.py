@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ablate.commands import read_lines
-from ablate.ledger import LOOKS, LedgerState, Spread
+from ablate.ledger import LOOKS, Ledger, LedgerState, Spread
 from benchmarks import ledger as nights
 from flows.cli import app
 from tests.ablate.test_judge import METRIC, SCRIPT
@@ -56,6 +56,12 @@ def test_the_spread_is_not_inflated_by_a_drift():
     assert spread.deviation == pytest.approx(1, rel=0.1)
     spread.add_pairs(rng.normal(size=400) * 2**0.5)
     assert spread.deviation == pytest.approx(1, rel=0.1) and spread.freedom > 600
+
+
+def spent_tests(tmp_path: Path) -> int:
+    ledger = Ledger(tmp_path / "night", METRIC, True, lambda *_: pytest.fail("something runs"))
+    ledger.load()
+    return ledger.state.tests
 
 
 @pytest.fixture
@@ -122,6 +128,7 @@ def test_an_interrupted_proposal_is_not_mixed_with_another(propose, tmp_path):
     other = propose("--lift -0.3", "--baseline", propose.script)
     assert other.exit_code == 1, other.output
     first, second = lines(tmp_path, "ledger")
+    assert propose(None).exit_code == 0 and spent_tests(tmp_path) == 1  # the interrupted one has spent its level
     assert first["result"] == "failed" and first["why"].startswith("interrupted") and "0.4" in first["candidate"]
     assert second["result"] == "dropped" and second["runs"] == 1
     assert "1 kept" not in propose(None).output  # and the folder can be read again

@@ -353,3 +353,15 @@ def test_more_mistakes_are_named(tmp_path, text, options, message):
     table, columns = choose(read(str(tmp_path / "t.csv"), ""), Columns((), ()))
     with pytest.raises(UserError, match=re.escape(message)):
         ablate.judge_table(table, columns, Question("a", **options), "")
+
+
+def test_frames_that_cannot_be_compared_are_answered():
+    for given, settings, message in (
+        ([1, 2], {}, "takes a pandas DataFrame, not a list"),
+        (pd.DataFrame([["a", 0, 1.0, 2.0]], columns=["m", "seed", "x", "x"]), {}, "has the column x twice"),
+        (frame(), {"baseline": "base", "margin": -1.0}, "margin is -1.0; give a size above 0"),
+    ):
+        with pytest.raises(UserError, match=message):
+            ablate.judge(given, **settings)
+    numbered = frame().set_axis(range(len(frame().columns)), axis=1)
+    assert ablate.judge(numbered, row="0", seed="1", score="2", baseline="base").comparisons
