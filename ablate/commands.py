@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -18,6 +19,7 @@ from typing import Any
 from contrastive.errors import UserError, brief
 
 PLACE = "{seed}"
+JOB = "{job}"  # 0, 1, … among the runs of a moment
 TRIES = 2
 TOLD = 8  # last lines of output shown when a run failed
 # Ends with all its children when this program does, however that ends: its standard input is then closed.
@@ -98,17 +100,24 @@ class RunFolder:
     def complete(self, wanted: Sequence[tuple[str, int]], commands: Mapping[str, str]) -> bool:
         """Run what is missing of some (who, seed), `jobs` at a time; return whether all is there.
 
-        Raises RunFailed if a run failed twice. After the deadline no run begins.
+        Raises RunFailed if a run failed twice, when all that have begun are finished. After the deadline no run begins.
         """
         present = {(run.who, run.seed) for run in self.runs}
         missing = [key for key in dict.fromkeys(wanted) if key not in present]
-        with ThreadPoolExecutor(self.jobs) as pool:
-            futures = [pool.submit(self._run, who, seed, commands[who]) for who, seed in missing]
-            try:
-                wait(futures, return_when=FIRST_EXCEPTION)
-            finally:  # also after Ctrl-C, what has not begun does not begin
-                pool.shutdown(wait=False, cancel_futures=True)
-            done = [future.result() for future in futures if not future.cancelled()]
+        jobs, thread = iter(range(self.jobs)), threading.local()
+        pool = ThreadPoolExecutor(self.jobs, initializer=lambda: setattr(thread, "job", next(jobs)))
+
+        def run(who: str, seed: int) -> bool:
+            return self._run(who, seed, commands[who].replace(JOB, str(thread.job)))
+
+        futures = [pool.submit(run, who, seed) for who, seed in missing]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:  # Ctrl-C waits for no run, and what has not begun does not begin
+            pool.shutdown(wait=False, cancel_futures=True)
+        begun = [future for future in futures if not future.cancelled()]
+        wait(begun)
+        done = [future.result() for future in begun]  # raises what a run has raised
         return len(done) == len(futures) and all(done)
 
     def _run(self, who: str, seed: int, command: str) -> bool:

@@ -3,11 +3,13 @@
 import json
 import os
 import sys
+import traceback
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.exceptions import TyperException
 
 from flows.terminal import complain, escape_logs, say, tell
 
@@ -429,17 +431,28 @@ def main() -> None:
     from contrastive.runs import store
 
     escape_logs()
-    if sys.argv[1:2] != ["judge"]:  # whose commands import from their own folder
+    judging = sys.argv[1:2] == ["judge"]
+    broken = 3 if judging else 2  # the codes 1 and 2 of `judge` are verdicts
+    if not judging:  # whose commands import from their own folder
         os.environ["PYTHONSAFEPATH"] = "1"  # our processes must not import a `tasks/` of the working directory
     try:
         app()
     except UserError as error:
         complain(str(error))
-        sys.exit(3 if sys.argv[1:2] == ["judge"] else 2)  # whose code 2 is a verdict
+        sys.exit(broken)
     except SystemExit as end:
         if end.code == 130:  # the command line library's code for Ctrl-C
             complain("stopped; run the same command again to continue")
+            if judging:
+                os._exit(130)  # ends the commands that run; else their threads would be waited for
+        if isinstance(end.__context__, TyperException):
+            sys.exit(broken)
         raise
     except OSError as error:
         complain(store.explain_os_error(error))
-        sys.exit(2)
+        sys.exit(broken)
+    except Exception:
+        if not judging:
+            raise
+        traceback.print_exc()
+        sys.exit(broken)

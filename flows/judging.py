@@ -7,7 +7,17 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from ablate.commands import RunFailed, RunFolder, Runner, check_command, check_metric, locked, run_command, run_twice
+from ablate.commands import (
+    JOB,
+    RunFailed,
+    RunFolder,
+    Runner,
+    check_command,
+    check_metric,
+    locked,
+    run_command,
+    run_twice,
+)
 from ablate.duel import BROKEN, Duel, fight
 from ablate.ledger import Ledger, settings
 from contrastive.errors import UserError
@@ -76,7 +86,7 @@ def judge_in_ledger(
         with runner(engine) as run:
 
             def run_one(who: str, command: str, seed: int, name: str) -> tuple[float, float]:
-                return run_twice(run, who, command, seed, kept["metric"], folder, tell, name)
+                return run_twice(run, who, command.replace(JOB, "0"), seed, kept["metric"], folder, tell, name)
 
             ledger = Ledger(folder, kept["metric"], kept["lower"], run_one, tell)
             ledger.load()
@@ -113,4 +123,4 @@ def runner(engine: str) -> Iterator[Runner]:
     from tasks import engines
 
     with engines.start("ray", Resources(), 1) as cluster:
-        yield lambda command, metric, log: cluster.run("evaluate", run_command, command, metric, log)
+        yield lambda command, metric, log: cluster.run("train", run_command, command, metric, log)

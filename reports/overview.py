@@ -151,7 +151,7 @@ def overview(
     margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
     return Overview(
         question(rows, results),
-        running(results) or headline(rows, share, missing_baseline(sections)),
+        running(results) or headline(rows, share, missing_baseline(sections), in_other_scores(value, sections)),
         setting(results, compared, share),
         value,
         share,
@@ -274,8 +274,30 @@ def missing_baseline(sections: Sequence[Section]) -> str:
     return next(iter(settings), "") if all(row.baseline for row in rows) else ""
 
 
-def headline(rows: Sequence[ForestRow], share: bool, no_baseline: str = "") -> Text:
-    """Return the largest significant gain; without one, a summary of all comparisons."""
+def in_other_scores(value: str, sections: Sequence[Section]) -> Text:
+    """Count the rows that are better or worse in scores other than the primary one; empty if there are none."""
+    verdicts = {
+        (score.value, tuple(score.row.cells), tuple(comparison.against.cells)): score.verdict
+        for section in sections
+        for score, comparison in section.comparisons
+        if score.value != value and not score.row.variant
+    }
+    counts = Counter(verdicts.values())
+    named = [
+        _("{count} {verdict}", count=counts[word], verdict=WORDS[word]) for word in ("better", "worse") if counts[word]
+    ]
+    return _("in other scores: {verdicts}", verdicts=joined(named, _(", "))) if named else ""
+
+
+def headline(rows: Sequence[ForestRow], share: bool, no_baseline: str = "", other_scores: Text = "") -> Text:
+    """Return the largest significant gain; without one, a summary of all comparisons, and of `other_scores`."""
+    said = finding(rows, share, no_baseline)
+    found = any(row.verdict == "better" for row in rows)
+    return joined([said, other_scores], _("; ")) if other_scores and not found else said
+
+
+def finding(rows: Sequence[ForestRow], share: bool, no_baseline: str) -> Text:
+    """Summarize the comparisons of the primary score."""
     better = list({row.cells: row for row in reversed(rows) if row.verdict == "better"}.values())[::-1]
     decided = [row for row in rows if row.verdict in DECIDED]
     names = list(dict.fromkeys(row.against for row in rows))

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from ablate.commands import RunFailed, RunFolder, read_lines
 from ablate.duel import Duel, fight
 from contrastive.errors import UserError
-from flows.cli import app
+from flows.cli import app, main
 from reports.statistics.cutoffs import looks_up_to
 
 METRIC = "loss: ([-0-9.naif]+)"
@@ -126,8 +126,8 @@ def test_settings_that_cannot_work_are_refused_before_anything_runs(changes, mes
         Duel(**settings).check()
 
 
-def test_two_kills_lose_nothing_and_leave_nothing(script, tmp_path):
-    """The same command goes on after SIGKILL: finished runs are kept, and no training outlives its judge."""
+def test_ctrl_c_and_two_kills_lose_nothing_and_leave_nothing(script, tmp_path):
+    """The same command goes on after each: finished runs are kept, and no training outlives its judge."""
     wait = " --until go.txt"
     command = [
         *(str(Path(sys.executable).with_name("ablate")), "judge", "--baseline", f"{script}{wait}"),
@@ -141,14 +141,19 @@ def test_two_kills_lose_nothing_and_leave_nothing(script, tmp_path):
             str(tmp_path / "kept"),
         ),
     ]
-    (tmp_path / "go.txt").write_text("1", encoding="utf-8")  # seeds that may end
-    for finished, last in ((2, "2"), (4, "8")):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        soon(lambda n=finished: len(read_lines(tmp_path / "kept" / "runs.jsonl")) == n and trainings(tmp_path))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    for number, how in enumerate((signal.SIGINT, signal.SIGKILL, signal.SIGKILL)):
+        (tmp_path / "go.txt").write_text(str(number), encoding="utf-8")  # seeds that may end
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored under `make test &`
+        )
+        soon(lambda n=number: len(read_lines(tmp_path / "kept" / "runs.jsonl")) == 2 * n and trainings(tmp_path))
+        process.send_signal(how)
+        assert process.wait(100) == (130 if how == signal.SIGINT else -signal.SIGKILL)
         soon(lambda: not trainings(tmp_path))
-        (tmp_path / "go.txt").write_text(last, encoding="utf-8")
+    (tmp_path / "go.txt").write_text("8", encoding="utf-8")
     kept = read_lines(tmp_path / "kept" / "runs.jsonl")
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and re.search(r"better after \d+ runs", done.stdout), done.stderr
@@ -245,3 +250,25 @@ def test_numbers_that_the_metric_cuts_or_does_not_find_are_named(tmp_path):
 def test_after_a_run_that_failed_twice_no_other_begins(script, tmp_path):
     done = judge(f"{script} && exit 5", "", "--max-runs", "16")
     assert done.exit_code == 3 and len(runs(tmp_path)) == 2
+
+
+def test_an_error_is_no_verdict(tmp_path, monkeypatch, capfd):
+    """Usage errors and failures of the program exit with 3, since 1 and 2 are verdicts."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    words = ["ablate", "judge", "--baseline", "echo x {seed}", "--candidate", "echo y {seed}", "--metric", "(x)"]
+    for more, message in (
+        (["--max-rnus", "4"], "No such option"),
+        (["--margin", "much"], "valid number"),
+        (["--margin", "-1"], "give a size above 0"),
+        (["--folder", "file/f"], "file"),
+    ):
+        monkeypatch.setattr(sys, "argv", words + more)
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 3 and message in capfd.readouterr().err, more
+    monkeypatch.setattr(RunFolder, "complete", lambda *_: 1 / 0)
+    monkeypatch.setattr(sys, "argv", [*words, "--folder", "other"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 3 and "ZeroDivisionError" in capfd.readouterr().err

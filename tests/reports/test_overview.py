@@ -63,6 +63,17 @@ def test_without_a_gain_the_headline_says_what_is_known(values: dict[str, list[f
     assert str(seen(values).headline) == said
 
 
+def test_without_a_gain_the_headline_counts_what_is_decided_in_other_scores():
+    values = {label: {"test.accuracy": CE, "test.f1": found} for label, found in FAR.items()}
+    values["wild"]["test.accuracy"] = FAR["wild"]
+    part, results = made(values, worse_is_more=("test.f1",))
+    said = overview(results, [judge_section(part, results)[1]], ["a"]).headline
+    assert str(said).endswith("; in other scores: 1 better, 1 worse") and "其他指标" in in_chinese(said)
+    gain, results = made(values | {"top": {"test.accuracy": shifted(0.2), "test.f1": CE}})
+    said = overview(results, [judge_section(gain, results)[1]], ["a"]).headline
+    assert "top beats ce" in str(said) and "other scores" not in str(said)
+
+
 def test_of_a_score_that_counts_down_less_is_a_gain():
     first = seen(FAR, worse_is_more=("test.accuracy",))
     assert str(first.headline).startswith("bad beats ce: −9.98 ±") and first.rows[0].label == "bad"

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -14,11 +15,14 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
+from ablate.commands import read_lines
+from ablate.duel import Duel
 from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
 from contrastive.grid.identity import cell_id, identity
 from contrastive.training.launch import Machines
 from contrastive.training.request import TrainRequest
+from flows.judging import judge_commands
 from tasks import engines, worker_calls
 from tasks.engines import Engine, Watch, WorkerLost
 from tasks.engines.on_ray import OnRay, split_over_nodes
@@ -273,6 +277,23 @@ def test_a_node_that_does_not_see_the_store_is_refused(engine: Engine):
     engine.permit.unlink()
     with pytest.raises(UserError, match="does not see .* set ABLATE_HOME to a folder that all nodes share"):
         engine.look_at_nodes()
+
+
+@pytest.mark.full
+def test_judge_runs_its_commands_on_the_cluster_each_with_a_device(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(engines, "start", lambda *_: nullcontext(engine))
+    meet = f"touch {tmp_path}/{{job}}; until [ -e {tmp_path}/0 -a -e {tmp_path}/1 ]; do sleep .01; done"
+    command = f"{meet}; echo devices $CUDA_VISIBLE_DEVICES score: $((10 + {{seed}} % 2 {{}}))"
+    duel = Duel(command.replace("{}", ""), command.replace("{}", "+ 90 + {seed} % 3"), "score: ([0-9]+)")
+    assert judge_commands(duel, "ray", 2, "", tmp_path / "kept", None, False) == 0
+    logs = [file.read_text() for file in (tmp_path / "kept").glob("*.log")]
+    assert {text.split()[1] for text in logs} == {"0", "1"} and len(logs) == len(
+        read_lines(tmp_path / "kept/runs.jsonl")
+    )
+    broken = Duel("exit {seed}9", "exit {seed}9", "(x)")
+    assert judge_commands(broken, "ray", 2, "", tmp_path / "broken", None, False) == 3
 
 
 CLUSTER = """
