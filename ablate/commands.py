@@ -21,6 +21,7 @@ from contrastive.errors import UserError, brief
 PLACE = "{seed}"
 JOB = "{job}"  # 0, 1, … among the runs of a moment
 TRIES = 2
+NUMBER = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
 TOLD = 8  # last lines of output shown when a run failed
 # Ends with all its children when this program does, however that ends: its standard input is then closed.
 WRAPPER = """import os, signal, subprocess, sys, threading
@@ -59,16 +60,26 @@ def run_command(command: str, metric: str, log: str) -> tuple[float | None, str]
     tail = brief(" | ".join(text.strip().splitlines()[-TOLD:]), 600)
     if code:
         return None, f"ended with code {code}: {tail or 'no output'}"
+    value, why = number_in(text, metric)
+    return value, why and f"{why}: {tail or 'no output'}"
+
+
+def number_in(text: str, metric: str) -> tuple[float | None, str]:
+    """Return the last number of an output that `metric` finds, or None and what is wrong with it."""
     found = [match for match in re.finditer(metric, text) if match[1] is not None]
-    if found and re.match(r"[eE][-+]?\d", text[found[-1].end(1) :]):
-        return (
-            None,
-            f"printed `{found[-1][1]}` with an exponent, which --metric `{metric}` cuts off; add e+- to its group",
-        )
+    if not found:
+        return None, f"printed nothing that --metric `{metric}` finds"
+    last = found[-1]
+    before = re.sub(NUMBER, "!", text[last.start() : last.start(1)]).strip()
+    unread = rf"{re.escape(before).replace('!', NUMBER)}\s*(?:[-+]?(?i:nan|inf|infinity)(?!\w)|-\.?\d\S*)"
+    if before and (later := list(re.finditer(unread, text[last.end() :]))):  # the good epoch before does not count
+        return None, f"printed `{later[-1][0]}` last, which --metric `{metric}` does not find"
+    if re.match(r"[eE][-+]?\d", text[last.end(1) :]):
+        return None, f"printed `{last[1]}` with an exponent, which --metric `{metric}` cuts off; add e+- to its group"
     try:
-        value = float(found[-1][1])
-    except (IndexError, ValueError):
-        return None, f"printed nothing that --metric `{metric}` finds: {tail or 'no output'}"
+        value = float(last[1].rstrip("."))
+    except ValueError:
+        return None, f"printed `{last[1]}`, which is not a number"
     return (value, "") if math.isfinite(value) else (None, f"printed {value}, which cannot be compared")
 
 

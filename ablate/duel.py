@@ -1,12 +1,13 @@
 """Decide between two commands with as few runs as possible: pairs of runs by seed, and a test after each look."""
 
+import contextlib
 import hashlib
 import json
 import math
 import os
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,9 +20,11 @@ from reports.statistics import Decided, Measurements, decide
 from reports.statistics.cutoffs import looks_up_to
 from reports.statistics.power import needed
 
+OPERATORS = set("();<>|&")  # of the shell
 BASELINE, CANDIDATE = "baseline", "candidate"
 EXIT_CODES: dict[str, int] = {"better": 0, "worse": 1, "equivalent": 1}
 UNDECIDED, BROKEN = 2, 3  # exit codes
+SAME = 4  # pairs of equal numbers after which no more are run
 
 
 @dataclass(frozen=True)
@@ -81,16 +84,20 @@ class Outcome:
         return json.dumps(values)
 
     def __str__(self) -> str:
+        if self.pairs < 2:
+            return f"{self.verdict} after {self.runs} runs: a verdict needs two pairs of runs"
         means = f"candidate {self.candidate:.6g}, baseline {self.baseline:.6g}"
         more = f"; {self.pairs_needed} pairs would probably decide it" if self.pairs_needed else ""
-        if self.pairs > 1 and not math.isfinite(self.half_width):
+        if not math.isfinite(self.half_width):
             more = "; all pairs differ by exactly the same size, so that there is no interval"
         return f"{self.verdict} after {self.runs} runs: {means}, difference {self.size}{more}"
 
     def as_markdown(self, duel: Duel) -> str:
         """Return the verdict as a comment on a pull request."""
+        if self.pairs < 2:
+            return f"**Undecided**: {self.runs} runs were finished within `--budget`, and a verdict needs two pairs\n"
         more = "" if self.verdict in EXIT_CODES else " More pairs of runs are unlikely to decide it."
-        if self.pairs > 1 and not math.isfinite(self.half_width):
+        if not math.isfinite(self.half_width):
             more = " All pairs differ by exactly the same size, so that there is no interval."
         if self.pairs_needed:
             more = f" About {self.pairs_needed} pairs would decide it: `--max-runs {2 * self.pairs_needed}`."
@@ -116,6 +123,9 @@ def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome
         tell(f"{pairs} pairs: {outcome.size}, {outcome.verdict}")
         if outcome.verdict in EXIT_CODES:
             break
+        if pairs >= SAME and all(len(set(folder.values(who).values())) == 1 for who in commands):
+            tell("the seed changes neither command's number, so that more runs would tell nothing")
+            break
     return outcome or outcome_at(duel, folder, 0)
 
 
@@ -133,7 +143,7 @@ def outcome_at(duel: Duel, folder: RunFolder, pairs: int) -> Outcome:
     baseline, candidate = (float(own.mean()) if len(own) else math.nan for own in values)
     rest = baseline, candidate, seconds, str(folder.path)
     if len(seeds) < 2:
-        return Outcome("one seed", len(seeds), runs, candidate - baseline, math.nan, math.nan, *rest)
+        return Outcome("undecided", len(seeds), runs, candidate - baseline, math.nan, math.nan, *rest)
     word, line = judged(duel, values)
     needs = None
     if word == "undecided" and line.half_width > 0:
@@ -151,32 +161,57 @@ def judged(duel: Duel, values: np.ndarray) -> tuple[Verdict, Decided]:
 
 
 def code_digest(*commands: str, metric: str) -> str:
-    content = [*commands, metric, os.getcwd(), named_files(*commands), git_state()]
+    content = [*commands, metric, os.getcwd(), named_files(*commands), git_state(*commands)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def named_files(*commands: str) -> dict[str, str]:
     """Return the digests of the files that commands name, since an edited script is another one."""
-    digests = {}
-    for command in commands:
-        try:
-            words = shlex.split(command.replace(PLACE, "0"))
-        except ValueError as error:
-            raise UserError(f"`{command}` is not a command: {error}") from None
-        folder, before = Path(), ""
-        for word in words:
-            folder, before = folder / word if before == "cd" else folder, word
-            for path in (folder / word, folder / word.partition("=")[2]):  # also of --config=FILE
-                if path.is_file():
-                    digests[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return digests
+    files = [file for command in commands for file in files_in(command)]
+    read = {path for path, _ in files} - {path for path, written in files if written}
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(read) if path.is_file()}
 
 
-def git_state() -> str:
-    """Return the commit of the working directory and a digest of its changes; empty without Git."""
+def files_in(command: str, folder: Path = Path()) -> Iterator[tuple[Path, bool]]:
+    """Yield what may be files in a command (also after `cd` and in `bash -c '...'`), and whether it writes them.
+
+    Written are files after `>` and `tee`, and those of one seed, such as `{seed}.log`.
+    """
+    before, tee = "", False
+    for word in words_of(command):
+        if before == "cd":
+            folder /= word
+        elif any(letter.isspace() for letter in word):
+            with contextlib.suppress(UserError):  # a text, no command
+                yield from files_in(word, folder)
+        else:
+            tee = word == "tee" or (tee and not set(word) <= OPERATORS)
+            for name in filter(None, (word, word.partition("=")[2])):  # also of --config=FILE
+                yield folder / name, tee or before.endswith(">") or (PLACE in name and name != PLACE)
+        before = word
+
+
+def words_of(command: str) -> list[str]:
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        return list(lexer)
+    except ValueError as error:
+        raise UserError(f"`{command}` is not a command: {error}") from None
+
+
+def git_state(*commands: str) -> str:
+    """Return the commit of the working directory and a digest of its changes, without files that the commands write.
+
+    Without Git, it is empty.
+    """
+    names = sorted({str(path) for command in commands for path, written in files_in(command) if written})
+    inside = [name.replace(PLACE, "*") for name in names if Path(name).resolve().is_relative_to(Path.cwd())]
+    excluded = [f":(exclude){name}" for name in inside]
     try:
         done = [
-            subprocess.run(["git", *words], capture_output=True) for words in (("rev-parse", "HEAD"), ("diff", "HEAD"))
+            subprocess.run(["git", *words], capture_output=True)
+            for words in (("rev-parse", "HEAD"), ("diff", "HEAD", "--", ":/", *excluded))
         ]
     except OSError:
         return ""

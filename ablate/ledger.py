@@ -9,7 +9,7 @@ spread of a run is pooled over the ledger. A kept proposal is the new incumbent 
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import special
 
-from ablate.commands import RunFailed, append, read_lines
+from ablate.commands import RunFailed, append, check_metric, read_lines
 from ablate.duel import code_digest
 from contrastive.errors import UserError, brief
 
@@ -86,7 +86,7 @@ class LedgerState:
             self.spread.add_series(self.reference[-2:])
         recent = self.reference[-REFERENCE:]
         first = run(CANDIDATE, self.fresh()) - float(np.mean(recent))
-        if first < SCREEN * self.spread.deviation * math.sqrt(1 + 1 / len(recent)):
+        if first <= SCREEN * self.spread.deviation * math.sqrt(1 + 1 / len(recent)):
             return "dropped", []
         self.tests += 1
         differences = list[float]()
@@ -111,7 +111,12 @@ class LedgerState:
         spread = Spread(self.spread.squares, self.spread.freedom)
         spread.add_pairs(differences)
         count = len(differences)
-        statistic = float(np.mean(differences)) / (math.sqrt(2 / count) * spread.deviation)
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # without any spread: infinite, or no number if all is equal
+            statistic = np.nan_to_num(
+                np.mean(differences) / (math.sqrt(2 / count) * np.float64(spread.deviation)), posinf=math.inf
+            )
         if count in LOOKS and statistic >= self.cutoff(spread.freedom):
             return "kept"
         if statistic < (FUTILE if count > 1 else FUTILE - 1) or count == LOOKS[-1]:
@@ -160,7 +165,7 @@ class Ledger:
 
     def load(self) -> None:
         """Read the folder, and follow its proposals to the present state without running anything."""
-        self.proposals = [Proposal(**line) for line in read_lines(self.path / "ledger.jsonl")]
+        self.proposals = read_proposals(self.path)
         for proposal in self.proposals:
             self._begin(proposal.number, proposal.incumbent, new=False)
             if proposal.result == "failed":
@@ -207,13 +212,6 @@ class Ledger:
             self.state = state_of(json.loads(before))
             return self._record(candidate, incumbent, "failed", why=str(failed))
 
-    def summary(self) -> Iterator[str]:
-        """Yield what was tried, kept and what it cost."""
-        yield from map(str, self.proposals)
-        runs = read_lines(self.path / "runs.jsonl")
-        kept, hours = sum(each.result == "kept" for each in self.proposals), sum(run["seconds"] for run in runs) / 3600
-        yield f"{len(self.proposals)} proposals, {kept} kept, {len(runs)} runs, {hours:.1f} h"
-
     def _record(
         self, candidate: str, incumbent: str, result: Result, differences: Sequence[float] = (), why: str = ""
     ) -> Proposal:
@@ -255,22 +253,35 @@ class Ledger:
         return run
 
 
+def read_proposals(path: Path) -> list[Proposal]:
+    return [Proposal(**line) for line in read_lines(path / "ledger.jsonl")]
+
+
+def summary(path: Path, proposals: Sequence[Proposal]) -> list[str]:
+    """Return what was tried, kept and what it cost, as lines."""
+    runs = read_lines(path / "runs.jsonl")
+    kept, hours = sum(each.result == "kept" for each in proposals), sum(run["seconds"] for run in runs) / 3600
+    return [*map(str, proposals), f"{len(proposals)} proposals, {kept} kept, {len(runs)} runs, {hours:.1f} h"]
+
+
 def state_of(values: dict[str, Any]) -> LedgerState:
     return LedgerState(**values | {"spread": Spread(**values["spread"])})
 
 
 def settings(path: Path, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the metric and direction of a ledger, written at the first call; raise UserError if others are given."""
-    file = path / "ledger.json"
-    stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    """Return the metric and direction of a ledger, fixed by its first run; raise UserError if others are given."""
+    file, begun = path / "ledger.json", (path / "runs.jsonl").exists()
+    stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if begun else {}
     for name, value in given.items():
         if stored and value not in (None, False, "", stored[name]):
             raise UserError(
-                f"--{name} is `{brief(value)}`, but this ledger began with `{brief(stored[name])}`; leave it out"
+                f"--{name} is `{brief(value)}`, but this ledger began with `{brief(stored[name])}`; leave it out, "
+                "or begin another ledger"
             )
-    if not stored:
-        if not given["metric"]:
-            raise UserError("a new ledger needs --metric: a regular expression that finds the number in the output")
-        path.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(given), encoding="utf-8")
-    return stored or given
+    if stored:
+        return stored
+    if not given["metric"]:
+        raise UserError("a new ledger needs --metric: a regular expression that finds the number in the output")
+    check_metric(given["metric"])
+    file.write_text(json.dumps(given), encoding="utf-8")
+    return given

@@ -1,6 +1,6 @@
 """False and true verdicts of `ablate judge`, its ledger, and the rules that people use, on simulated commands.
 
-python -m benchmarks.ledger [--nights N] [--into FILE]    # writes benchmarks/ledger.md, in about three minutes
+python -m benchmarks.ledger [--nights N] [--into FILE]    # writes benchmarks/ledger.md, in about four minutes
 """
 
 import argparse
@@ -190,11 +190,11 @@ def lines(count: int) -> Iterator[str]:
             these = nights(rule, noise, 0.0, count)
             off, runs = np.mean([n.off for n in these]), np.mean([n.runs for n in these]) / PROPOSALS
             yield f"| {noise} | {name} | {share_false(these):.3f} | {off:+.1f} | {runs:.2f} |"
-    yield f"\n## {TRUE} of {PROPOSALS} proposals are improvements ({count // 4} nights)\n"
+    yield f"\n## {TRUE} of {PROPOSALS} proposals are improvements ({count} nights)\n"
     yield "| noise | size | found by the ledger | runs a proposal | nights with a false keep |\n|---|--:|--:|--:|--:|"
     for noise in NOISES:
         for size in (1.0, 2.0, 3.0, 4.0):
-            these = nights(our_ledger, noise, size, count // 4)
+            these = nights(our_ledger, noise, size, count)
             found, runs = np.mean([n.found for n in these]) / TRUE, np.mean([n.runs for n in these]) / PROPOSALS
             yield f"| {noise} | {size:g} | {found:.2f} | {runs:.2f} | {share_false(these):.3f} |"
 

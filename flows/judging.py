@@ -13,13 +13,12 @@ from ablate.commands import (
     RunFolder,
     Runner,
     check_command,
-    check_metric,
     locked,
     run_command,
     run_twice,
 )
 from ablate.duel import BROKEN, Duel, fight
-from ablate.ledger import Ledger, settings
+from ablate.ledger import Ledger, read_proposals, settings, summary
 from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.terminal import complain, say, tell
@@ -35,12 +34,12 @@ def judge_commands(
     duel.check()
     if gate and not gate.absolute().parent.is_dir():
         raise UserError(f"--gate {gate}: its folder does not exist; make it first")
-    deadline = float("inf")
+    deadline, code = float("inf"), duel.digest()
     if budget:
         from flows.forecast import budget_seconds
 
         deadline = time.monotonic() + budget_seconds(budget)
-    where = folder or home() / "judge" / duel.digest()
+    where = folder or home() / "judge" / code
     with runner(engine) as run:
         runs = RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline)
         try:
@@ -54,6 +53,11 @@ def judge_commands(
                 gate.write_text(f"**Not judged**: {failed}\n", encoding="utf-8")
             complain(f"{failed}; its output is in {where}")
             return BROKEN
+    if not folder and duel.digest() != code:
+        tell(
+            "warning: a file that the commands name, or one under Git, changed during the runs, so that the same "
+            "command begins anew; if the commands write it, name it after `>`, put {seed} in its name, or name a --folder"
+        )
     say(outcome.as_json() if as_json else str(outcome))
     if gate:
         gate.write_text(outcome.as_markdown(duel), encoding="utf-8")
@@ -76,41 +80,41 @@ def judge_in_ledger(
     folder: Path, baseline: str, candidate: str, metric: str, lower: bool, engine: str, as_json: bool
 ) -> int:
     """Judge a proposal of a ledger, or show the ledger if there is no candidate; return the exit code."""
-    if not candidate and not folder.is_dir():
-        raise UserError(f"there is no ledger {folder}; name --baseline, --candidate and --metric to begin one")
-    if baseline and not candidate:
-        raise UserError("--baseline needs --candidate, the command that is judged")
-    with locked(folder):
+    if not candidate:
+        return show_ledger(folder, bool(baseline), as_json)
+    with locked(folder), runner(engine) as run:
         kept = settings(folder, {"metric": metric, "lower": lower})
-        check_metric(kept["metric"])
-        with runner(engine) as run:
 
-            def run_one(who: str, command: str, seed: int, name: str) -> tuple[float, float]:
-                return run_twice(run, who, command.replace(JOB, "0"), seed, kept["metric"], folder, tell, name)
+        def run_one(who: str, command: str, seed: int, name: str) -> tuple[float, float]:
+            return run_twice(run, who, command.replace(JOB, "0"), seed, kept["metric"], folder, tell, name)
 
-            ledger = Ledger(folder, kept["metric"], kept["lower"], run_one, tell)
-            ledger.load()
-            if not candidate:
-                say(
-                    "\n".join(json.dumps(asdict(each)) for each in ledger.proposals)
-                    if as_json
-                    else "\n".join(ledger.summary())
-                )
-                return 0
-            incumbent = baseline or ledger.incumbent
-            if incumbent is None:
-                raise UserError("a new ledger needs --baseline: the command that proposals must beat")
-            check_command("--candidate", candidate)
-            check_command("--baseline", incumbent)
-            try:
-                proposal = ledger.judge(candidate, incumbent)
-            except RunFailed as failed:  # of the incumbent
-                complain(f"{failed}; its output is in {folder}")
-                return BROKEN
+        ledger = Ledger(folder, kept["metric"], kept["lower"], run_one, tell)
+        ledger.load()
+        incumbent = baseline or ledger.incumbent
+        if incumbent is None:
+            raise UserError("a new ledger needs --baseline: the command that proposals must beat")
+        check_command("--candidate", candidate)
+        check_command("--baseline", incumbent)
+        try:
+            proposal = ledger.judge(candidate, incumbent)
+        except RunFailed as failed:  # of the incumbent
+            complain(f"{failed}; its output is in {folder}")
+            return BROKEN
     say(json.dumps(asdict(proposal)) if as_json else str(proposal).strip())
     if proposal.why:
         complain(f"{proposal.why}; its output is in {folder}")
     return LEDGER_CODES[proposal.result]
+
+
+def show_ledger(folder: Path, baseline: bool, as_json: bool) -> int:
+    """Print what a ledger has tried and kept; another process may be at work in it."""
+    if baseline:
+        raise UserError("--baseline needs --candidate, the command that is judged")
+    if not folder.is_dir():
+        raise UserError(f"there is no ledger {folder}; name --baseline, --candidate and --metric to begin one")
+    proposals = read_proposals(folder)
+    say("\n".join([json.dumps(asdict(each)) for each in proposals] if as_json else summary(folder, proposals)))
+    return 0
 
 
 @contextmanager

@@ -50,6 +50,15 @@ def test_the_levels_of_all_tests_together_are_at_most_alpha():
     assert spent < 0.05 / 2.4
 
 
+def test_without_any_spread_a_better_number_is_kept_and_the_same_is_dropped():
+    state = LedgerState()
+    state.begin(lambda *_: 0.9)
+    for value, result, tests in ((0.9, "dropped", 0), (0.91, "kept", 1), (0.91, "dropped", 1)):
+        level = state.reference[-1]
+        assert state.judge(lambda who, _, v=value, i=level: v if who == nights.CANDIDATE else i)[0] == result
+        assert state.tests == tests
+
+
 def test_the_spread_is_not_inflated_by_a_drift():
     rng, spread = np.random.default_rng(0), Spread()
     spread.add_series(rng.normal(size=400) + np.linspace(0, 20, 400))
@@ -147,6 +156,8 @@ def test_mistakes(propose, arguments, message):
     done = propose("--lift 0.1", *arguments)
     assert done.exit_code == 2 or message in str(done.exception), done.output
     assert message in done.output + str(done.exception)
+    settings = ("--metric", METRIC, "--lower", "--baseline", propose.script)
+    assert propose("--lift -0.3", *settings).exit_code == 1  # the mistake was not written down
 
 
 def test_a_ledger_keeps_its_metric(propose):
