@@ -56,7 +56,8 @@ def judge_commands(
     if not folder and duel.digest() != code:
         tell(
             "warning: a file that the commands name, or one under Git, changed during the runs, so that the same "
-            "command begins anew; if the commands write it, name it after `>`, put {seed} in its name, or name a --folder"
+            "command begins anew; if the commands write it, name it after `>`, put {seed} in its name, or name "
+            "a --folder"
         )
     say(outcome.as_json() if as_json else str(outcome))
     if gate:
