@@ -6,9 +6,9 @@ print(verdicts)
 verdicts.report("report")
 """
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 
 import pandas as pd
@@ -17,15 +17,18 @@ from ablate.columns import Columns, choose, described
 from ablate.results import Question, TableResults, results_of
 from ablate.table import Table, of_frame
 from contrastive.errors import UserError
+from contrastive.grid.messages import comma_list
 from reports.build import publish
 from reports.compare import RowScore, Section
 from reports.export import comparison_line
 from reports.looks import judge_section
+from reports.messages import FILES, PAGES
 from reports.overview import overview
 
 __all__ = ["Verdicts", "judge", "judge_table"]
 
-logger = logging.getLogger(__name__)
+NUMBERS = ("results.csv", "results.parquet", "comparisons.csv", "effects.csv")
+REPORT_FILES = {*FILES.values(), *PAGES.values(), *NUMBERS, "figures"}
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,12 @@ class Verdicts:
         return pd.DataFrame([comparison_line(score, section) for section in self.sections for score in section.scores])
 
     def report(self, folder: str | Path) -> Path:
-        """Write the report into a folder, and return the path of its page."""
-        publish(self.results, Path(folder))
-        return Path(folder) / "index.html"
+        """Write the report into a folder, and return the path of its page. It may replace an earlier report."""
+        place = Path(folder)
+        if others := sorted(path.name for path in place.glob("*") if path.name not in REPORT_FILES):
+            raise UserError(f"{place} has other files ({comma_list(others)}); name a new folder for the report")
+        publish(self.results, place)
+        return place / "index.html"
 
     def __str__(self) -> str:
         sections = self.sections
@@ -71,7 +77,7 @@ def judge(
     score: str | Iterable[str] = (),
     text: str | None = None,
     data: str | None = None,
-    baseline: str | None = None,
+    baseline: object = None,
     margin: float | Mapping[str, float] | None = None,
     lower: str | Iterable[str] = (),
     higher: str | Iterable[str] = (),
@@ -88,9 +94,10 @@ def judge(
     given = Columns(_names(row), _names(score), seed, text, data)
     table, columns = choose(of_frame(frame, name), given)
     margins = margin if isinstance(margin, Mapping) else {} if margin is None else dict.fromkeys(columns.scores, margin)
-    if bad := [size for size in margins.values() if not size > 0]:
-        raise UserError(f"margin is {bad[0]}; give a size above 0")
-    return judge_table(table, columns, Question(baseline, margins, _names(lower), _names(higher)), "ablate.judge(…)")
+    if bad := [size for size in margins.values() if not isinstance(size, Real) or not size > 0]:
+        raise UserError(f"margin is {bad[0]!r}; give a number above 0")
+    asked = None if baseline is None else str(baseline)
+    return judge_table(table, columns, Question(asked, margins, _names(lower), _names(higher)), "ablate.judge(…)")
 
 
 def judge_table(table: Table, columns: Columns, question: Question, command: str) -> Verdicts:

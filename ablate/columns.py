@@ -18,8 +18,9 @@ DATA = ("data", "dataset", "data_set", "benchmark")
 MEAN, DEVIATION, COUNT = (
     ("mean", "average", "avg"),
     ("std", "sd", "stdev", "std_dev", "deviation"),
-    ("n", "count", "seeds"),
+    ("n", "count", "seeds", "n_seeds", "num_seeds", "runs", "n_runs"),
 )
+OTHER_SPREADS = ("ci", "ci95", "ci_95", "sem", "stderr", "std_err", "se", "half_width", "error_bar", "var", "variance")
 NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of a table with one score a line
 IGNORED = {
     "epoch", "step", "steps", "global_step", "runtime", "created", "date", "timestamp", "time", "user", "notes", "tags",
@@ -35,7 +36,10 @@ OF_TRAINER = re.compile(
     r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$"
 )  # logged by transformers' trainer
 EVALUATED = "eval_"  # its scores
-SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes
+HIGHER = re.compile(
+    r"\b(?:acc|accuracy|score|f1|auc|auroc|precision|recall|ndcg|mrr|map|bleu|rouge|spearman|pearson)\b"
+)
+SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
 MOST_SCORES = 10  # with more columns of numbers, users must say which are scores
 SECONDS = "seconds"  # column of the time that a run took
@@ -65,7 +69,7 @@ def number_of(value: Any) -> float | None:
     if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
         return math.nan
     try:
-        return float(value)
+        return float(value.strip().removesuffix("%") if isinstance(value, str) else value)
     except (TypeError, ValueError):
         return None
 
@@ -83,13 +87,18 @@ def choose(table: Table, given: Columns) -> tuple[Table, Columns]:
     free = [name for name in table.frame.columns if name not in (*given.row, *given.scores)]
     numeric = {name for name in free if is_numeric(table.frame[name])}
     found = {column: name for name in free if (column := name.lower().replace(" ", "_"))}
-    deviation, count, mean = (first_of(found, names) for names in (DEVIATION, COUNT, MEAN))
+    deviation, count, mean = (of_kind(table, found, names) for names in (DEVIATION, COUNT, MEAN))
     others = [
         name for name in (*given.scores, *free) if name in numeric | {*given.scores} and name not in (deviation, count)
     ]
     if mean is None and deviation is not None and count is not None and len(others) == 1:
         mean = others[0]
-    if mean is not None and not given.seed:
+    if not given.scores and (spread := of_kind(table, found, OTHER_SPREADS)):
+        raise UserError(
+            f"{table.name}: {brief_name(spread)} is no standard deviation over seeds; give columns mean, std and n, or "
+            "one line for each seed, or say which columns are scores: --score COLUMN"
+        )
+    if (mean is not None or (deviation is not None and not given.scores)) and not given.seed:
         return of_means(table, given, mean, deviation, count, numeric)
     seed = given.seed or next((found[n] for n in SEED if n in found and is_whole(table.frame[found[n]])), None)
     text, data = given.text or first_of(found, TEXT), given.data or first_of(found, DATA)
@@ -161,19 +170,33 @@ def widen(table: Table, given: Columns) -> Table:
     return Table(table.name, pd.DataFrame(list(wide.values())), firsts, kinds)
 
 
+def of_kind(table: Table, found: dict[str, str], kinds: Sequence[str]) -> str | None:
+    """Return the column with one of these names, or the only one whose name ends with one, such as `f1_std`."""
+    if exact := first_of(found, kinds):
+        return exact
+    names = [name for column, name in found.items() if column.endswith(tuple(f"_{kind}" for kind in kinds))]
+    if len(names) > 1:
+        raise UserError(
+            f"{table.name}: {comma_list(names)} are of several scores; keep the columns of one, or give one line for "
+            "each seed"
+        )
+    return names[0] if names else None
+
+
 def of_means(
-    table: Table, given: Columns, mean: str, deviation: str | None, count: str | None, numeric: set[str]
+    table: Table, given: Columns, mean: str | None, deviation: str | None, count: str | None, numeric: set[str]
 ) -> tuple[Table, Columns]:
     """Return a table of means, standard deviations and numbers of values, and its columns."""
-    if deviation is None or count is None:
-        lacking = "standard deviation (column std)" if deviation is None else "number of values (column n)"
+    if mean is None or deviation is None or count is None:
+        kinds = {"standard deviation (column std)": deviation, "number of values (column n)": count, "mean": mean}
+        lacking = next(kind for kind, column in kinds.items() if column is None)
         raise UserError(
             f"{table.name}, {table.places[0]}: a mean without its {lacking} cannot be compared; add the column, or "
             "give one line for each seed"
         )
     special = {mean, deviation, count, given.data}
     words = [name for name in table.frame.columns if name not in numeric and name not in special]
-    score = "score" if mean.lower() in MEAN else mean
+    score = "score" if mean.lower() in MEAN else re.sub(rf"[ _](?:{'|'.join(MEAN)})$", "", mean, flags=re.IGNORECASE)
     table = replace(table, frame=table.frame.rename(columns={mean: score}))
     columns = Columns(given.row or tuple(words), (score,), data=given.data, deviation=deviation, count=count)
     check_found(table, columns)
@@ -243,7 +266,8 @@ def first_of(found: dict[str, str], names: Sequence[str]) -> str | None:
 def is_numeric(values: pd.Series) -> bool:
     """Return whether a column holds numbers, possibly with mistakes among them."""
     numbers = [number_of(value) for value in values]
-    return sum(number is not None for number in numbers) > SOME_NUMBERS * len(numbers)
+    score = HIGHER.search(words_of(str(values.name))) or lower_is_better(str(values.name))
+    return sum(number is not None for number in numbers) > (0 if score else SOME_NUMBERS * len(numbers))
 
 
 def is_whole(values: pd.Series) -> bool:
@@ -256,7 +280,11 @@ def is_whole(values: pd.Series) -> bool:
 
 def lower_is_better(score: str) -> bool:
     """Guess the direction of a score from its name."""
-    return LOWER.search(re.sub(r"[_.@/-]+", " ", score.lower())) is not None
+    return LOWER.search(words_of(score)) is not None
+
+
+def words_of(score: str) -> str:
+    return re.sub(r"[_.@/-]+", " ", score.lower())
 
 
 def described(columns: Columns, lower: Sequence[str]) -> str:

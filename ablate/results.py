@@ -5,6 +5,7 @@ import json
 import math
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -47,12 +48,11 @@ class TableResults(Results):
         return self.texts.get(cell, {}).get(score)
 
     def marks(self, cell: str) -> dict[str, int]:
-        return {".ids": self.text_marks[cell]} if cell in self.text_marks else {}
+        return {f"{name.partition('.')[0]}.ids": self.text_marks[cell] for name in self.texts.get(cell, {})}
 
     def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
         own = self.texts.get(cell, {})
-        marks = {f"{name.partition('.')[0]}.ids": self.text_marks[cell] for name in own}
-        return {name: own[name] for name in names if name in own}, marks
+        return {name: own[name] for name in names if name in own}, self.marks(cell)
 
     def code_files(self, cell: str) -> dict[str, str]:
         return {}
@@ -76,7 +76,7 @@ class Line:
 def results_of(table: Table, columns: Columns, question: Question, command: str) -> TableResults:
     """Return the results of a table; raise UserError that names the lines of a mistake."""
     lines = synthetic(table, columns) if columns.deviation else read_lines(table, columns)
-    scale = {name: percent(name, [line.scores[i] for line in lines]) for i, name in enumerate(columns.scores)}
+    scale = {name: percent(table, name, [(x, x.scores[i]) for x in lines]) for i, name in enumerate(columns.scores)}
     by_cell = cells_of(lines, columns, table)
     scores, notes, texts, marks = dict[str, dict[str, float]](), dict[str, dict[str, str]](), {}, {}
     for cell, own in by_cell.items():
@@ -105,15 +105,16 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
     ]
     title = table.name.rpartition(".")[0] or table.name
     sections = sections_of(lines, columns, question, table, title)
-    every = [cell for section in sections for row in section.rows for cell in row.cells]
-    failed = {cell: f"not in {table.name}" for cell in every if cell not in by_cell}
+    wanted = {cell: None for section in sections for row in section.rows for cell in row.cells}
+    failed = {cell: f"not in {table.name}" for cell in wanted if cell not in by_cell}
+    unused = [f"{own[0].label}, seed {own[0].seed}" for cell, own in by_cell.items() if cell not in wanted]
     grid = RecordedGrid(experiment_of(title, columns, question), sections, [], failed=failed)
     runs = {cell: CellRun(cell, "finished", "", cost_of(own[0]), "", "", {}, "") for cell, own in by_cell.items()}
     return TableResults(
         grid, runs, pd.DataFrame.from_dict(scores, orient="index", dtype=float), pd.DataFrame(), {}, kinds, {},
         pd.DataFrame(measured, columns=MEASURED), notes=notes,
         digest=hashlib.sha256(json.dumps([grid.document(), scores], sort_keys=True).encode()).hexdigest()[:16],
-        table=TableSource(table.name, command, columns.pairing), texts=texts, text_marks=marks,
+        table=TableSource(table.name, command, columns.pairing, tuple(unused)), texts=texts, text_marks=marks,
     )  # fmt: skip
 
 
@@ -198,7 +199,7 @@ def sections_of(
         ordered = sorted(groups, key=lambda key: key[1] != baseline)
         positions = {key: number for number, key in enumerate(ordered)}
         several = len({data for data, _ in groups}) > 1
-        every = sorted({line.seed for line in own})
+        every = seeds_of_most([(line.data, line.label, line.seed) for line in own])
         rows = []
         for data, label in ordered:
             line = groups[data, label]
@@ -210,6 +211,13 @@ def sections_of(
             rows.append(RecordedRow(name, axes, label == baseline, data, cells, seeds, against))
         sections.append(RecordedSection(section or title, "", show, rows))
     return sections
+
+
+def seeds_of_most(found: Sequence[tuple[str, str, int]]) -> list[int]:
+    """Return the seeds that at least half of the rows have. A row that lacks one of them is incomplete."""
+    counts = Counter(seed for _, _, seed in set(found))
+    rows = len({(data, label) for data, label, _ in found})
+    return sorted(seed for seed, count in counts.items() if 2 * count >= rows)
 
 
 def baseline_of(labels: Sequence[str], wanted: str | None, table: Table) -> str:
@@ -271,10 +279,22 @@ def kind_of(score: str, question: Question, known: ScoreKind | None, count: int 
     return Kind(score in question.higher or (usual and score not in question.lower), known.texts if known else count)
 
 
-def percent(score: str, values: Sequence[float]) -> float:
-    """Return 100 for shares that are given in percent, else 1."""
-    finite = [abs(value) for value in values if math.isfinite(value)]
-    return 100.0 if math.isfinite(score_width(score)) and max(finite, default=0.0) > PERCENT else 1.0
+def percent(table: Table, score: str, values: Sequence[tuple[Line, float]]) -> float:
+    """Return 100 for shares that are given in percent, else 1; raise UserError if rows differ in this."""
+    finite = [(line, abs(value)) for line, value in values if math.isfinite(value)]
+    if not math.isfinite(score_width(score)) or all(value <= PERCENT for _, value in finite):
+        return 1.0
+    most: dict[tuple[str, str], tuple[float, Line]] = {}
+    for line, value in finite:
+        key = (line.data, line.label)
+        most[key] = max(most.get(key, (0.0, line)), (value, line), key=lambda each: each[0])
+    (least, fraction), (_, whole) = (pick(most.values(), key=lambda each: each[0]) for pick in (min, max))
+    if 0 < least <= 1:
+        raise UserError(
+            f"{table.name}, {fraction.place} and {whole.place}: one has {score} as a fraction, the other in percent; "
+            "write all in the same way"
+        )
+    return 100.0
 
 
 def as_counts(values: np.ndarray) -> np.ndarray:

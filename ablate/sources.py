@@ -109,4 +109,7 @@ def evaluator_scores(path: Path) -> dict[str, float]:
         lines = list(csv.DictReader(file))
     name = path.name.removesuffix("_results.csv")
     found = {key: value for key, value in (lines[-1] if lines else {}).items() if key not in ("epoch", "steps")}
-    return {f"{name}.{key}": float(value) for key, value in found.items() if value}
+    try:
+        return {f"{name}.{key}": float(value) for key, value in found.items() if value}
+    except ValueError as error:
+        raise UserError(f"{brief(path)}, last line: {error}; it should hold numbers") from None

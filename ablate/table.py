@@ -48,17 +48,26 @@ def read_file(source: str) -> Table:
     lines = list(_json_lines(path) if suffix == ".jsonl" else _delimited(path, suffix))
     if not lines:
         raise UserError(f"{brief(path)} has no rows; it needs one for each row and seed")
-    return Table(path.name, pd.DataFrame([values for _, values in lines]), [f"line {number}" for number, _ in lines])
+    frame = pd.DataFrame([values for _, values in lines]).map(scalar)
+    return Table(path.name, frame, [f"line {number}" for number, _ in lines])
 
 
 def of_frame(frame: pd.DataFrame, name: str) -> Table:
     """Return a data frame as a table."""
     if frame.empty:
         raise UserError(f"{name} has no rows; it needs one for each row and seed")
-    frame = frame.rename(columns=str).reset_index(drop=True)
+    frame = frame.set_axis([" ".join(map(str, c)) if isinstance(c, tuple) else str(c) for c in frame.columns], axis=1)
+    if any(name is not None for name in frame.index.names):  # as after `groupby`
+        frame = pd.concat([frame.index.to_frame().rename(columns=str), frame], axis=1)
+    frame = frame.reset_index(drop=True).map(scalar)
     if not frame.columns.is_unique:
         raise UserError(f"{name} has the column {frame.columns[frame.columns.duplicated()][0]} twice; rename one")
     return Table(name, frame, [f"row {number}" for number in range(1, len(frame) + 1)])
+
+
+def scalar(value: Any) -> Any:
+    """Return a nested value, such as a dict of settings, as text."""
+    return str(value) if hasattr(value, "__len__") and not isinstance(value, str) else value
 
 
 def _parquet(path: Path) -> pd.DataFrame:

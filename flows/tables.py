@@ -1,6 +1,8 @@
 """`ablate report --from TABLE`: report the results of another program."""
 
+import hashlib
 import math
+import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,7 +11,7 @@ from typing import Any
 from ablate import judge_table
 from ablate.columns import Columns, choose
 from ablate.results import Question
-from ablate.sources import read
+from ablate.sources import MLFLOW, read
 from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.terminal import say, tell
@@ -35,13 +37,19 @@ def report_table(
     question = Question(baseline, sizes, tuple(lower), tuple(higher))
     verdicts = judge_table(table, columns, question, shlex.join(["ablate", *sys.argv[1:]]))
     tell(f"{table.name}: {len(table.places)} lines; {verdicts.columns}")
-    page = verdicts.report(home() / "reports" / "tables" / verdicts.results.grid.experiment.name)
+    page = verdicts.report(home() / "reports" / "tables" / folder_name(source, verdicts.results.grid.experiment.name))
     for warning in verdicts.warnings:
         tell(f"warning: {warning}")
     for score in verdicts.comparisons[:MOST_TOLD]:
         tell(comparison_text(score))
     tell(str(verdicts))
     say(f"report: {page.with_name('README.md')}")
+
+
+def folder_name(source: str, name: str) -> str:
+    """Return the name of a table's report, another one for tables of the same name in other folders or stores."""
+    place = tracking_uri(home()) + source if source.startswith(MLFLOW) else os.path.abspath(source)
+    return f"{name}-{hashlib.sha256(place.encode()).hexdigest()[:4]}"
 
 
 def comparison_text(score: RowScore) -> str:

@@ -112,6 +112,7 @@ class TableSource:
     name: str
     command: str  # builds the report again
     pairing: Literal["seeds", "none", "means"] = "seeds"  # none: values without seeds; means: no single values
+    unused: tuple[str, ...] = ()  # rows at seeds that most rows lack
 
 
 @dataclass(frozen=True, repr=False)  # the repr would print all measurements

@@ -210,6 +210,12 @@ def reasons_missing(cells: list[SectionCell], value: str, results: Results) -> s
     return "; ".join({why: None for name, why in notes if name.rpartition(".")[0] == split})
 
 
+def unused(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    """Say which lines of another program's table are not used."""
+    if results.table and results.table.unused:
+        yield Guard("unused", _("Not used, since most rows lack the seed: {rows}.", rows=listed(results.table.unused)))
+
+
 def one_seed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     if cells and max(len(row.seeds) for row in section.rows) == 1:
         words = _("One seed a row: nothing is known of the spread between seeds, no difference can be called real.")
@@ -232,4 +238,4 @@ def baseline_finished(cells: list[SectionCell]) -> bool:
     return any(cell.row.baseline and cell.status == "finished" for cell in cells)
 
 
-CHECKS = (unfinished, unmeasured, one_seed, rows, no_baseline)
+CHECKS = (unfinished, unmeasured, one_seed, rows, unused, no_baseline)

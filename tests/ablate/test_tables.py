@@ -68,6 +68,11 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
             "model,f1,sd,count\nbase,.5,.1,5\n",
             "rows by model; scores f1 (higher is better); deviations sd, counts count",
         ),
+        (
+            "model,accuracy_mean,accuracy_std,n_seeds\nbase,.5,.1,5\n",
+            "scores accuracy (higher is better); deviations accura",
+        ),
+        ("model,seed,accuracy\nbase,0,81%\nbase,1,82.5%\n", "rows by model; scores accuracy (higher is better); seeds"),
         ("lr,seed,acc\n.1,0,.5\n.1,1,.6\n.2,0,.71\n.2,1,.72\n", "rows by lr; scores acc"),
         (
             "model,seed,metric,value\nbase,0,acc,.5\nbase,0,f1,.4\nbase,1,acc,.5\nbase,1,f1,.3\n",
@@ -103,6 +108,11 @@ MISTAKES = {
     "model,mean,std\nbase,.8,.1\n": "line 2: a mean without its number of values",
     "model,mean,std,n\nbase,.8,.1,5\nnew,.9,-1,5\n": "line 3: std is `-1`; write a number",
     "a,b\n1,2\n3,4\n": "no column names the rows that are compared; say which: --row COLUMN",
+    "model,accuracy_mean,accuracy_std\nbase,.8,.1\n": "line 2: a mean without its number of values",
+    "model,f1,f1_std,acc,acc_std,n\nbase,.8,.1,.7,.1,3\n": "f1_std, acc_std are of several scores",
+    "model,f1,ci95,n\nbase,.8,.1,3\n": "ci95 is no standard deviation over seeds",
+    "model,seed,accuracy,f1\na,0,OOM,.8\na,1,.8,.8\nbase,0,OOM,.8\n": "line 2: accuracy is `OOM`, which is not",
+    "model,seed,accuracy\na,0,.81\na,1,.8\nbase,0,83\nbase,1,84\n": "line 2 and line 5: one has accuracy as a fr",
     "model,seed\nbase,0\n": "no column of numbers is a score; say which: --score COLUMN",
     HEAD.replace("model", "recipe")
     + "a,0,.8\nb,0,.9\n": "name the row that all others are compared with: --baseline ROW",
@@ -112,7 +122,7 @@ MISTAKES = {
 @pytest.mark.parametrize("text", MISTAKES)
 def test_a_mistake_is_told_with_its_line(tmp_path, text):
     if MISTAKES[text] is None:
-        assert set(verdicts(judged(tmp_path / "t.csv", text)).values()) == {"not comparable"}
+        assert set(verdicts(judged(tmp_path / "t.csv", text)).values()) == {"one seed"}
         return
     with pytest.raises(UserError, match=MISTAKES[text].replace("(", r"\(")):
         judged(tmp_path / "t.csv", text)
@@ -138,6 +148,35 @@ def test_what_is_missing_stops_its_own_row_alone(tmp_path):
         "gone, seed 1: not in t.csv", "nan, seed 1: finished, without acc: line 11 of t.csv has no number",
     ]  # fmt: skip
     assert "One seed a row" in judged(tmp_path / "t.csv", HEAD + "base,0,.8\nnew,0,.9\n").warnings[0]
+
+
+def test_a_seed_that_most_rows_lack_is_not_used(tmp_path):
+    found = judged(
+        tmp_path / "t.csv",
+        HEAD + BASE + "new,0,.9\nnew,1,.91\nnew,2,.92\nmore,0,.9\nmore,1,.91\nmore,2,.92\nmore,3,0\n",
+    )
+    assert verdicts(found) == {"new": "better", "more": "better"}
+    assert found.warnings == ["Not used, since most rows lack the seed: more, seed 3."]
+    beside = judged(tmp_path / "t.csv", HEAD + BASE + "more,0,.9\nmore,1,.91\nmore,2,.92\nmore,3,.9\n")
+    assert verdicts(beside) == {"more": "not comparable"}  # of two rows, one may have lost it
+
+
+def test_a_text_that_a_seed_lacks_stops_the_comparison():
+    lines = [
+        (m, s, t, (t + s) % 2) for m in ("base", "new") for s in (0, 1) for t in range(9) if (m, s, t) != ("new", 1, 4)
+    ]
+    found = ablate.judge(pd.DataFrame(lines, columns=["model", "seed", "text_id", "hit"]), baseline="base")
+    assert verdicts(found) == {"new": "not comparable"} and "not measured on the same texts" in found.warnings[0]
+
+
+def test_a_report_replaces_an_earlier_one_and_nothing_else(tmp_path):
+    found = ablate.judge(frame(), baseline="base")
+    for _ in range(2):
+        assert found.report(tmp_path / "report").is_file()
+    (tmp_path / "report" / "mine.txt").touch()
+    with pytest.raises(UserError, match=re.escape("has other files (mine.txt); name a new folder")):
+        found.report(tmp_path / "report")
+    assert (tmp_path / "report" / "mine.txt").is_file()
 
 
 def test_our_own_export_gives_the_same_bytes(tmp_path):
@@ -359,9 +398,27 @@ def test_frames_that_cannot_be_compared_are_answered():
     for given, settings, message in (
         ([1, 2], {}, "takes a pandas DataFrame, not a list"),
         (pd.DataFrame([["a", 0, 1.0, 2.0]], columns=["m", "seed", "x", "x"]), {}, "has the column x twice"),
-        (frame(), {"baseline": "base", "margin": -1.0}, "margin is -1.0; give a size above 0"),
+        (frame(), {"baseline": "base", "margin": -1.0}, "margin is -1.0; give a number above 0"),
+        (frame(), {"baseline": "base", "margin": "0.1"}, "margin is '0.1'; give a number above 0"),
     ):
         with pytest.raises(UserError, match=message):
             ablate.judge(given, **settings)
     numbered = frame().set_axis(range(len(frame().columns)), axis=1)
     assert ablate.judge(numbered, row="0", seed="1", score="2", baseline="base").comparisons
+    numbers = frame().replace({"model": {"base": 1, "m1": 2, "m2": 3}})
+    assert verdicts(ablate.judge(numbers, row="model", baseline=1))["2"] == "better"
+    grouped = frame().groupby(["model", "seed"]).agg(acc=("acc", "mean"))
+    assert verdicts(ablate.judge(grouped, baseline="base"))["m1"] == "better"
+    several = frame().groupby(["model", "seed"]).agg({"acc": ["mean"]})
+    assert ablate.judge(several, seed="seed", score="acc mean", baseline="base").comparisons
+
+
+def test_nested_values_and_broken_files_of_evaluators_are_answered(tmp_path):
+    lines = [{"model": m, "seed": s, "acc": 0.5 + s / 9, "cfg": {"lr": [1, 2]}} for m in ("base", "b") for s in (0, 1)]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    for table in (read(str(tmp_path / "t.jsonl"), ""), ablate.table.of_frame(pd.DataFrame(lines), "t")):
+        assert choose(table, Columns((), ()))[1] == Columns(("model",), ("acc",), "seed")
+    (tmp_path / "m" / "eval").mkdir(parents=True)
+    (tmp_path / "m" / "eval" / "sts_results.csv").write_text("epoch,steps,cosine\n0,1,bad\n", encoding="utf-8")
+    with pytest.raises(UserError, match="sts_results.csv, last line: could not convert string to float: 'bad'"):
+        read(f"sentence-transformers:{tmp_path}", "")

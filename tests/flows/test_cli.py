@@ -1,6 +1,7 @@
 """The command line in one process: what it explains, refuses and prints, so that it commands no terminal."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -156,8 +157,12 @@ def test_a_table_of_another_program_is_reported(tmp_path, monkeypatch):
     )
     assert done.exit_code == 0, done.output
     assert "rows by m; scores f1 (higher is better); seeds by seed" in done.output and "b beats a" in done.output
-    assert (tmp_path / "reports" / "tables" / "t" / "index.html").exists()
-    assert "below 5 points in f1" in (tmp_path / "reports" / "tables" / "t" / "README.md").read_text(encoding="utf-8")
+    (page,) = tmp_path.glob("reports/tables/t-*/README.md")
+    assert page.with_name("index.html").exists() and "below 5 points in f1" in page.read_text(encoding="utf-8")
+    (tmp_path / "other").mkdir()
+    shutil.copy(tmp_path / "t.csv", tmp_path / "other")
+    CliRunner().invoke(app, ["report", "--from", str(tmp_path / "other" / "t.csv"), "--baseline", "a"])
+    assert len(list(tmp_path.glob("reports/tables/t-*"))) == 2  # a table of the same name replaces nothing
     for arguments in ([], ["x.yaml", "--from", "t.csv"]):
         done = CliRunner().invoke(app, ["report", *arguments])
         assert done.exit_code == 2 and "give an experiment file, or --from TABLE" in done.output
