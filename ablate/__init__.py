@@ -8,8 +8,8 @@ verdicts.report("report")
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -93,8 +93,10 @@ def judge(
         raise UserError(f"ablate.judge takes a pandas DataFrame, not a {type(frame).__name__}")
     given = Columns(_names(row), _names(score), seed, text, data)
     table, columns = choose(of_frame(frame, name), given)
-    margins = margin if isinstance(margin, Mapping) else {} if margin is None else dict.fromkeys(columns.scores, margin)
-    if bad := [size for size in margins.values() if not isinstance(size, Real) or not size > 0]:
+    margins = dict[str, Any](
+        margin if isinstance(margin, Mapping) else {} if margin is None else dict.fromkeys(columns.scores, margin)
+    )
+    if bad := [size for size in margins.values() if isinstance(size, str) or not size > 0]:
         raise UserError(f"margin is {bad[0]!r}; give a number above 0")
     asked = None if baseline is None else str(baseline)
     return judge_table(table, columns, Question(asked, margins, _names(lower), _names(higher)), "ablate.judge(…)")

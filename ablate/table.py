@@ -56,7 +56,8 @@ def of_frame(frame: pd.DataFrame, name: str) -> Table:
     """Return a data frame as a table."""
     if frame.empty:
         raise UserError(f"{name} has no rows; it needs one for each row and seed")
-    frame = frame.set_axis([" ".join(map(str, c)) if isinstance(c, tuple) else str(c) for c in frame.columns], axis=1)
+    titles = [" ".join(map(str, title)) if isinstance(title, tuple) else str(title) for title in [*frame.columns]]
+    frame = frame.set_axis(titles, axis=1)
     if any(name is not None for name in frame.index.names):  # as after `groupby`
         frame = pd.concat([frame.index.to_frame().rename(columns=str), frame], axis=1)
     frame = frame.reset_index(drop=True).map(scalar)

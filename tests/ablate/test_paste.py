@@ -37,7 +37,7 @@ def results(page, text: str, **settings: str) -> dict[str, list[str]]:
 
 
 COMPARISONS = """margin => {
-    const rows = read(byId("table").value, null), others = rows.slice(1);
+    const rows = read(byId("table").value, null).samples, others = rows.slice(1);
     const made = others.map(row => compare(row, rows[0], others.length, margin, true));
     return [made.map(each => [each.difference, each.half, each.verdict, each.needs ?? null]), detectable(made)];
 }"""
@@ -79,6 +79,8 @@ def test_the_numbers_are_those_of_the_command(page, seed):
         "base  0.812 ± 0.004\nnew   0.831 +- 0.006",
         "name | accuracy\nbase | 0.812 ± 0.004\nnew | 0.831 ± 0.006",
         "base,0.808,0.812,0.816,0.808,0.816\nnew,0.825,0.831,0.837,0.825,0.837",
+        "name,accuracy_mean,accuracy_std,n_seeds\nbase,0.812,0.004,5\nnew,0.831,0.006,5",
+        "name,0,1,2,3,4\nbase,0.808,0.812,0.816,0.808,0.816\nnew,0.825,0.831,0.837,0.825,0.837",
         "name,s0,s1,s2,s3,s4,s5\nbase,0.808,0.812,,0.816,0.808,0.816\nnew,0.825,0.831,0.837,0.825,0.837,",
     ],
 )
@@ -95,13 +97,30 @@ def test_a_table_is_read_as_it_is_pasted(page, text):
         (ROWS + "new,1,1,5", "line 4: the row “new” is there twice"),
         ("base 1", "Two rows are needed."),
         ("base | 0.8 ± 0.1\nnew | 0.9 ± 0.1", "line 1: say how many runs “base” has"),
-        (ROWS.replace("std", "sem"), "names a standard error"),
+        (ROWS.replace("std", "sem"), "names “sem”: give the standard deviation"),
+        (ROWS.replace("std", "ci95"), "names “ci95”: give the standard deviation"),
+        ("name,mean,n\nbase,0.81,5\nnew,0.83,5", "has no standard deviation: add a column std"),
+        ("name,accuracy,f1\nbase,0.81,0.5\nnew,0.83,0.6", "names several scores (accuracy, f1)"),
+        ("name,f1,f1_std,acc,acc_std\nbase,1,1,1,1\nnew,2,1,1,1", "has several standard deviations"),
         (ROWS.replace("0.006", "-0.006"), "line 3: the standard deviation of “new” is negative"),
         ("", "Paste a table."),
     ],
 )
 def test_a_mistake_is_named_with_its_line(page, text, message):
     assert results(page, text) == {} and message in page.inner_text("#wrong")
+
+
+@pytest.mark.parametrize("score", ["accuracy", "val_loss", "perplexity", "f1", "points"])
+@pytest.mark.parametrize("scale", [1, 100])
+def test_direction_and_margin_are_guessed_as_by_the_command(page, score, scale):
+    frame = pd.DataFrame(
+        [(name, scale * mean, scale * 0.002, 20) for name, mean in (("base", 0.812), ("new", 0.814), ("far", 0.85))],
+        columns=["name", score, "std", "n"],
+    )
+    verdicts = ablate.judge(frame, baseline="base").frame().set_index("label").verdict
+    page.evaluate("chosen = false")
+    shown = results(page, frame.to_csv(index=False))
+    assert {name: shown[name][0] for name in ("new", "far")} == {name: verdicts[name] for name in ("new", "far")}
 
 
 def test_one_run_could_never_have_shown_a_difference(page):
