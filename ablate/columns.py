@@ -4,11 +4,11 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from ablate.table import ScoreKind, Table
+from ablate.table import UNNAMED, ScoreKind, Table
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
 
@@ -25,13 +25,14 @@ NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of
 IGNORED = {
     "epoch", "step", "steps", "global_step", "runtime", "created", "date", "timestamp", "time", "user", "notes", "tags",
     "_step", "_runtime", "_timestamp", "state", "status", "sweep", "id", "run_id", "path", "checkpoint", "cell",
-    "commit", "line", "hostname", "seconds",
+    "commit", "line", "hostname", "seconds", "end_time", "updated", "_wandb", "url",
+    "trainer/global_step",
 }  # fmt: skip
 OWN = {"section", "row", "label", "variant", "seed", "cell", "score", "value"}  # columns of our own results.csv
 LOWER = re.compile(
     r"loss|error|\berr\b|perplexity|ppl|bpb|bpc|nll|\b[wc]er\b|\bmae\b|mse|latency|seconds|memory|\bece\b|regret"
 )
-WITH_SEED = re.compile(r"(?P<row>.*?)[-_ .,/]*\(?(?:seed|run|s)[-_= ]?(?P<seed>\d+)\)?$", re.IGNORECASE)
+WITH_SEED = re.compile(r"(?P<row>.+?)[-_ .,/]*\(?(?:seed|run|s)[-_= ]?(?P<seed>\d+)\)?$", re.IGNORECASE)
 OF_TRAINER = re.compile(
     r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$"
 )  # logged by transformers' trainer
@@ -64,6 +65,14 @@ class Columns:
         return "means" if self.deviation else "seeds" if self.seed else "none"
 
 
+class Summary(NamedTuple):
+    """The columns of a table of means."""
+
+    mean: str | None
+    deviation: str | None
+    count: str | None
+
+
 def number_of(value: Any) -> float | None:
     """Return a value as a number, NaN for a missing one, and None for text."""
     if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
@@ -79,6 +88,8 @@ def choose(table: Table, given: Columns) -> tuple[Table, Columns]:
 
     Raises UserError if a column does not exist, or none is left for rows or scores.
     """
+    if any(name.endswith("__MIN") for name in table.frame.columns):
+        raise UserError(f"{table.name} is a chart that W&B exported; export the table of runs in its place")
     table = widen(table, given)
     for name in (*given.row, *given.scores, given.seed, given.text, given.data):
         if name is not None and name not in table.frame.columns:
@@ -87,22 +98,12 @@ def choose(table: Table, given: Columns) -> tuple[Table, Columns]:
     free = [name for name in table.frame.columns if name not in (*given.row, *given.scores)]
     numeric = {name for name in free if is_numeric(table.frame[name])}
     found = {column: name for name in free if (column := name.lower().replace(" ", "_"))}
-    deviation, count, mean = (of_kind(table, found, names) for names in (DEVIATION, COUNT, MEAN))
-    others = [
-        name for name in (*given.scores, *free) if name in numeric | {*given.scores} and name not in (deviation, count)
-    ]
-    if mean is None and deviation is not None and count is not None and len(others) == 1:
-        mean = others[0]
-    if not given.scores and (spread := of_kind(table, found, OTHER_SPREADS)):
-        raise UserError(
-            f"{table.name}: {brief_name(spread)} is no standard deviation over seeds; give columns mean, std and n, or "
-            "one line for each seed, or say which columns are scores: --score COLUMN"
-        )
-    if (mean is not None or (deviation is not None and not given.scores)) and not given.seed:
-        return of_means(table, given, mean, deviation, count, numeric)
     seed = given.seed or next((found[n] for n in SEED if n in found and is_whole(table.frame[found[n]])), None)
+    if seed is None and (summary := summary_of(table, found, given)):
+        return of_means(table, given, summary, numeric)
     text, data = given.text or first_of(found, TEXT), given.data or first_of(found, DATA)
     special = {seed, text, data, *(name for column, name in found.items() if column in IGNORED)}
+    special |= {UNNAMED} if UNNAMED in numeric else set()
     words = [name for name in free if name not in numeric and name not in special]
     if seed is None and not given.row:
         table, words, seed = with_seeds_from_names(table, words)
@@ -113,7 +114,7 @@ def choose(table: Table, given: Columns) -> tuple[Table, Columns]:
     named = [*(given.row or labels(table, words, seeds))]
     settings = [] if given.row else settings_of(table, numbers, [*named, *filter(None, (seed, text, data))], seeds)
     row = given.row or tuple(name for name in free if name in named or name in settings)
-    fixed = [name for name in numbers if table.frame[name].nunique() == 1 and is_whole(table.frame[name]) and not text]
+    fixed = [name for name in numbers if table.frame[name].nunique() == 1 and not (text or is_score(name))]
     chosen = [name for name in numbers if name not in (*row, *fixed) and name not in table.settings]
     scores = given.scores or scores_among(chosen)
     section = "section" if {"section", "label", "seed"} <= {*table.frame.columns} else None
@@ -170,23 +171,41 @@ def widen(table: Table, given: Columns) -> Table:
     return Table(table.name, pd.DataFrame(list(wide.values())), firsts, kinds)
 
 
-def of_kind(table: Table, found: dict[str, str], kinds: Sequence[str]) -> str | None:
-    """Return the column with one of these names, or the only one whose name ends with one, such as `f1_std`."""
-    if exact := first_of(found, kinds):
-        return exact
-    names = [name for column, name in found.items() if column.endswith(tuple(f"_{kind}" for kind in kinds))]
-    if len(names) > 1:
+def summary_of(table: Table, found: dict[str, str], given: Columns) -> Summary | None:
+    """Return the columns of mean, deviation and count, such as mean, std and n, or f1, f1_std and n; None without them.
+
+    Some of the three may be missing.
+    """
+    stems = dict[str, str]()  # of columns such as f1_std beside f1 or f1_mean
+    for column, name in found.items():
+        stem, _, kind = column.rpartition("_")
+        means = [found[mean] for mean in (stem, *(f"{stem}_{kind}" for kind in MEAN)) if mean in found]
+        if kind in (*DEVIATION, *OTHER_SPREADS) and means and (not given.scores or means[0] in given.scores):
+            stems[name] = means[0]
+    if len(stems) > 1:
         raise UserError(
-            f"{table.name}: {comma_list(names)} are of several scores; keep the columns of one, or give one line for "
-            "each seed"
+            f"{table.name}: {comma_list(list(stems))} are of several scores; keep the columns of one, or give one "
+            "line for each seed"
         )
-    return names[0] if names else None
+    deviation = first_of(found, (*DEVIATION, *OTHER_SPREADS)) or next(iter(stems), None)
+    if given.scores and deviation is None:
+        return None
+    if deviation and not deviation.lower().replace(" ", "_").endswith(DEVIATION):
+        raise UserError(
+            f"{table.name}: {brief_name(deviation)} is no standard deviation over seeds; give columns mean, std and n, "
+            "or one line for each seed, or say which columns are scores: --score COLUMN"
+        )
+    count = first_of(found, COUNT)
+    mean = next(iter(given.scores), None) or first_of(found, MEAN) or next(iter(stems.values()), None)
+    if mean is None and deviation and count:
+        others = [name for name in found.values() if is_numeric(table.frame[name]) and name not in (deviation, count)]
+        mean = others[0] if len(others) == 1 else None
+    return Summary(mean, deviation, count) if mean or deviation or count else None
 
 
-def of_means(
-    table: Table, given: Columns, mean: str | None, deviation: str | None, count: str | None, numeric: set[str]
-) -> tuple[Table, Columns]:
+def of_means(table: Table, given: Columns, summary: Summary, numeric: set[str]) -> tuple[Table, Columns]:
     """Return a table of means, standard deviations and numbers of values, and its columns."""
+    mean, deviation, count = summary
     if mean is None or deviation is None or count is None:
         kinds = {"standard deviation (column std)": deviation, "number of values (column n)": count, "mean": mean}
         lacking = next(kind for kind, column in kinds.items() if column is None)
@@ -243,7 +262,14 @@ def scores_among(names: Sequence[str]) -> tuple[str, ...]:
 
 def labels(table: Table, words: Sequence[str], seeds: int) -> list[str]:
     """Return the columns of words that name rows: not those with another value on every line, such as names of runs."""
-    several = [name for name in words if seeds < 2 or table.frame[name].nunique() < len(table.frame)]
+    lines = len(table.frame)
+    found = {name.lower() for name in table.frame.columns}
+    runs = {"run_name"} | ({"name"} if "state" in found or "runtime" in found else set())  # MLflow's and W&B's
+    several = [
+        name for name in words if table.frame[name].nunique() < lines or (seeds < 2 and name.lower() not in runs)
+    ]
+    if seeds < 2 and several and not table.frame.duplicated(several).any():  # nothing is repeated
+        several = [name for name in several if table.frame[name].nunique() == lines][:1] or several
     varying = [name for name in several if table.frame[name].nunique() > 1]
     return varying or several[:1] or list(words[:1])
 
@@ -266,8 +292,8 @@ def first_of(found: dict[str, str], names: Sequence[str]) -> str | None:
 def is_numeric(values: pd.Series) -> bool:
     """Return whether a column holds numbers, possibly with mistakes among them."""
     numbers = [number_of(value) for value in values]
-    score = HIGHER.search(words_of(str(values.name))) or lower_is_better(str(values.name))
-    return sum(number is not None for number in numbers) > (0 if score else SOME_NUMBERS * len(numbers))
+    found = sum(number is not None for number in numbers)
+    return found > (0 if is_score(str(values.name)) else SOME_NUMBERS * len(numbers))
 
 
 def is_whole(values: pd.Series) -> bool:
@@ -281,6 +307,11 @@ def is_whole(values: pd.Series) -> bool:
 def lower_is_better(score: str) -> bool:
     """Guess the direction of a score from its name."""
     return LOWER.search(words_of(score)) is not None
+
+
+def is_score(name: str) -> bool:
+    """Return whether a column is a score by its name."""
+    return HIGHER.search(words_of(name)) is not None or lower_is_better(name)
 
 
 def words_of(score: str) -> str:

@@ -1,15 +1,17 @@
 """Read other tools' results as a table: files, MLflow experiments, folders of mteb and sentence-transformers."""
 
+import ast
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
-from ablate.table import Table, read_file
+from ablate.table import Table, read_file, scalar
 from contrastive import paths
 from contrastive.errors import UserError, brief
 from contrastive.grid.messages import nearest_name
@@ -32,7 +34,21 @@ def read(source: str, tracking_uri: str) -> Table:
     for prefix, reader in readers.items():
         if source.startswith(prefix):
             return reader(source.removeprefix(prefix))
-    return without_unfinished(read_file(source))
+    return without_unfinished(with_dicts(read_file(source)))
+
+
+def with_dicts(table: Table) -> Table:
+    """Turn the columns `config` and `summary`, in which W&B's client has dicts, into one for each of their keys."""
+    frame, lines = table.frame, list[dict[str, Any]]()
+    if not {"config", "summary"} <= {*frame.columns}:
+        return table
+    for place, line in zip(table.places, frame.to_dict("records"), strict=True):
+        try:
+            dicts = [ast.literal_eval(str(line.pop(name))) for name in ("config", "summary")]
+            lines.append({key: value for part in (line, *dicts) for key, value in part.items() if key[:1] != "_"})
+        except (ValueError, SyntaxError, TypeError) as error:
+            raise UserError(f"{table.name}, {place}: config and summary should be dicts: {brief(error)}") from None
+    return replace(table, frame=pd.DataFrame(lines).map(scalar))
 
 
 def without_unfinished(table: Table) -> Table:

@@ -15,6 +15,7 @@ from contrastive.errors import UserError, brief, brief_name
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl")
 DELIMITERS = ",;\t"
+UNNAMED = "index"  # the first column of a table that pandas wrote: numbers of lines, or names
 DECIMAL_COMMA = re.compile(r"^([-+]?\d+),(\d+)$")
 
 
@@ -111,6 +112,7 @@ def _delimited(path: Path, suffix: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 continue
             if not names:
                 names = [value.strip() for value in values]
+                names[0] = names[0] or UNNAMED
                 _check_header(path, reader.line_num, names)
             elif len(values) != len(names):
                 raise UserError(

@@ -1,5 +1,6 @@
 """`ablate.judge` and `ablate report --from`: tables of other programs, with their mistakes named by line."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -310,6 +311,68 @@ def test_mlflow_runs_are_read_from_any_store(tmp_path):
     assert verdicts(ablate.judge_table(table, columns, Question("base"), "")) == {"big": "better"}
     with pytest.raises(UserError, match="no experiment tunning; did you mean `tuning`"):
         read("mlflow:tunning", f"sqlite:///{tmp_path / 'm.db'}")
+
+
+WANDB = [
+    "Name",
+    "State",
+    "Notes",
+    "User",
+    "Tags",
+    "Created",
+    "Runtime",
+    "Sweep",
+    "model",
+    "lr",
+    "seed",
+    "eval/accuracy",
+    "eval/loss",
+    "_wandb",
+]
+
+
+def test_exports_of_wandb_are_read(tmp_path):
+    """The table of runs, with the columns of exports of 2023 to 2026 in public repositories; the frame that W&B's
+    documentation writes with its client; and the export of a chart, which has no runs."""
+    lines, runs = [], []
+    for model, gain in (("base", 0.0), ("new", 0.1)):
+        for seed in range(3):
+            name, score = f"lucky-{model}-{seed}", 0.8 + gain + (seed * 7 % 3) / 100 + gain * seed / 50
+            run = (name, "finished", "-", "me", "", "2026-02-02T07:14:06.000Z", 20 + seed, "")
+            lines.append([*run, model, 0.1, seed, score, 1 - score, ""])
+            runs.append({"summary": {"_step": 9, "eval/accuracy": score, "_wandb": {"runtime": 4}},
+                         "config": {"model": model, "seed": seed, "opt": {"lr": 0.1}}, "name": name})  # fmt: skip
+    lines.append(["lucky-new-9", "crashed", *lines[-1][2:]])
+    pd.DataFrame(lines, columns=WANDB).astype(str).to_csv(tmp_path / "runs.csv", index=False, quoting=csv.QUOTE_ALL)
+    pd.DataFrame(runs).to_csv(tmp_path / "project.csv")
+    for name, scores in (("runs.csv", ("eval/accuracy", "eval/loss")), ("project.csv", ("eval/accuracy",))):
+        table, columns = choose(read(str(tmp_path / name), ""), Columns((), ()))
+        assert (columns.row, columns.scores, columns.seed) == (("model",), scores, "seed"), name
+        assert set(verdicts(ablate.judge_table(table, columns, Question("base"), "")).values()) == {"better"}
+    (tmp_path / "chart.csv").write_text('"Step","a - loss","a - loss__MIN","a - loss__MAX"\n"0","1","1","1"\n')
+    with pytest.raises(UserError, match="chart.csv is a chart that W&B exported; export the table of runs"):
+        choose(read(str(tmp_path / "chart.csv"), ""), Columns((), ()))
+    (tmp_path / "project.csv").write_text("name,config,summary\na,{},oops\n")
+    with pytest.raises(UserError, match="project.csv, line 2: config and summary should be dicts"):
+        read(str(tmp_path / "project.csv"), "")
+
+
+def test_names_of_runs_are_no_rows_if_settings_are_repeated(tmp_path):
+    runs = pd.DataFrame(
+        [(f"run-{k}", "finished", "ab"[k % 2], k / 7) for k in range(6)], columns=["Name", "State", "m", "f1"]
+    )
+    assert choose(ablate.table.of_frame(runs, "t"), Columns((), ()))[1].row == ("m",)
+    assert choose(ablate.table.of_frame(runs[:2], "t"), Columns((), ()))[1].row == ("m",)
+    plain = runs.drop(columns="State").rename(columns={"Name": "recipe"})
+    assert choose(ablate.table.of_frame(plain, "t"), Columns((), ()))[1].row == ("recipe",)
+
+
+def test_the_index_of_pandas_is_no_score_and_may_be_names(tmp_path):
+    for table, row in ((frame(), "model"), (frame().set_index("model").rename_axis(None), "index")):
+        table.to_csv(tmp_path / "t.csv")
+        chosen, columns = choose(read(str(tmp_path / "t.csv"), ""), Columns((), ()))
+        assert (columns.row, columns.scores) == ((row,), ("acc",))
+        assert verdicts(ablate.judge_table(chosen, columns, Question("base"), ""))["m1"] == "better"
 
 
 @pytest.mark.filterwarnings("ignore")
