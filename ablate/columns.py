@@ -70,7 +70,7 @@ class Summary(NamedTuple):
 
     mean: str | None
     deviation: str | None
-    count: str | None
+    number: str | None
 
 
 def number_of(value: Any) -> float | None:
