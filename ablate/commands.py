@@ -24,12 +24,24 @@ TRIES = 2
 NUMBER = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
 TOLD = 8  # last lines of output shown when a run failed
 # Ends with all its children when this program does, however that ends: its standard input is then closed.
-WRAPPER = """import os, signal, subprocess, sys, threading
+WRAPPER = """import ctypes, os, signal, subprocess, sys, threading
+ending = threading.Lock()
 def end_with_parent():
     os.read(0, 1)
+    import psutil
+    ending.acquire()  # for ever: we must not exit when the first of them is killed
+    for process in psutil.Process().children(recursive=True):
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            pass
     os.killpg(0, signal.SIGKILL)
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: what children leave behind stays a descendant
 threading.Thread(target=end_with_parent, daemon=True).start()
-os._exit(subprocess.call(sys.argv[1], shell=True, stdin=subprocess.DEVNULL) & 0xFF)
+code = subprocess.call(sys.argv[1], shell=True, stdin=subprocess.DEVNULL)
+with ending:
+    os._exit(code & 0xFF)
 """
 
 
@@ -70,10 +82,8 @@ def number_in(text: str, metric: str) -> tuple[float | None, str]:
     if not found:
         return None, f"printed nothing that --metric `{metric}` finds"
     last = found[-1]
-    before = re.sub(NUMBER, "!", text[last.start() : last.start(1)]).strip()
-    unread = rf"{re.escape(before).replace('!', NUMBER)}\s*(?:[-+]?(?i:nan|inf|infinity)(?!\w)|-\.?\d\S*)"
-    if before and (later := list(re.finditer(unread, text[last.end() :]))):  # the good epoch before does not count
-        return None, f"printed `{later[-1][0]}` last, which --metric `{metric}` does not find"
+    if unread := unread_after(text, last):  # of a run that diverged, the good epoch before does not count
+        return None, f"printed `{unread}` last, which --metric `{metric}` does not find"
     if re.match(r"[eE][-+]?\d", text[last.end(1) :]):
         return None, f"printed `{last[1]}` with an exponent, which --metric `{metric}` cuts off; add e+- to its group"
     try:
@@ -81,6 +91,20 @@ def number_in(text: str, metric: str) -> tuple[float | None, str]:
     except ValueError:
         return None, f"printed `{last[1]}`, which is not a number"
     return (value, "") if math.isfinite(value) else (None, f"printed {value}, which cannot be compared")
+
+
+def unread_after(text: str, last: re.Match[str]) -> str:
+    """Return what stands after the last match in the place of a number: nan, inf, none, or a cut minus sign."""
+    line = text[text.rfind("\n", 0, last.start()) + 1 : last.start(1)]
+    around = ((text[last.start() : last.start(1)], ""), (line, ""), ("", text[last.end(1) : last.end()]))
+    for before, after in around:
+        if before.strip() or after.strip():
+            known = re.escape(re.sub(NUMBER, "\0", before.strip())).replace("\0", NUMBER)
+            number = r"(?:[-+]?(?i:nan|inf|infinity|none|null)(?!\w)|-\.?\d[\d.]*)"
+            found = list(re.finditer(rf"{known}\s*{number}{re.escape(after.rstrip())}", text[last.end() :]))
+            if found:
+                return found[-1][0].strip()
+    return ""
 
 
 Runner = Callable[[str, str, str], tuple[float | None, str]]

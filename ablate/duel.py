@@ -2,12 +2,13 @@
 
 import contextlib
 import hashlib
+import itertools
 import json
 import math
 import os
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -90,7 +91,7 @@ class Outcome:
         more = f"; {self.pairs_needed} pairs would probably decide it" if self.pairs_needed else ""
         if not math.isfinite(self.half_width):
             more = "; all pairs differ by exactly the same size, so that there is no interval"
-        return f"{self.verdict} after {self.runs} runs: {means}, difference {self.size}{more}"
+        return f"{self.verdict} after {2 * self.pairs} runs: {means}, difference {self.size}{more}"
 
     def as_markdown(self, duel: Duel) -> str:
         """Return the verdict as a comment on a pull request."""
@@ -161,15 +162,23 @@ def judged(duel: Duel, values: np.ndarray) -> tuple[Verdict, Decided]:
 
 
 def code_digest(*commands: str, metric: str) -> str:
-    content = [*commands, metric, os.getcwd(), named_files(*commands), git_state(*commands)]
+    """Identify what the commands would do: with the files that they name, and the state of Git where they run."""
+    files = [file for command in commands for file in files_in(command)]
+    written = {path for path, is_written in files if is_written}
+    read = {str(path): file_digest(path) for path in sorted({path for path, _ in files} - written)}
+    folders = {folder for command in commands for folder in folders_in(command)}
+    states = {str(folder): git_state(folder, written) for folder in sorted(folders)}
+    content = [*commands, metric, os.getcwd(), read, states]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def named_files(*commands: str) -> dict[str, str]:
-    """Return the digests of the files that commands name, since an edited script is another one."""
-    files = [file for command in commands for file in files_in(command)]
-    read = {path for path, _ in files} - {path for path, written in files if written}
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(read) if path.is_file()}
+def file_digest(path: Path) -> str | None:
+    """Return the digest of a file; None if there is none, or the word of a command is no path at all."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError):
+        return None
 
 
 def files_in(command: str, folder: Path = Path()) -> Iterator[tuple[Path, bool]]:
@@ -180,15 +189,30 @@ def files_in(command: str, folder: Path = Path()) -> Iterator[tuple[Path, bool]]
     before, tee = "", False
     for word in words_of(command):
         if before == "cd":
-            folder /= word
+            folder /= expanded(word)
         elif any(letter.isspace() for letter in word):
             with contextlib.suppress(UserError):  # a text, no command
                 yield from files_in(word, folder)
         else:
             tee = word == "tee" or (tee and not set(word) <= OPERATORS)
             for name in filter(None, (word, word.partition("=")[2])):  # also of --config=FILE
-                yield folder / name, tee or before.endswith(">") or (PLACE in name and name != PLACE)
+                yield folder / expanded(name), tee or before.endswith(">") or (PLACE in name and name != PLACE)
         before = word
+
+
+def folders_in(command: str) -> set[Path]:
+    """Return the folders in which a command works: the working directory, unless it leaves that at once."""
+    words = [word for word in words_of(command) if not set(word) <= OPERATORS]
+    folder, found = Path(), set() if words[:1] == ["cd"] else {Path()}
+    for before, word in itertools.pairwise(words):
+        if before == "cd":
+            folder /= expanded(word)
+            found.add(folder)
+    return found
+
+
+def expanded(word: str) -> str:
+    return os.path.expandvars(os.path.expanduser(word))
 
 
 def words_of(command: str) -> list[str]:
@@ -200,17 +224,16 @@ def words_of(command: str) -> list[str]:
         raise UserError(f"`{command}` is not a command: {error}") from None
 
 
-def git_state(*commands: str) -> str:
-    """Return the commit of the working directory and a digest of its changes, without files that the commands write.
+def git_state(folder: Path, written: Iterable[Path] = ()) -> str:
+    """Return the commit of a folder and a digest of its changes, without files that the commands write.
 
     Without Git, it is empty.
     """
-    names = sorted({str(path) for command in commands for path, written in files_in(command) if written})
-    inside = [name.replace(PLACE, "*") for name in names if Path(name).resolve().is_relative_to(Path.cwd())]
-    excluded = [f":(exclude){name}" for name in inside]
+    names = sorted(os.path.relpath(path, folder).replace(PLACE, "*") for path in written)
+    excluded = [f":(exclude){name}" for name in names if not name.startswith("..")]
     try:
         done = [
-            subprocess.run(["git", *words], capture_output=True)
+            subprocess.run(["git", "-C", str(folder), *words], capture_output=True)
             for words in (("rev-parse", "HEAD"), ("diff", "HEAD", "--", ":/", *excluded))
         ]
     except OSError:

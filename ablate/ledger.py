@@ -3,7 +3,8 @@
 A proposal first gets one run. If that is not clearly above the incumbent's recent runs, it is dropped. Otherwise fresh
 pairs of runs (proposal and incumbent, same seed, in turn) decide it, so that neither the lucky first run nor a drift of
 the machine counts. The level of all these tests together is ALPHA: the k-th spends 20 / ((k + 19) (k + 20)) of it. The
-spread of a run is pooled over the ledger. A kept proposal is the new incumbent and is measured with fresh seeds.
+spread of a run is pooled over the ledger; the pairs of a proposal that vary more count by their own spread. A kept
+proposal is the new incumbent, and is measured with fresh seeds before the next proposal.
 `benchmarks/ledger.md` has the error rates and costs of this rule, by simulation.
 """
 
@@ -27,13 +28,14 @@ REFERENCE = 8  # runs of a new incumbent, and recent ones that a first run is co
 REFRESH = 4  # proposals after which the incumbent runs once more
 SCREEN = 1.1  # standard errors that a first run must be above the incumbent's recent runs
 LOOKS = (3, 4, 6, 8)  # pairs at which a proposal can be kept
-LOOK_SHARE = 2.5  # the level of a test is divided by this for its looks (they are much alike)
+LOOK_SHARE = 2  # the level of a test is divided by this for its looks (they are much alike)
 FUTILE = 0.3  # a test ends when its statistic is below this; after the first pair, below FUTILE − 1
 ALIKE = 2 / 3  # degrees of freedom of a successive difference
 INCUMBENT, CANDIDATE = "incumbent", "candidate"
+AGAIN = "incumbent again"  # its run with every fourth proposal
 
 Result = Literal["kept", "dropped", "failed"]
-Runner = Callable[[str, int], float]  # (incumbent or candidate, seed) → value, higher is better
+Runner = Callable[[str, int], float]  # (whose, seed) → value, higher is better
 
 
 @dataclass
@@ -81,11 +83,12 @@ class LedgerState:
     def judge(self, run: Runner) -> tuple[Result, list[float]]:
         """Judge a proposal; return kept or dropped, and the differences of its pairs."""
         self.proposals += 1
+        value = run(CANDIDATE, self.fresh())
         if self.proposals % REFRESH == 0:
-            self.reference.append(run(INCUMBENT, self.fresh()))
+            self.reference.append(run(AGAIN, self.fresh()))
             self.spread.add_series(self.reference[-2:])
         recent = self.reference[-REFERENCE:]
-        first = run(CANDIDATE, self.fresh()) - float(np.mean(recent))
+        first = value - float(np.mean(recent))
         if first <= SCREEN * self.spread.deviation * math.sqrt(1 + 1 / len(recent)):
             return "dropped", []
         self.tests += 1
@@ -95,8 +98,6 @@ class LedgerState:
             differences.append(self.pair(run, in_turn=len(differences) % 2 == 0))
             result = self.decide(differences)
         self.spread.add_pairs(differences)
-        if result == "kept":  # the proposal is the incumbent now
-            self.begin(lambda _, seed: run(CANDIDATE, seed))
         return result, differences
 
     def pair(self, run: Runner, in_turn: bool) -> float:
@@ -110,13 +111,10 @@ class LedgerState:
         """Return whether the pairs so far keep or drop the proposal; None if more are needed."""
         spread = Spread(self.spread.squares, self.spread.freedom)
         spread.add_pairs(differences)
-        count = len(differences)
-        with np.errstate(
-            divide="ignore", invalid="ignore"
-        ):  # without any spread: infinite, or no number if all is equal
-            statistic = np.nan_to_num(
-                np.mean(differences) / (math.sqrt(2 / count) * np.float64(spread.deviation)), posinf=math.inf
-            )
+        count, mean = len(differences), float(np.mean(differences))
+        own = float(np.var(differences, ddof=1)) if count > 1 else 0.0  # a proposal may be noisier than the incumbent
+        error = math.sqrt(max(2 * spread.deviation**2, own) / count)
+        statistic = mean / error if error else math.inf * mean if mean else 0.0
         if count in LOOKS and statistic >= self.cutoff(spread.freedom):
             return "kept"
         if statistic < (FUTILE if count > 1 else FUTILE - 1) or count == LOOKS[-1]:
@@ -141,6 +139,7 @@ class Proposal:
     pairs: int = 0
     difference: float | None = None  # mean over the pairs, candidate minus incumbent, as printed by the commands
     why: str = ""  # of a failure
+    code: str = ""  # of the incumbent, as it was measured
 
     def __str__(self) -> str:
         size = "" if self.difference is None else f", {self.difference:+.4g} over {self.pairs} pairs"
@@ -161,31 +160,35 @@ class Ledger:
     tell: Callable[[str], None] = lambda text: None
     proposals: list[Proposal] = field(default_factory=list)
     state: LedgerState = field(default_factory=LedgerState)
-    current: str | None = None  # the incumbent that is measured
+    current: tuple[str, str] | None = None  # the incumbent that is measured, and its code
 
     def load(self) -> None:
         """Read the folder, and follow its proposals to the present state without running anything."""
         self.proposals = read_proposals(self.path)
         for proposal in self.proposals:
-            self._begin(proposal.number, proposal.incumbent, new=False)
+            self._measure(proposal.number, proposal.incumbent, proposal.code, new=False)
             if proposal.result == "failed":
                 self._spend(proposal.number)
             else:
                 self.state.judge(self._replay(proposal.number, proposal.incumbent, proposal.candidate, new=False))
             if proposal.result == "kept":
-                self.current = proposal.candidate
+                self.current = None
 
-    def _begin(self, number: int, incumbent: str, *, new: bool) -> None:
-        """Measure an incumbent that is new: the first one (as proposal 0), or one that a user names (proposal -N)."""
-        if incumbent == self.current:
+    def _measure(self, number: int, incumbent: str, code: str, *, new: bool) -> None:
+        """Measure an incumbent (as proposal -N) if it is new, or its code has changed."""
+        if self.current == (incumbent, code):
             return
-        code = code_digest(incumbent, metric=self.metric) if new else ""
-        self.state.begin(self._replay(0 if self.current is None else -number, incumbent, incumbent, code, new=new))
-        self.current = incumbent
+        if self.current and self.current[0] == incumbent and new:
+            self.tell("the incumbent's code has changed since it was measured, so that it is measured anew")
+        self.state.begin(self._replay(-number, incumbent, incumbent, code, new=new))
+        self.current = incumbent, code
 
     def _spend(self, number: int) -> None:
-        """Count the test of a failed proposal, if it had begun: it might have been kept."""
-        self.state.tests += any(line["who"] == INCUMBENT for line in self._runs(number))
+        """Count the test of a failed proposal, if it had begun: it might have been kept. Its seeds are used up."""
+        lines = self._runs(number)
+        whose = [line["who"] for line in lines]
+        self.state.tests += INCUMBENT in whose or whose.count(CANDIDATE) > 1
+        self.state.seed = max([self.state.seed, *(line["seed"] + 1 for line in lines)])
 
     @property
     def incumbent(self) -> str | None:
@@ -197,20 +200,28 @@ class Ledger:
 
     def judge(self, candidate: str, incumbent: str) -> Proposal:
         """Judge a proposal and record it; an interrupted one continues if its code is the same."""
-        self._begin(len(self.proposals) + 1, incumbent, new=True)
+        if candidate == incumbent:
+            raise UserError(
+                "the proposal is the incumbent's own command; give the baseline a folder of its own, such as "
+                "--baseline 'cd ../best && …'"
+            )
+        self._measure(len(self.proposals) + 1, incumbent, code_digest(incumbent, metric=self.metric), new=True)
         code = code_digest(candidate, incumbent, metric=self.metric)
         if left := [line for line in self._runs(len(self.proposals) + 1) if line["code"] != code]:
             command = next((line["command"] for line in left if line["who"] == CANDIDATE), "unknown")
-            self._record(command, incumbent, "failed", why="interrupted, and another proposal followed")
+            why = "another proposal" if command != candidate else "another version of it"
+            self._record(command, incumbent, "failed", why=f"interrupted, and {why} followed")
+            self.tell(str(self.proposals[-1]).strip() + f" ({self.proposals[-1].why})")
         before = json.dumps(asdict(self.state))
         run = self._replay(len(self.proposals) + 1, incumbent, candidate, code, new=True)
         try:
             proposal = self._record(candidate, incumbent, *self.state.judge(run))
-            self.current = candidate if proposal.result == "kept" else incumbent
-            return proposal
         except RunFailed as failed:
             self.state = state_of(json.loads(before))
             return self._record(candidate, incumbent, "failed", why=str(failed))
+        if proposal.result == "kept":
+            self.current = None
+        return proposal
 
     def _record(
         self, candidate: str, incumbent: str, result: Result, differences: Sequence[float] = (), why: str = ""
@@ -218,7 +229,8 @@ class Ledger:
         runs = self._runs(number := len(self.proposals) + 1)
         mean = (-1 if self.lower else 1) * float(np.mean(differences)) + 0.0 if differences else None
         seconds = sum(line["seconds"] for line in runs)
-        proposal = Proposal(number, candidate, incumbent, result, len(runs), seconds, len(differences), mean, why)
+        pairs, code = len(differences), self.current[1] if self.current else ""
+        proposal = Proposal(number, candidate, incumbent, result, len(runs), seconds, pairs, mean, why, code)
         if result == "failed":
             self._spend(number)
         append(self.path / "ledger.jsonl", asdict(proposal))
@@ -231,8 +243,8 @@ class Ledger:
     def _replay(self, number: int, incumbent: str, candidate: str, code: str = "", *, new: bool) -> Runner:
         """Return a runner that gives the stored runs of a proposal first, then new ones."""
         lines = self._runs(number)
-        if number <= 0:  # an interrupted measurement of an incumbent continues only with the same code
-            lines = [line for line in lines if line["code"] == (code if new else lines[-1]["code"])]
+        if number < 0:  # several incumbents may have been measured before the proposal was judged
+            lines = [line for line in lines if line["code"] == code]
         stored = iter(lines)
         sign = -1.0 if self.lower else 1.0
 
@@ -241,7 +253,7 @@ class Ledger:
             if line is None:
                 if not new:
                     raise UserError(f"{self.path}/runs.jsonl lacks runs of proposal {number}; begin another ledger")
-                command = incumbent if who == INCUMBENT else candidate
+                command = candidate if who == CANDIDATE else incumbent
                 value, seconds = self.run_command(who, command, seed, f"{number}-")
                 line = {"proposal": number, "who": who, "seed": seed, "value": value, "seconds": seconds}
                 append(self.path / "runs.jsonl", line | {"command": command, "code": code})

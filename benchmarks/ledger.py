@@ -23,17 +23,26 @@ PROPOSALS, TRUE = 100, 10  # in a night; how many of them are real improvements,
 WALK = 0.12  # standard deviation of a step of the drifting machine, in those of a run: some 2 over a night
 
 
+@dataclass(frozen=True)
+class Noise:
+    """How runs vary: by draws of standard deviation 1, by a drift, and proposals perhaps more than the incumbent."""
+
+    draw: Callable[[np.random.Generator], float]
+    drift: float = 0.0
+    proposed: float = 1.0
+
+
 class Machine:
     """Runs commands whose true value is known. The unit is the standard deviation of a run."""
 
-    def __init__(self, noise: Callable[[np.random.Generator], float], drift: float, rng: np.random.Generator):
-        self.noise, self.drift, self.rng = noise, drift, rng
+    def __init__(self, kind: "Noise", rng: np.random.Generator):
+        self.kind, self.rng = kind, rng
         self.level, self.runs = 0.0, 0
 
-    def run(self, truth: float) -> float:
+    def run(self, truth: float, *, proposed: bool = False) -> float:
         self.runs += 1
-        self.level += self.drift * self.rng.normal()
-        return truth + self.level + self.noise(self.rng)
+        self.level += self.kind.drift * self.rng.normal()
+        return truth + self.level + self.kind.draw(self.rng) * (self.kind.proposed if proposed else 1.0)
 
 
 @dataclass
@@ -67,7 +76,13 @@ def our_ledger(machine: Machine, effects: ndarray) -> Night:
     state.begin(lambda *_: machine.run(0.0))
 
     def judge(incumbent: float, candidate: float) -> bool:
-        result, _ = state.judge(lambda who, _: machine.run(candidate if who == CANDIDATE else incumbent))
+        def run(who: str, _: int) -> float:
+            proposed = who == CANDIDATE
+            return machine.run(candidate if proposed else incumbent, proposed=proposed)
+
+        result, _ = state.judge(run)
+        if result == "kept":
+            state.begin(lambda *_: machine.run(candidate))
         return result == "kept"
 
     return played(machine, effects, judge, lambda: float(np.mean(state.reference[-8:])))
@@ -76,7 +91,10 @@ def our_ledger(machine: Machine, effects: ndarray) -> Night:
 def any_improvement(machine: Machine, effects: ndarray) -> Night:
     best = [machine.run(0.0)]
     return played(
-        machine, effects, lambda _, candidate: better_than(best, machine.run(candidate), 0.0), lambda: best[0]
+        machine,
+        effects,
+        lambda _, candidate: better_than(best, machine.run(candidate, proposed=True), 0.0),
+        lambda: best[0],
     )
 
 
@@ -84,7 +102,10 @@ def twice_the_difference(machine: Machine, effects: ndarray) -> Night:
     first = [machine.run(0.0), machine.run(0.0)]
     best, size = [first[0]], 2 * abs(first[0] - first[1])
     return played(
-        machine, effects, lambda _, candidate: better_than(best, machine.run(candidate), size), lambda: best[0]
+        machine,
+        effects,
+        lambda _, candidate: better_than(best, machine.run(candidate, proposed=True), size),
+        lambda: best[0],
     )
 
 
@@ -92,7 +113,10 @@ def twice_the_mad(machine: Machine, effects: ndarray) -> Night:
     first = np.array([machine.run(0.0) for _ in range(8)])
     best, size = [float(np.median(first))], 2 * float(np.median(np.abs(first - np.median(first))))
     return played(
-        machine, effects, lambda _, candidate: better_than(best, machine.run(candidate), size), lambda: best[0]
+        machine,
+        effects,
+        lambda _, candidate: better_than(best, machine.run(candidate, proposed=True), size),
+        lambda: best[0],
     )
 
 
@@ -102,7 +126,7 @@ def three_seeds(machine: Machine, effects: ndarray) -> Night:
 
     def judge(_: float, candidate: float) -> bool:
         nonlocal best
-        runs = np.array([machine.run(candidate) for _ in range(3)])
+        runs = np.array([machine.run(candidate, proposed=True) for _ in range(3)])
         if (runs[resampled[0]].mean(1) > best[resampled[1]].mean(1)).mean() < 0.95:
             return False
         best = runs
@@ -135,39 +159,40 @@ def of_seed_bank() -> Callable[[np.random.Generator], float]:
     return lambda rng: float(rng.choice(values))
 
 
-NOISES: dict[str, tuple[Callable[[np.random.Generator], float], float]] = {
-    "normal": (lambda rng: float(rng.normal()), 0.0),
-    "t(3)": (lambda rng: float(rng.standard_t(3)) / 3**0.5, 0.0),
-    "real trainings": (of_seed_bank(), 0.0),
-    "normal, drifting": (lambda rng: float(rng.normal()), WALK),
+NOISES = {
+    "normal": Noise(lambda rng: float(rng.normal())),
+    "t(3)": Noise(lambda rng: float(rng.standard_t(3)) / 3**0.5),
+    "real trainings": Noise(of_seed_bank()),
+    "normal, drifting": Noise(lambda rng: float(rng.normal()), WALK),
+    "lognormal": Noise(lambda rng: float(rng.lognormal() - np.exp(0.5)) / ((np.e - 1) * np.e) ** 0.5),
+    "normal, proposals twice": Noise(lambda rng: float(rng.normal()), proposed=2.0),
 }
 
 
 def nights(rule: Rule, noise: str, effect: float, count: int, seed: int = 0) -> list[Night]:
     """Play nights without real improvements (effect 0), or with TRUE of them."""
-    draw, drift = NOISES[noise]
     played_nights = []
     for number in range(count):
         rng = np.random.default_rng((seed, number))
         effects = np.zeros(PROPOSALS)
         if effect:
             effects[rng.choice(PROPOSALS, TRUE, replace=False)] = effect
-        played_nights.append(rule(Machine(draw, drift, rng), effects))
+        played_nights.append(rule(Machine(NOISES[noise], rng), effects))
     return played_nights
 
 
 def duels(noise: str, effect: float, count: int) -> Counter[str]:
     """Count the verdicts of `ablate judge` on a change of this size, and its runs."""
-    draw, drift = NOISES[noise]
     duel, found = Duel("baseline", "candidate", ""), Counter[str]()
     for number in range(count):
-        machine = Machine(draw, drift, np.random.default_rng((1, number)))
+        machine = Machine(NOISES[noise], np.random.default_rng((1, number)))
         values, word = np.empty((2, 0)), "undecided"
         for look in looks_up_to(duel.max_runs // 2):
             while values.shape[1] < look:
                 truths = (0.0, effect)
-                pair = [machine.run(truth) for truth in (truths if values.shape[1] % 2 == 0 else truths[::-1])]
-                values = np.column_stack([values, pair if values.shape[1] % 2 == 0 else pair[::-1]])
+                order = (0, 1) if values.shape[1] % 2 == 0 else (1, 0)
+                pair = {who: machine.run(truths[who], proposed=who == 1) for who in order}
+                values = np.column_stack([values, [pair[0], pair[1]]])
             word, _line = judged(duel, values)
             if word in EXIT_CODES:
                 break

@@ -34,6 +34,8 @@ def judge_commands(
     duel.check()
     if gate and not gate.absolute().parent.is_dir():
         raise UserError(f"--gate {gate}: its folder does not exist; make it first")
+    if gate:
+        gate.unlink(missing_ok=True)
     deadline, code = float("inf"), duel.digest()
     if budget:
         from flows.forecast import budget_seconds
@@ -51,6 +53,8 @@ def judge_commands(
         except RunFailed as failed:
             if gate:
                 gate.write_text(f"**Not judged**: {failed}\n", encoding="utf-8")
+            if as_json:
+                say(json.dumps({"verdict": "broken", "why": str(failed)}))
             complain(f"{failed}; its output is in {where}")
             return BROKEN
     if not folder and duel.digest() != code:

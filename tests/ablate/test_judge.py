@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ablate.commands import RunFailed, RunFolder, number_in, read_lines
-from ablate.duel import Duel, code_digest, fight, git_state
+from ablate.duel import Duel, code_digest, fight
 from contrastive.errors import UserError
 from flows.cli import app, main
 from reports.statistics.cutoffs import looks_up_to
@@ -247,18 +247,46 @@ def test_an_edit_of_what_a_command_reads_changes_the_digest_and_what_it_writes_d
 
 
 def test_files_under_git_are_code_unless_the_commands_write_them(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("lib.py", "log.tsv", "run-0.log"):
-        Path(name).touch()
+    """In the folders where the commands work; the working directory does not count if they leave it."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "begin"]):
-        subprocess.run([*git, *words], check=True)
-    command = "python lib.py {seed} 2> run-{seed}.log | tee -a log.tsv; cat ../elsewhere > ../other"
-    states = [git_state(command)]
-    for name, read in (("log.tsv", False), ("run-0.log", False), ("lib.py", True)):
+    for folder in ("here", "best"):
+        (tmp_path / folder).mkdir()
+        for name in ("lib.py", "log.tsv", "run-0.log"):
+            (tmp_path / folder / name).touch()
+        for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "begin"]):
+            subprocess.run([*git, *words], check=True, cwd=tmp_path / folder)
+    monkeypatch.chdir(tmp_path / "here")
+    here = "python lib.py {seed} 2> run-{seed}.log | tee -a log.tsv; cat ../elsewhere > ../other"
+    commands, best = (here, "cd ../best && sh x.sh {seed} > log.tsv"), "(cd ../best; sh x.sh {seed})"
+    before = code_digest(*commands, metric=""), code_digest(best, metric="")
+    for name, changed, best_changed in (
+        *(("log.tsv", False, False), ("run-0.log", False, False), ("../best/log.tsv", False, True)),
+        *(("lib.py", True, False), ("../best/lib.py", True, True)),
+    ):
         Path(name).write_text("1", encoding="utf-8")
-        states.append(git_state(command))
-        assert states[-1] and (states[-1] != states[-2]) == read, name
+        now = code_digest(*commands, metric=""), code_digest(best, metric="")
+        assert [a != b for a, b in zip(now, before, strict=True)] == [changed, best_changed], name
+        before = now
+
+
+def test_long_words_and_large_files_are_no_problem(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open("large", "wb") as file:
+        file.truncate(1 << 28)
+    assert code_digest(f"python x --json '{'x' * 5000}' large {{seed}}", metric="") != code_digest("x", metric="")
+
+
+def test_a_process_of_its_own_group_or_session_ends_too(tmp_path):
+    command = (
+        f"cd {tmp_path}; setsid sh -c 'echo $$ > one; sleep 99' & timeout 99 sh -c 'echo $$ > two; sleep 99' {{seed}}"
+    )
+    words = ["judge", "--baseline", command, "--candidate", command, "--metric", "(x)", "--folder", str(tmp_path / "f")]
+    process = subprocess.Popen([str(Path(sys.executable).with_name("ablate")), *words], stderr=subprocess.DEVNULL)
+    soon(lambda: all((tmp_path / name).is_file() and (tmp_path / name).read_text() for name in ("one", "two")))
+    numbers = [int((tmp_path / name).read_text()) for name in ("one", "two")]
+    process.kill()
+    process.wait()
+    soon(lambda: not any(psutil.pid_exists(number) for number in numbers))
 
 
 def test_a_file_that_changed_during_the_runs_is_a_warning(script, tmp_path):
@@ -280,6 +308,9 @@ def test_a_file_that_changed_during_the_runs_is_a_warning(script, tmp_path):
         ("loss: 1\nloss: -Infinity", "loss: ([0-9.]+)", "printed `loss: -Infinity` last"),
         ("loss: 1\nloss: -0.3", "loss: ([0-9.]+)", "printed `loss: -0.3` last"),
         ("epoch 1 loss: 3\nepoch 2 loss: NaN", r"epoch \d+ loss: ([0-9.]+)", "printed `epoch 2 loss: NaN` last"),
+        ("0.5 bpb\nnan bpb", "([-+0-9.e]+) bpb", "printed `nan bpb` last"),
+        ("step 1 loss: 1\nstep 2 loss: nan", "(?<=loss: )([0-9.]+)", "printed `step 2 loss: nan` last"),
+        ("loss: 1\nloss: None", "loss: ([0-9.]+)", "printed `loss: None` last"),
         ("loss: nan", "loss: ([0-9.]+)", "printed nothing that --metric"),
         ("val: 1", "(foo )?val: ([0-9.]+)", "printed nothing that --metric"),
         ("loss: .", "loss: ([0-9.]+)", "not a number"),

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ablate.commands import read_lines
-from ablate.ledger import LOOKS, Ledger, LedgerState, Spread
+from ablate.ledger import AGAIN, LOOKS, Ledger, LedgerState, Spread
 from benchmarks import ledger as nights
 from flows.cli import app
 from tests.ablate.test_judge import METRIC, SCRIPT
@@ -19,16 +19,19 @@ def standard_error(share: float, count: int) -> float:
     return (share * (1 - share) / count) ** 0.5
 
 
+NOISES = [name for name, noise in nights.NOISES.items() if noise.proposed == 1]
+
+
 @pytest.mark.parametrize("noise", nights.NOISES)
 def test_a_ledger_of_worthless_proposals_keeps_one_in_at_most_5_of_100_nights(noise):
     count = 300
     played = nights.nights(nights.our_ledger, noise, 0.0, count, seed=7)
     assert nights.share_false(played) <= 0.05 + 3 * standard_error(0.05, count)
-    assert np.mean([night.runs for night in played]) / nights.PROPOSALS <= 2.5
+    assert np.mean([night.runs for night in played]) / nights.PROPOSALS <= (2.5 if noise in NOISES else 3)
     assert abs(np.mean([night.off for night in played])) < 0.1  # the recorded incumbent is not luck
 
 
-@pytest.mark.parametrize("noise", nights.NOISES)
+@pytest.mark.parametrize("noise", NOISES)
 def test_effects_of_3_sd_are_found(noise):
     played = nights.nights(nights.our_ledger, noise, 3.0, 60, seed=8)
     assert np.mean([night.found for night in played]) / nights.TRUE >= 0.9
@@ -47,7 +50,7 @@ def test_the_levels_of_all_tests_together_are_at_most_alpha():
     spent = 0.0
     for tests in range(1, 5000):
         spent += float(special.stdtr(1e9, -LedgerState(tests=tests).cutoff(1e9)))
-    assert spent < 0.05 / 2.4
+    assert spent < 0.05 / 2
 
 
 def test_without_any_spread_a_better_number_is_kept_and_the_same_is_dropped():
@@ -57,6 +60,8 @@ def test_without_any_spread_a_better_number_is_kept_and_the_same_is_dropped():
         level = state.reference[-1]
         assert state.judge(lambda who, _, v=value, i=level: v if who == nights.CANDIDATE else i)[0] == result
         assert state.tests == tests
+        if result == "kept":
+            state.begin(lambda *_: 0.91)
 
 
 def test_the_spread_is_not_inflated_by_a_drift():
@@ -170,7 +175,46 @@ def test_another_baseline_is_measured_with_fresh_runs(propose, tmp_path):
     assert propose("--lift 0.4", "--baseline", propose.script).exit_code == 0
     measured = [run for run in lines(tmp_path, "runs") if run["proposal"] == -2]
     assert len(measured) == 8 and all(run["command"] == propose.script for run in measured)
-    assert propose("--lift 0.1").exit_code == 1 and len({run["proposal"] for run in lines(tmp_path, "runs")}) == 5
+    assert propose("--lift 0.1").exit_code == 1 and len({run["proposal"] for run in lines(tmp_path, "runs")}) == 6
+
+
+def test_an_incumbent_whose_code_changed_is_measured_anew_and_is_no_proposal_of_its_own(propose, tmp_path):
+    propose("--lift -0.3", "--baseline", propose.script, "--metric", METRIC, "--lower")
+    (tmp_path / "train.py").write_text(SCRIPT + "\n# edited", encoding="utf-8")
+    again = propose("--lift -0.4")
+    assert again.exit_code == 1 and "the incumbent's code has changed" in again.output
+    assert [run["proposal"] for run in lines(tmp_path, "runs")] == [-1] * 8 + [1] + [-2] * 8 + [2]
+    assert "is the incumbent's own command" in str(propose("", "--candidate", propose.script).exception)
+
+
+def test_of_several_interrupted_baselines_each_keeps_its_runs(propose, tmp_path):
+    """X is measured, then Y, then X is judged: what is remembered of X are its own runs."""
+    settings = ("--metric", METRIC, "--lower")
+    for lift in ("0", "9"):  # each call ends in the candidate's first run, as by Ctrl-C
+        with pytest.raises(KeyboardInterrupt), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ledger, "_record", interrupted)
+            patch.setattr("ablate.ledger.LedgerState.judge", interrupted)
+            propose("--lift 0.1", "--baseline", f"{propose.script} --lift {lift}", *settings)
+            raise KeyboardInterrupt
+    count = len(lines(tmp_path, "runs"))
+    assert count == 16 and propose("--lift 0.4", "--baseline", f"{propose.script} --lift 0").exit_code == 0
+    assert propose("--lift 0.8").exit_code == 0 and lines(tmp_path, "ledger")[-1]["difference"] < -0.3
+
+
+def interrupted(*_arguments, **_more):
+    raise KeyboardInterrupt
+
+
+def test_a_failure_in_a_first_run_spends_nothing_even_when_the_incumbent_runs_again(propose, tmp_path):
+    propose("--lift -0.3", "--baseline", propose.script, "--metric", METRIC, "--lower")
+    for _ in range(5):
+        assert propose("; exit 4").exit_code == 3
+    assert spent_tests(tmp_path) == 0
+    for _ in range(3):
+        assert propose("--lift -0.3").exit_code == 1
+    runs = lines(tmp_path, "runs")
+    assert len([run for run in runs if run["who"] == AGAIN]) == 1
+    assert len({run["seed"] for run in runs}) == len(runs)  # all seeds are fresh
 
 
 def test_a_first_baseline_that_failed_is_measured_again_when_it_is_mended(propose, tmp_path):
