@@ -96,7 +96,7 @@ def judge(
     margins = dict[str, Any](
         margin if isinstance(margin, Mapping) else {} if margin is None else dict.fromkeys(columns.scores, margin)
     )
-    if bad := [size for size in margins.values() if isinstance(size, str) or not size > 0]:
+    if bad := [size for size in margins.values() if size is None or isinstance(size, str | bool) or not size > 0]:
         raise UserError(f"margin is {bad[0]!r}; give a number above 0")
     asked = None if baseline is None else str(baseline)
     return judge_table(table, columns, Question(asked, margins, _names(lower), _names(higher)), "ablate.judge(…)")
@@ -109,5 +109,7 @@ def judge_table(table: Table, columns: Columns, question: Question, command: str
     return Verdicts(results, described(columns, lower))
 
 
-def _names(names: str | Iterable[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def _names(names: object) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    return tuple(map(str, names)) if isinstance(names, Iterable) and not isinstance(names, str) else (str(names),)

@@ -12,7 +12,19 @@ from ablate.table import UNNAMED, ScoreKind, Table
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
 
-SEED = ("seed", "random_seed", "random_state", "rng_seed", "repeat", "repetition", "replicate", "trial", "fold", "run")
+SEED = (
+    "seed",
+    "random_seed",
+    "random_state",
+    "rng_seed",
+    "repeat",
+    "repetition",
+    "replicate",
+    "trial",
+    "fold",
+    "run",
+    "s",
+)
 TEXT = ("text_id", "example_id", "item_id", "sample_id", "question_id", "example", "item", "text")
 DATA = ("data", "dataset", "data_set", "benchmark")
 MEAN, DEVIATION, COUNT = (
@@ -26,11 +38,12 @@ IGNORED = {
     "epoch", "step", "steps", "global_step", "runtime", "created", "date", "timestamp", "time", "user", "notes", "tags",
     "_step", "_runtime", "_timestamp", "state", "status", "sweep", "id", "run_id", "path", "checkpoint", "cell",
     "commit", "line", "hostname", "seconds", "end_time", "updated", "_wandb", "url",
-    "trainer/global_step",
+    "trainer/global_step", "unnamed:_0",
 }  # fmt: skip
 OWN = {"section", "row", "label", "variant", "seed", "cell", "score", "value"}  # columns of our own results.csv
 LOWER = re.compile(
-    r"loss|error|\berr\b|perplexity|ppl|bpb|bpc|nll|\b[wc]er\b|\bmae\b|mse|latency|seconds|memory|\bece\b|regret"
+    r"loss|error|\berr\b|perplexity|ppl|bpb|bpc|nll|\b(?:[wct]er|h?ter|eer|fid|mape|mae|ece|brier|time|hausdorff)\b|mse"
+    r"|latency|seconds|memory|regret|distance"
 )
 WITH_SEED = re.compile(r"(?P<row>.+?)[-_ .,/]*\(?(?:seed|run|s)[-_= ]?(?P<seed>\d+)\)?$", re.IGNORECASE)
 OF_TRAINER = re.compile(
@@ -40,6 +53,7 @@ EVALUATED = "eval_"  # its scores
 HIGHER = re.compile(
     r"\b(?:acc|accuracy|score|f1|auc|auroc|precision|recall|ndcg|mrr|map|bleu|rouge|spearman|pearson)\b"
 )
+OF_SEED = re.compile(r"(?:seed|run|rep|trial|fold|s)?[ _-]?(\d+)", re.IGNORECASE)  # a column of a wide table, or a seed
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
 MOST_SCORES = 10  # with more columns of numbers, users must say which are scores
@@ -59,6 +73,7 @@ class Columns:
     section: str | None = None  # of our own export, if it has several
     deviation: str | None = None  # with `count`: a table of means, the only score
     count: str | None = None
+    unused: tuple[str, ...] = ()  # columns of numbers that were taken for no scores
 
     @property
     def pairing(self) -> Literal["seeds", "none", "means"]:
@@ -90,7 +105,7 @@ def choose(table: Table, given: Columns) -> tuple[Table, Columns]:
     """
     if any(name.endswith("__MIN") for name in table.frame.columns):
         raise UserError(f"{table.name} is a chart that W&B exported; export the table of runs in its place")
-    table = widen(table, given)
+    table = with_whole_seeds(lengthen(widen(table, given), given))
     for name in (*given.row, *given.scores, given.seed, given.text, given.data):
         if name is not None and name not in table.frame.columns:
             hint = nearest_name(name, map(str, table.frame.columns))
@@ -109,18 +124,30 @@ def choose(table: Table, given: Columns) -> tuple[Table, Columns]:
         table, words, seed = with_seeds_from_names(table, words)
     elif seed is not None and not given.row:
         table = without_seeds_in_names(table, words, seed)
+    if seed is None and text is not None:  # a single run, with a line for each text
+        table, seed = replace(table, frame=table.frame.assign(seed=0)), "seed"
     seeds = 1 if seed is None else table.frame[seed].nunique()
     numbers = [name for name in free if name in numeric and name not in special]
     named = [*(given.row or labels(table, words, seeds))]
     settings = [] if given.row else settings_of(table, numbers, [*named, *filter(None, (seed, text, data))], seeds)
     row = given.row or tuple(name for name in free if name in named or name in settings)
-    fixed = [name for name in numbers if table.frame[name].nunique() == 1 and not (text or is_score(name))]
-    chosen = [name for name in numbers if name not in (*row, *fixed) and name not in table.settings]
-    scores = given.scores or scores_among(chosen)
+    others = [name for name in numbers if name not in row and name not in table.settings]
+    scores = given.scores or scores_among(table, others, [*row, *filter(None, (data,))], seeds if not text else 0)
     section = "section" if {"section", "label", "seed"} <= {*table.frame.columns} else None
-    columns = Columns(tuple(n for n in row if n != section), scores, seed, text, data, section)
+    if seed and not text and unshared(table, [*row, *filter(None, (data,))], seed):
+        seed = None
+    unused = tuple(name for name in others if name not in scores)
+    columns = Columns(tuple(n for n in row if n != section), scores, seed, text, data, section, unused=unused)
     check_found(table, columns)
     return table, columns
+
+
+def unshared(table: Table, row: Sequence[str], seed: str) -> bool:
+    """Return whether each of several rows has seeds of its own, so that nothing can be paired."""
+    rows = table.frame[[*row]].astype(str).agg(" ".join, axis=1)
+    by_seed = rows.groupby(table.frame[seed].astype(str)).nunique()
+    known = table.frame[seed].map(number_of).notna().all()
+    return bool(known and 1 < rows.nunique() < len(rows) and (by_seed == 1).all())
 
 
 def check_found(table: Table, columns: Columns) -> None:
@@ -149,9 +176,8 @@ def widen(table: Table, given: Columns) -> Table:
         frame = frame[kept]
         for line in frame.to_dict("records"):
             count = number_of(line["count"])
-            kinds[line["score"]] = ScoreKind(
-                str(line["higher_is_better"]).lower() == "true", int(count) if count else None
-            )
+            known = int(count) if count and math.isfinite(count) else None
+            kinds[line["score"]] = ScoreKind(str(line["higher_is_better"]).lower() == "true", known)
         several = ["section"] if frame["section"].nunique() > 1 else []
         frame = frame[[*several, "label", "seed", "seconds", "score", "value"]]
     keys = [column for column in frame.columns if column not in (name, value)]
@@ -203,21 +229,48 @@ def summary_of(table: Table, found: dict[str, str], given: Columns) -> Summary |
     return Summary(mean, deviation, count) if mean or deviation or count else None
 
 
+def lengthen(table: Table, given: Columns) -> Table:
+    """Turn a table with a column for each seed (`seed 0`, `seed 1`) into one with a line for each."""
+    matches = {name: OF_SEED.fullmatch(name) for name in table.frame.columns}
+    seeds = {name: match[1] for name, match in matches.items() if match and is_numeric(table.frame[name])}
+    if len(seeds) < 2 or given.seed or given.scores:
+        return table
+    others = [name for name in table.frame.columns if name not in seeds]
+    lines = [
+        {name: line[name] for name in others} | {"seed": int(seed), "score": line[name]}
+        for line in table.frame.to_dict("records") for name, seed in seeds.items()
+    ]  # fmt: skip
+    places = [f"{place}, {name}" for place in table.places for name in seeds]
+    return Table(table.name, pd.DataFrame(lines), places, table.kinds, table.settings)
+
+
+def with_whole_seeds(table: Table) -> Table:
+    """Turn seeds such as `seed0` into numbers."""
+    for name in table.frame.columns:
+        matches = [OF_SEED.fullmatch(str(value)) for value in table.frame[name]]
+        if name.lower() in SEED and all(matches) and not is_numeric(table.frame[name]):
+            return replace(table, frame=table.frame.assign(**{name: [int(match[1]) for match in matches if match]}))
+    return table
+
+
 def of_means(table: Table, given: Columns, summary: Summary, numeric: set[str]) -> tuple[Table, Columns]:
     """Return a table of means, standard deviations and numbers of values, and its columns."""
     mean, deviation, count = summary
     if mean is None or deviation is None or count is None:
-        kinds = {"standard deviation (column std)": deviation, "number of values (column n)": count, "mean": mean}
+        kinds = {"standard deviation (column std)": deviation, "number of values (column n)": count}
+        if deviation and count:
+            raise UserError(f"{table.name}: which column is the mean of {deviation}? Say it: --score COLUMN")
         lacking = next(kind for kind, column in kinds.items() if column is None)
         raise UserError(
             f"{table.name}, {table.places[0]}: a mean without its {lacking} cannot be compared; add the column, or "
             "give one line for each seed"
         )
-    special = {mean, deviation, count, given.data}
+    data = given.data or first_of({name.lower(): name for name in table.frame.columns}, DATA)
+    special = {mean, deviation, count, data}
     words = [name for name in table.frame.columns if name not in numeric and name not in special]
     score = "score" if mean.lower() in MEAN else re.sub(rf"[ _](?:{'|'.join(MEAN)})$", "", mean, flags=re.IGNORECASE)
     table = replace(table, frame=table.frame.rename(columns={mean: score}))
-    columns = Columns(given.row or tuple(words), (score,), data=given.data, deviation=deviation, count=count)
+    columns = Columns(given.row or tuple(words), (score,), data=data, deviation=deviation, count=count)
     check_found(table, columns)
     return table, columns
 
@@ -254,10 +307,25 @@ def name_without(name: str, seed: str) -> str | None:
     return match[1] if match else None
 
 
-def scores_among(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of numbers that are scores, not what transformers' trainer logs beside them."""
-    scores = [name for name in names if not OF_TRAINER.search(name.lower())]
-    return tuple([name for name in scores if name.startswith(EVALUATED)] or scores)
+def scores_among(table: Table, names: Sequence[str], row: Sequence[str], seeds: int) -> tuple[str, ...]:
+    """Return the columns of numbers that are scores, by their names, or as they vary between seeds.
+
+    Not what transformers' trainer logs beside them, deviations, what a row has at all seeds, and counts beside scores.
+    """
+    named = [name for name in names if is_score(name) or not (OF_TRAINER.search(name.lower()) or is_spread(name))]
+    if evaluated := [name for name in named if name.startswith(EVALUATED)]:
+        return tuple(evaluated)
+    fixed = {name for name in named if seeds and not is_score(name) and table.frame[name].nunique() == 1}
+    if seeds > 1:
+        groups = table.frame.groupby([*row]) if row else [("", table.frame)]
+        fixed |= {n for n in named if not is_score(n) and all(part[n].nunique() == 1 for _, part in groups)}
+    scores = [name for name in named if name not in fixed]
+    precise = [name for name in scores if is_score(name) or not is_whole(table.frame[name])]
+    return tuple(precise or scores)
+
+
+def is_spread(name: str) -> bool:
+    return words_of(name).rpartition(" ")[2] in (*DEVIATION, *OTHER_SPREADS)
 
 
 def labels(table: Table, words: Sequence[str], seeds: int) -> list[str]:
@@ -326,5 +394,6 @@ def described(columns: Columns, lower: Sequence[str]) -> str:
     parts += [f"seeds by {columns.seed}"] if columns.seed else []
     parts += [f"texts by {columns.text}"] if columns.text else []
     parts += [f"deviations {columns.deviation}, counts {columns.count}"] if columns.deviation else []
-    parts += ["no seeds: rows are not paired"] if columns.pairing == "none" else []
+    parts += ["no shared seeds: rows are not paired"] if columns.pairing == "none" else []
+    parts += [f"not used: {comma_list(columns.unused)}"] if columns.unused else []
     return brief("; ".join(parts), 1000)

@@ -96,7 +96,8 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
     count = max(map(len, by_cell.values())) if columns.text else None
     check_directions(columns, question)
     kinds = {name: kind_of(name, question, table.kinds.get(name), count) for name in columns.scores}
-    question = replace(question, margins=usual_margins(scores, kinds) | dict(question.margins))
+    asked = {name: size / scale.get(name, 1.0) for name, size in question.margins.items()}  # in the table's unit
+    question = replace(question, margins=usual_margins(scores, kinds) | asked)
     measured = [
         (cell, name, value, kinds[name].higher_is_better, kinds[name].count, "", None)
         for cell, values in scores.items()

@@ -92,7 +92,12 @@ def read_folder(folder: str, pattern: str, scores_of: Callable[[Path], dict[str,
     for path in sorted(root.rglob(pattern)):
         if scores := scores_of(path):
             model = model_of(path.relative_to(root), pattern)
-            by_model.setdefault(model, {"model": model}).update(scores)
+            known = by_model.setdefault(model, {"model": model})
+            if twice := [score for score in scores if score in known]:
+                raise UserError(
+                    f"{brief(path)}: {twice[0]} of {model} is there twice, such as for two revisions; keep one"
+                )
+            known.update(scores)
     if not by_model:
         raise UserError(f"{brief(root)} has no {what}")
     return Table(root.name, pd.DataFrame(list(by_model.values())), [f"model {name}" for name in by_model])

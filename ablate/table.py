@@ -16,7 +16,9 @@ from contrastive.errors import UserError, brief, brief_name
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl")
 DELIMITERS = ",;\t"
 UNNAMED = "index"  # the first column of a table that pandas wrote: numbers of lines, or names
-DECIMAL_COMMA = re.compile(r"^([-+]?\d+),(\d+)$")
+DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d+)( ?%)?")
+THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+\.\d+")
+AMBIGUOUS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # 1,234 in a file whose delimiter is a comma
 
 
 class ScoreKind(NamedTuple):
@@ -120,12 +122,19 @@ def _delimited(path: Path, suffix: str) -> Iterator[tuple[int, dict[str, Any]]]:
                     "put texts that contain a delimiter in double quotes"
                 )
             else:
-                values = [value.strip() for value in values]
-                if delimiter == ";":  # as spreadsheets write it where numbers have a decimal comma
-                    values = [DECIMAL_COMMA.sub(r"\1.\2", value) for value in values]
-                yield reader.line_num, dict(zip(names, values, strict=True))
+                plain = [with_point(value.strip(), delimiter) for value in values]
+                yield reader.line_num, dict(zip(names, plain, strict=True))
     except csv.Error as error:
         raise UserError(f"{brief(path)}, line {reader.line_num}: {error}; check the quotes") from None
+
+
+def with_point(value: str, delimiter: str) -> str:
+    """Return a number with a decimal comma, or with commas between thousands, as one with a point; else the value."""
+    if delimiter == "," and AMBIGUOUS.fullmatch(value):
+        return value
+    if match := DECIMAL_COMMA.fullmatch(value):
+        return f"{match[1]}.{match[2]}{match[3] or ''}"
+    return value.replace(",", "") if THOUSANDS.fullmatch(value) else value
 
 
 def _check_header(path: Path, line: int, names: list[str]) -> None:

@@ -51,12 +51,7 @@ def judge_commands(
                     tell(f"{len(runs.runs)} runs are in {where} already")
                 outcome = fight(duel, runs, tell)
         except RunFailed as failed:
-            if gate:
-                gate.write_text(f"**Not judged**: {failed}\n", encoding="utf-8")
-            if as_json:
-                say(json.dumps({"verdict": "broken", "why": str(failed)}))
-            complain(f"{failed}; its output is in {where}")
-            return BROKEN
+            return not_judged(str(failed), where, gate, as_json)
     if not folder and duel.digest() != code:
         tell(
             "warning: a file that the commands name, or one under Git, changed during the runs, so that the same "
@@ -68,6 +63,16 @@ def judge_commands(
         gate.write_text(outcome.as_markdown(duel), encoding="utf-8")
         return int(outcome.verdict == "worse")
     return outcome.exit_code
+
+
+def not_judged(why: str, folder: Path, gate: Path | None, as_json: bool) -> int:
+    """Say that a run failed; return the exit code."""
+    if gate:
+        gate.write_text(f"**Not judged**: {why}\n", encoding="utf-8")
+    if as_json:
+        say(json.dumps({"verdict": "broken", "why": why}))
+    complain(f"{why}; its output is in {folder}")
+    return BROKEN
 
 
 def check_same(folder: Path, duel: Duel) -> None:

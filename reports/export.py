@@ -1,6 +1,7 @@
 """Write a report's numbers as files: results.parquet, results.csv, comparisons.csv, effects.csv."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ def tidy(results: Results) -> pd.DataFrame:
     axes = sorted(name for name in shown.columns if name.startswith("axis."))
     for axis in axes:
         frame[axis] = plain_column(frame[axis])
+    if results.table and results.table.pairing == "means":
+        frame["value"] = math.nan  # those behind a mean are not known
     frame = frame.astype({"count": "Int64", "higher_is_better": "boolean"})
     return frame[[*PLACE, *axes, "seed", "cell", *PASSING, *KNOWN]]
 

@@ -19,9 +19,12 @@ from contrastive.config.objective import Objective
 
 USUAL_MARGIN = 0.01
 # Pattern for the last part of a score's name, and the difference between its greatest and least value.
-WIDTHS = (
-    (re.compile(r".*accuracy|(.*_)?acc|.*f1|nmi|ece|precision_at_\d+|map_at_r"), 1.0),
-    (re.compile(r"ari|silhouette|matthews|mean|(spearman|pearson)(_.*)?"), 2.0),
+SHARES = (
+    r".*accuracy|(.*[_ -])?acc|.*f1([_ -]score)?|nmi|ece|recall|precision(_at_\d+)?|map_at_r|au(ro)?c|exact[_ ]match"
+)
+WIDTHS = tuple(
+    (re.compile(rf"(?:{names})(?: ?\(?%\)?)?", re.IGNORECASE), width)
+    for names, width in ((SHARES, 1.0), (r"ari|silhouette|matthews|mean|(spearman|pearson)(_.*)?", 2.0))
 )
 
 

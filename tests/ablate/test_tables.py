@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
     ("table", "described"),
     [
         (HEAD + BASE, "rows by model; scores acc (higher is better); seeds by seed"),
-        ("m,s,val_loss\n" + BASE, "rows by m; scores s (higher is better), val_loss (lower is better); no seeds"),
+        ("m,s,val_loss\n" + BASE, "rows by m; scores val_loss (lower is better); seeds by s"),
         ("run,f1\nbase-seed0,.7\nbase-seed1,.8\nnew-seed0,.7\nnew-seed1,.9\n", "rows by run; scores f1 (higher"),
         ("model,mean,std,n\nbase,1,1,5\n", "rows by model; scores score (higher is better); deviations std, counts n"),
         (
@@ -74,6 +75,18 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
             "scores accuracy (higher is better); deviations accura",
         ),
         ("model,seed,accuracy\nbase,0,81%\nbase,1,82.5%\n", "rows by model; scores accuracy (higher is better); seeds"),
+        (
+            "m,seed,acc,best_step,size\na,0,.5,7,1.5\na,1,.6,9,1.5\nb,0,.5,8,2\nb,1,.7,8,2\n",
+            "not used: best_step, size",
+        ),
+        ("m,seed 0,seed 1\na,.5,.6\nb,.7,.6\n", "rows by m; scores score (higher is better); seeds by seed"),
+        (
+            "m,seed,acc\na,seed0,.5\na,seed1,.6\nb,seed0,.5\nb,seed1,.6\n",
+            "rows by m; scores acc (higher is better); seeds by",
+        ),
+        ("m,seed,acc\na,0,.5\na,1,.6\nb,2,.5\nb,3,.6\n", "no shared seeds: rows are not paired"),
+        ("model,dataset,mean,std,n\na,x,1,1,5\na,y,1,1,5\nb,x,1,1,5\nb,y,1,1,5\n", "data sets by dataset"),
+        ("m,seed,FID\na,0,5\na,1,6\n", "scores FID (lower is better)"),
         ("lr,seed,acc\n.1,0,.5\n.1,1,.6\n.2,0,.71\n.2,1,.72\n", "rows by lr; scores acc"),
         (
             "model,seed,metric,value\nbase,0,acc,.5\nbase,0,f1,.4\nbase,1,acc,.5\nbase,1,f1,.3\n",
@@ -114,6 +127,7 @@ MISTAKES = {
     "model,f1,ci95,n\nbase,.8,.1,3\n": "ci95 is no standard deviation over seeds",
     "model,seed,accuracy,f1\na,0,OOM,.8\na,1,.8,.8\nbase,0,OOM,.8\n": "line 2: accuracy is `OOM`, which is not",
     "model,seed,accuracy\na,0,.81\na,1,.8\nbase,0,83\nbase,1,84\n": "line 2 and line 5: one has accuracy as a fr",
+    "model,params,acc,std,n\nbase,2,.8,.1,3\n": "which column is the mean of std",
     "model,seed\nbase,0\n": "no column of numbers is a score; say which: --score COLUMN",
     HEAD.replace("model", "recipe")
     + "a,0,.8\nb,0,.9\n": "name the row that all others are compared with: --baseline ROW",
@@ -194,6 +208,7 @@ def test_our_own_export_gives_the_same_bytes(tmp_path):
     expected = (tmp_path / "comparisons.csv").read_bytes()
     table, columns = choose(read(str(tmp_path / "results.csv"), ""), Columns((), ()))
     ablate.judge_table(table, columns, Question("base"), "").report(tmp_path / "report")
+    choose(read(str(tmp_path / "report" / "results.csv"), ""), Columns((), ()))  # can be read again
     assert (tmp_path / "report" / "comparisons.csv").read_bytes().replace(b",results,", b",A section,") == expected
 
 
@@ -282,6 +297,33 @@ def test_single_texts_narrow_what_is_known(tmp_path):
     (score,) = found.comparisons
     assert score.comparison is not None and score.comparison.by_text and score.verdict == "better"
     assert len(score.comparison.mcnemar) == 3
+    single = pd.DataFrame([line for line in lines if line[1] == 0], columns=["model", "seed", "text_id", "hit"])
+    assert verdicts(ablate.judge(single.drop(columns="seed"), baseline="base")) == {"new": "one seed"}
+
+
+def test_a_margin_is_in_the_unit_of_the_table():
+    table = frame(rows=2, seeds=3).assign(Accuracy=lambda f: 100 * f["acc"])
+    for margin, verdict in ((1.0, "better"), (20.0, "equivalent")):
+        (score,) = ablate.judge(table, score="Accuracy", baseline="base", margin=margin).comparisons
+        assert (score.margin, score.verdict) == (margin / 100, verdict)
+
+
+def test_numbers_as_spreadsheets_write_them(tmp_path):
+    for text in ('m,seed,acc\nbase,0,"0,812"\nbase,1,"0,81"\n', "m;seed;acc\nbase;0;81,2 %\nbase;1;81,0 %\n",
+                 "m\tseed\tacc\nbase\t0\t0,812\nbase\t1\t0,81\n"):  # fmt: skip
+        path = tmp_path / ("t.tsv" if "\t" in text else "t.csv")
+        path.write_text(text, encoding="utf-8")
+        table, columns = choose(read(str(path), ""), Columns((), ()))
+        line = ablate.judge_table(table, columns, Question("base"), "").frame().iloc[0]
+        assert line["mean"] == pytest.approx(0.811)
+    (tmp_path / "t.csv").write_text('m,seed,loss\nbase,0,"80,123.4"\nbase,1,"1,234"\n', encoding="utf-8")
+    assert read(str(tmp_path / "t.csv"), "").frame["loss"].tolist() == ["80123.4", "1,234"]
+
+
+def test_the_values_behind_a_mean_are_not_made_up(tmp_path):
+    table = pd.DataFrame([("base", 0.8, 0.01, 5), ("new", 0.9, 0.01, 5)], columns=["m", "f1", "std", "n"])
+    ablate.judge(table, baseline="base").report(tmp_path / "r")
+    assert pd.read_csv(tmp_path / "r" / "results.csv")["value"].isna().all()
 
 
 def test_percent_is_read_as_shares():
@@ -420,6 +462,9 @@ def test_folders_of_mteb_are_read(tmp_path):
                 (folder / f"{task}.json").write_text(json.dumps(written), encoding="utf-8")
     _, columns = choose(read(f"mteb:{tmp_path}", ""), Columns((), ()))
     assert columns == Columns(("model",), ("Banking77", "STSBenchmark"), "seed")
+    shutil.copytree(tmp_path / "new-seed0" / "1a2b3c", tmp_path / "new-seed0" / "4d5e6f")
+    with pytest.raises(UserError, match="Banking77 of new-seed0 is there twice, such as for two revisions"):
+        read(f"mteb:{tmp_path}", "")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="has no results of mteb"):
         read(f"mteb:{tmp_path / 'empty'}", "")
@@ -435,7 +480,7 @@ def test_runs_of_transformers_trainer_are_named_by_their_run_names():
         for seed in (1, 10, 100)
     ]  # fmt: skip
     verdicts = ablate.judge(pd.DataFrame(runs), baseline="base")
-    assert verdicts.columns == "rows by run_name; scores eval_f1 (higher is better); seeds by seed"
+    assert verdicts.columns.startswith("rows by run_name; scores eval_f1 (higher is better); seeds by seed; not used: ")
     assert [score.row.label for score in verdicts.comparisons] == ["new"]
 
 
@@ -463,6 +508,8 @@ def test_frames_that_cannot_be_compared_are_answered():
         (pd.DataFrame([["a", 0, 1.0, 2.0]], columns=["m", "seed", "x", "x"]), {}, "has the column x twice"),
         (frame(), {"baseline": "base", "margin": -1.0}, "margin is -1.0; give a number above 0"),
         (frame(), {"baseline": "base", "margin": "0.1"}, "margin is '0.1'; give a number above 0"),
+        (frame(), {"baseline": "base", "margin": {"acc": None}}, "margin is None; give a number above 0"),
+        (frame(), {"baseline": "base", "row": None, "score": 0}, "has no column 0"),
     ):
         with pytest.raises(UserError, match=message):
             ablate.judge(given, **settings)
