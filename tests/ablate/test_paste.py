@@ -80,6 +80,11 @@ def test_the_numbers_are_those_of_the_command(page, seed):
         "name | accuracy\nbase | 0.812 ± 0.004\nnew | 0.831 ± 0.006",
         "base,0.808,0.812,0.816,0.808,0.816\nnew,0.825,0.831,0.837,0.825,0.837",
         "name,accuracy_mean,accuracy_std,n_seeds\nbase,0.812,0.004,5\nnew,0.831,0.006,5",
+        "name,n,acc,std\nbase,5,0.812,0.004\nnew,5,0.831,0.006",
+        "Table 1: 3 rows\n\n| name | acc |\n|---|---|\n| base | 0.812 ± 0.004 |\n| new | **0.831** ± 0.006 |",
+        "name & acc \\\\ \\hline\nbase & $0.812 \\pm 0.004$ \\\\\nnew & \\textbf{0.831} $\\pm$ 0.006 \\\\",
+        "name,acc\nbase,0.812 (0.004)\nnew,0.831 (0.006)",
+        'name,mean,std,n\n"base","0,812","0,004",5\n"new","0,831","0,006",5',
         "name,0,1,2,3,4\nbase,0.808,0.812,0.816,0.808,0.816\nnew,0.825,0.831,0.837,0.825,0.837",
         "name,s0,s1,s2,s3,s4,s5\nbase,0.808,0.812,,0.816,0.808,0.816\nnew,0.825,0.831,0.837,0.825,0.837,",
     ],
@@ -99,6 +104,10 @@ def test_a_table_is_read_as_it_is_pasted(page, text):
         ("base | 0.8 ± 0.1\nnew | 0.9 ± 0.1", "line 1: say how many runs “base” has"),
         (ROWS.replace("std", "sem"), "names “sem”: give the standard deviation"),
         (ROWS.replace("std", "ci95"), "names “ci95”: give the standard deviation"),
+        ('name,mean,n,std\na,"1,234",5,2\nb,"1,134",5,1', "“1,234” may be a thousand or a decimal comma"),
+        ("name,params,acc,std,n\na,2,1,1,3\nb,3,1,1,3", "has several columns of numbers (params, acc)"),
+        ("name,acc,f1\na,1±1,1±1\nb,2±1,2±1", "line 2: “a” has several scores"),
+        ("name,mean,std,n\na,1,1\nb,2,1,3", "line 2: “” is not a number"),
         ("name,mean,n\nbase,0.81,5\nnew,0.83,5", "has no standard deviation: add a column std"),
         ("name,accuracy,f1\nbase,0.81,0.5\nnew,0.83,0.6", "names several scores (accuracy, f1)"),
         ("name,f1,f1_std,acc,acc_std\nbase,1,1,1,1\nnew,2,1,1,1", "has several standard deviations"),
@@ -110,7 +119,10 @@ def test_a_mistake_is_named_with_its_line(page, text, message):
     assert results(page, text) == {} and message in page.inner_text("#wrong")
 
 
-@pytest.mark.parametrize("score", ["accuracy", "val_loss", "perplexity", "f1", "points"])
+SCORES = "accuracy Accuracy acc_mean f1_mean F1-score acc_(%) exact_match AUC spearman ece val_loss perplexity FID EER points"
+
+
+@pytest.mark.parametrize("score", [name.replace("_(", " (") for name in SCORES.split()])
 @pytest.mark.parametrize("scale", [1, 100])
 def test_direction_and_margin_are_guessed_as_by_the_command(page, score, scale):
     frame = pd.DataFrame(
