@@ -119,7 +119,7 @@ def test_a_mistake_is_named_with_its_line(page, text, message):
     assert results(page, text) == {} and message in page.inner_text("#wrong")
 
 
-SCORES = "accuracy Accuracy acc_mean f1_mean F1-score acc_(%) exact_match AUC spearman ece val_loss perplexity FID EER points"
+SCORES = "accuracy Accuracy acc_mean f1_mean F1-score acc_(%) exact_match AUC spearman ece val_loss ppl FID EER points"
 
 
 @pytest.mark.parametrize("score", [name.replace("_(", " (") for name in SCORES.split()])
