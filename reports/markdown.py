@@ -120,7 +120,8 @@ def heading(value: str) -> Text:
 
 
 def score_name(name: str) -> Text:
-    return SCORES.get(name, line(name.replace("_", " ").replace(".", " ")))
+    bare = name.removesuffix("(%)").rstrip()  # of another program's table; the unit is shown beside it
+    return SCORES.get(name, line(bare.replace("_", " ").replace(".", " ")))
 
 
 def symbol(name: str) -> str:
