@@ -45,7 +45,7 @@ LOWER = re.compile(
     r"loss|error|\berr\b|perplexity|ppl|bpb|bpc|nll|\b(?:[wct]er|h?ter|eer|fid|mape|mae|ece|brier|time|hausdorff)\b|mse"
     r"|latency|seconds|memory|regret|distance"
 )
-WITH_SEED = re.compile(r"(?P<row>.+?)[-_ .,/]*\(?(?:seed|run|s)[-_= ]?(?P<seed>\d+)\)?$", re.IGNORECASE)
+WITH_SEED = re.compile(r"(?P<row>.+?)(?:[-_ .,/]*\(?(?:seed|run)|[-_ .,/]+\(?s)[-_= ]?(?P<seed>\d+)\)?$", re.IGNORECASE)
 OF_TRAINER = re.compile(
     r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$"
 )  # logged by transformers' trainer
@@ -232,12 +232,17 @@ def summary_of(table: Table, found: dict[str, str], given: Columns) -> Summary |
 def lengthen(table: Table, given: Columns) -> Table:
     """Turn a table with a column for each seed (`seed 0`, `seed 1`) into one with a line for each."""
     matches = {name: OF_SEED.fullmatch(name) for name in table.frame.columns}
-    seeds = {name: match[1] for name, match in matches.items() if match and is_numeric(table.frame[name])}
-    if len(seeds) < 2 or given.seed or given.scores:
+    seeds = {name: int(match[1]) for name, match in matches.items() if match and is_numeric(table.frame[name])}
+    numbers = sorted(seeds.values())
+    counted = all(name[:2].lower() in ("se", "ru", "re", "tr", "fo") for name in seeds) or (
+        numbers and numbers == [*range(numbers[0], numbers[0] + len(numbers))] and numbers[0] in (0, 1)
+    )  # not shots or years
+    known = given.seed or any(name.lower() in SEED for name in table.frame.columns)
+    if len(seeds) < 2 or known or given.scores or not counted:
         return table
     others = [name for name in table.frame.columns if name not in seeds]
     lines = [
-        {name: line[name] for name in others} | {"seed": int(seed), "score": line[name]}
+        {name: line[name] for name in others} | {"seed": seed, "score": line[name]}
         for line in table.frame.to_dict("records") for name, seed in seeds.items()
     ]  # fmt: skip
     places = [f"{place}, {name}" for place in table.places for name in seeds]
@@ -316,8 +321,8 @@ def scores_among(table: Table, names: Sequence[str], row: Sequence[str], seeds: 
     if evaluated := [name for name in named if name.startswith(EVALUATED)]:
         return tuple(evaluated)
     fixed = {name for name in named if seeds and not is_score(name) and table.frame[name].nunique() == 1}
-    if seeds > 1:
-        groups = table.frame.groupby([*row]) if row else [("", table.frame)]
+    if seeds and row and table.frame.duplicated([*row]).any():
+        groups = table.frame.groupby([*row])
         fixed |= {n for n in named if not is_score(n) and all(part[n].nunique() == 1 for _, part in groups)}
     scores = [name for name in named if name not in fixed]
     precise = [name for name in scores if is_score(name) or not is_whole(table.frame[name])]
@@ -350,7 +355,7 @@ def settings_of(table: Table, numbers: Sequence[str], keys: Sequence[str], seeds
     if seeds < 2 or not (not keys or table.frame.duplicated([*keys]).any() or len(keys) == 1):
         return []
     limit = SETTING * len(table.frame) / seeds
-    return [name for name in numbers if 1 < table.frame[name].nunique() <= limit]
+    return [name for name in numbers if 1 < table.frame[name].nunique() <= limit and not is_score(name)]
 
 
 def first_of(found: dict[str, str], names: Sequence[str]) -> str | None:

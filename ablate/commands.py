@@ -66,7 +66,9 @@ def run_command(command: str, metric: str, log: str) -> tuple[float | None, str]
         try:
             code = process.wait()
         except BaseException:
-            process.kill()  # its children follow, since its standard input is closed
+            if process.stdin:
+                process.stdin.close()  # so that it ends, with its children
+            process.wait()
             raise
     text = Path(log).read_text(encoding="utf-8", errors="replace")
     tail = brief(" | ".join(text.strip().splitlines()[-TOLD:]), 600)
@@ -94,17 +96,19 @@ def number_in(text: str, metric: str) -> tuple[float | None, str]:
 
 
 def unread_after(text: str, last: re.Match[str]) -> str:
-    """Return what stands after the last match in the place of a number: nan, inf, none, or a cut minus sign."""
-    line = text[text.rfind("\n", 0, last.start()) + 1 : last.start(1)]
-    around = ((text[last.start() : last.start(1)], ""), (line, ""), ("", text[last.end(1) : last.end()]))
-    for before, after in around:
-        if before.strip() or after.strip():
-            known = re.escape(re.sub(NUMBER, "\0", before.strip())).replace("\0", NUMBER)
-            number = r"(?:[-+]?(?i:nan|inf|infinity|none|null)(?!\w)|-\.?\d[\d.]*)"
-            found = list(re.finditer(rf"{known}\s*{number}{re.escape(after.rstrip())}", text[last.end() :]))
-            if found:
-                return found[-1][0].strip()
-    return ""
+    """Return what stands after the last match in the place of a number: nan, inf, none, or a cut minus sign.
+
+    The place is between the same words (other numbers aside), those of the line if the match has none before its group.
+    """
+    before, after = text[last.start() : last.start(1)].strip(), text[last.end(1) : last.end()].rstrip()
+    start = "" if before else "(?m:^)"
+    before = before or text[text.rfind("\n", 0, last.start()) + 1 : last.start(1)].strip()
+    if not (before or after):
+        return ""
+    known = re.escape(re.sub(NUMBER, "\0", before)).replace("\0", NUMBER)
+    number = r"(?:[-+]?(?i:nan|inf|infinity|none|null)(?!\w)|-\.?\d[\d.]*)"
+    found = list(re.finditer(rf"{start}{known}\s*{number}{re.escape(after)}", text[last.end() :]))
+    return found[-1][0].strip() if found else ""
 
 
 Runner = Callable[[str, str, str], tuple[float | None, str]]

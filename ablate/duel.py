@@ -167,6 +167,7 @@ def code_digest(*commands: str, metric: str) -> str:
     written = {path for path, is_written in files if is_written}
     read = {str(path): file_digest(path) for path in sorted({path for path, _ in files} - written)}
     folders = {folder for command in commands for folder in folders_in(command)}
+    folders |= {Path(name).parent for name, digest in read.items() if digest and name.startswith("..")}
     states = {str(folder): git_state(folder, written) for folder in sorted(folders)}
     content = [*commands, metric, os.getcwd(), read, states]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
@@ -175,10 +176,12 @@ def code_digest(*commands: str, metric: str) -> str:
 def file_digest(path: Path) -> str | None:
     """Return the digest of a file; None if there is none, or the word of a command is no path at all."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        if path.is_file():  # no device
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError):
-        return None
+        pass
+    return None
 
 
 def files_in(command: str, folder: Path = Path()) -> Iterator[tuple[Path, bool]]:
@@ -203,11 +206,15 @@ def files_in(command: str, folder: Path = Path()) -> Iterator[tuple[Path, bool]]
 def folders_in(command: str) -> set[Path]:
     """Return the folders in which a command works: the working directory, unless it leaves that at once."""
     words = [word for word in words_of(command) if not set(word) <= OPERATORS]
-    folder, found = Path(), set() if words[:1] == ["cd"] else {Path()}
-    for before, word in itertools.pairwise(words):
+    folder = Path()
+    found = set() if words[:1] == ["cd"] else {folder}
+    for before, word in itertools.pairwise(["", *words]):
         if before == "cd":
             folder /= expanded(word)
             found.add(folder)
+        elif any(letter.isspace() for letter in word):  # as in `bash -c '...'`
+            with contextlib.suppress(UserError):
+                found |= {folder / inner for inner in folders_in(word)}
     return found
 
 

@@ -179,7 +179,10 @@ class Ledger:
         if self.current == (incumbent, code):
             return
         if self.current and self.current[0] == incumbent and new:
-            self.tell("the incumbent's code has changed since it was measured, so that it is measured anew")
+            self.tell(
+                "the incumbent's code has changed since it was measured, so that it is measured anew; if it is a file "
+                "that the command writes, name it after `>` or put {seed} in its name"
+            )
         self.state.begin(self._replay(-number, incumbent, incumbent, code, new=new))
         self.current = incumbent, code
 

@@ -267,6 +267,12 @@ def test_files_under_git_are_code_unless_the_commands_write_them(tmp_path, monke
         now = code_digest(*commands, metric=""), code_digest(best, metric="")
         assert [a != b for a, b in zip(now, before, strict=True)] == [changed, best_changed], name
         before = now
+    for command in ("bash -c 'cd ../best && sh x.sh {seed}'", "sh ../best/lib.py {seed}"):
+        digest = code_digest(command, metric="")
+        with open("../best/run-0.log", "a", encoding="utf-8") as file:
+            file.write("changed")
+        assert code_digest(command, metric="") != digest, command
+    code_digest("dd if=/dev/urandom {seed}", metric="")
 
 
 def test_long_words_and_large_files_are_no_problem(tmp_path, monkeypatch):
@@ -276,16 +282,21 @@ def test_long_words_and_large_files_are_no_problem(tmp_path, monkeypatch):
     assert code_digest(f"python x --json '{'x' * 5000}' large {{seed}}", metric="") != code_digest("x", metric="")
 
 
-def test_a_process_of_its_own_group_or_session_ends_too(tmp_path):
+@pytest.mark.parametrize(("more", "how"), [("--folder", signal.SIGKILL), ("--ledger", signal.SIGINT)])
+def test_a_process_of_its_own_group_or_session_ends_too(tmp_path, more, how):
     command = (
         f"cd {tmp_path}; setsid sh -c 'echo $$ > one; sleep 99' & timeout 99 sh -c 'echo $$ > two; sleep 99' {{seed}}"
     )
-    words = ["judge", "--baseline", command, "--candidate", command, "--metric", "(x)", "--folder", str(tmp_path / "f")]
-    process = subprocess.Popen([str(Path(sys.executable).with_name("ablate")), *words], stderr=subprocess.DEVNULL)
+    words = ["judge", "--baseline", command, "--candidate", f"{command} ", "--metric", "(x)", more, str(tmp_path / "f")]
+    process = subprocess.Popen(
+        [str(Path(sys.executable).with_name("ablate")), *words],
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     soon(lambda: all((tmp_path / name).is_file() and (tmp_path / name).read_text() for name in ("one", "two")))
     numbers = [int((tmp_path / name).read_text()) for name in ("one", "two")]
-    process.kill()
-    process.wait()
+    process.send_signal(how)
+    process.wait(100)
     soon(lambda: not any(psutil.pid_exists(number) for number in numbers))
 
 
@@ -311,6 +322,9 @@ def test_a_file_that_changed_during_the_runs_is_a_warning(script, tmp_path):
         ("0.5 bpb\nnan bpb", "([-+0-9.e]+) bpb", "printed `nan bpb` last"),
         ("step 1 loss: 1\nstep 2 loss: nan", "(?<=loss: )([0-9.]+)", "printed `step 2 loss: nan` last"),
         ("loss: 1\nloss: None", "loss: ([0-9.]+)", "printed `loss: None` last"),
+        ("{'acc': 0.83, 'ckpt': None, 'epoch': 3}", "'acc': ([0-9.]+),", 0.83),
+        ("test acc: 91.2%\nchange since last: -0.3%", "([0-9.]+)%", 0.3),
+        ("| acc | 0.91 |\n| f1 | nan |", r"acc \| ([0-9.]+) \|", 0.91),
         ("loss: nan", "loss: ([0-9.]+)", "printed nothing that --metric"),
         ("val: 1", "(foo )?val: ([0-9.]+)", "printed nothing that --metric"),
         ("loss: .", "loss: ([0-9.]+)", "not a number"),

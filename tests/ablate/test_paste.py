@@ -83,6 +83,9 @@ def test_the_numbers_are_those_of_the_command(page, seed):
         "name,n,acc,std\nbase,5,0.812,0.004\nnew,5,0.831,0.006",
         "Table 1: 3 rows\n\n| name | acc |\n|---|---|\n| base | 0.812 ± 0.004 |\n| new | **0.831** ± 0.006 |",
         "name & acc \\\\ \\hline\nbase & $0.812 \\pm 0.004$ \\\\\nnew & \\textbf{0.831} $\\pm$ 0.006 \\\\",
+        "name & acc \\\\\nbase & 0.812$_{\\pm 0.004}$ \\\\\nnew & 0.831{\\scriptsize$\\pm$0.006} \\\\",
+        "model,latency (ms),acc\nbase,110,0.812 ± 0.004\nnew,330,0.831 ± 0.006",
+        "model,train time,accuracy mean,accuracy std,n\nbase,100,0.812,0.004,5\nnew,120,0.831,0.006,5",
         "name,acc\nbase,0.812 (0.004)\nnew,0.831 (0.006)",
         'name,mean,std,n\n"base","0,812","0,004",5\n"new","0,831","0,006",5',
         "name,0,1,2,3,4\nbase,0.808,0.812,0.816,0.808,0.816\nnew,0.825,0.831,0.837,0.825,0.837",
@@ -107,6 +110,7 @@ def test_a_table_is_read_as_it_is_pasted(page, text):
         ('name,mean,n,std\na,"1,234",5,2\nb,"1,134",5,1', "“1,234” may be a thousand or a decimal comma"),
         ("name,params,acc,std,n\na,2,1,1,3\nb,3,1,1,3", "has several columns of numbers (params, acc)"),
         ("name,acc,f1\na,1±1,1±1\nb,2±1,2±1", "line 2: “a” has several scores"),
+        ("gpt 4 0.8 0.81 0.79\nllama 2 0.83 0.84 0.85", "Is the first number of each line part of its name?"),
         ("name,mean,std,n\na,1,1\nb,2,1,3", "line 2: “” is not a number"),
         ("name,mean,n\nbase,0.81,5\nnew,0.83,5", "has no standard deviation: add a column std"),
         ("name,accuracy,f1\nbase,0.81,0.5\nnew,0.83,0.6", "names several scores (accuracy, f1)"),
@@ -133,6 +137,16 @@ def test_direction_and_margin_are_guessed_as_by_the_command(page, score, scale):
     page.evaluate("chosen = false")
     shown = results(page, frame.to_csv(index=False))
     assert {name: shown[name][0] for name in ("new", "far")} == {name: verdicts[name] for name in ("new", "far")}
+
+
+def test_what_is_above_the_values_is_no_row_and_the_minus_of_the_page_is_one(page):
+    for head in ("model,0,1,2", "model,1,7,42"):
+        shown = results(page, f"{head}\nbase,81,82,80\nnew,84,83,85")
+        assert list(shown)[1:] == ["base", "new"] and shown["base"][3] == "81"
+    shown = results(page, "base,−1.2,−1.3\nnew,-1.0,-0.9\nc,-1.0,-0.8")
+    assert shown["base"][3] == "-1.25"
+    page.evaluate("chosen = false")
+    assert results(page, "model,data,loss,std,n\nbase,sst,.8,.01,5\nnew,sst,.6,.01,5")["new"][0] == "better"
 
 
 def test_one_run_could_never_have_shown_a_difference(page):

@@ -86,6 +86,13 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
         ),
         ("m,seed,acc\na,0,.5\na,1,.6\nb,2,.5\nb,3,.6\n", "no shared seeds: rows are not paired"),
         ("model,dataset,mean,std,n\na,x,1,1,5\na,y,1,1,5\nb,x,1,1,5\nb,y,1,1,5\n", "data sets by dataset"),
+        ("m,lr,acc\na,.1,.5\na,.1,.6\nb,.2,.5\nb,.2,.7\n", "rows by m; scores acc (higher is better); no shared seeds"),
+        (
+            "m,b,acc\na,bs16,.5\na,bs32,.6\nb,bs16,.5\nb,bs32,.7\n",
+            "rows by m, b; scores acc (higher is better); no shared seeds",
+        ),
+        ("m,1,5,10\na,.5,.6,.7\nb,.6,.7,.8\n", "scores 1 (higher is better), 5 (hi"),
+        ("hidden,seed,val_acc\n8,0,.5\n8,1,.75\n9,0,.5\n9,1,.75\n", "rows by hidden; scores val_acc"),
         ("m,seed,FID\na,0,5\na,1,6\n", "scores FID (lower is better)"),
         ("lr,seed,acc\n.1,0,.5\n.1,1,.6\n.2,0,.71\n.2,1,.72\n", "rows by lr; scores acc"),
         (
