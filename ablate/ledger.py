@@ -1,10 +1,10 @@
-"""A ledger of proposals: each is kept only if it beats the incumbent, with an error shared by all of them.
+"""A ledger of proposals: each is kept only if it beats the baseline, with an error shared by all of them.
 
-A proposal first gets one run. If that is not clearly above the incumbent's recent runs, it is dropped. Otherwise fresh
-pairs of runs (proposal and incumbent, same seed, in turn) decide it, so that neither the lucky first run nor a drift of
+A proposal first gets one run. If that is not clearly above the baseline's recent runs, it is dropped. Otherwise fresh
+pairs of runs (proposal and baseline, same seed, in turn) decide it, so that neither the lucky first run nor a drift of
 the machine counts. The level of all these tests together is ALPHA: the k-th spends 20 / ((k + 19) (k + 20)) of it. The
 spread of a run is pooled over the ledger; the pairs of a proposal that vary more count by their own spread. A kept
-proposal is the new incumbent, and is measured with fresh seeds before the next proposal.
+proposal is the new baseline, and is measured with fresh seeds before the next proposal.
 `benchmarks/ledger.md` has the error rates and costs of this rule, by simulation.
 """
 
@@ -24,15 +24,15 @@ from contrastive.errors import UserError, brief
 
 ALPHA = 0.05
 SPENDING = 20  # tests that share half of the level
-REFERENCE = 8  # runs of a new incumbent, and recent ones that a first run is compared with
-REFRESH = 4  # proposals after which the incumbent runs once more
-SCREEN = 1.1  # standard errors that a first run must be above the incumbent's recent runs
+REFERENCE = 8  # runs of a new baseline, and recent ones that a first run is compared with
+REFRESH = 4  # proposals after which the baseline runs once more
+SCREEN = 1.1  # standard errors that a first run must be above the baseline's recent runs
 LOOKS = (3, 4, 6, 8)  # pairs at which a proposal can be kept
 LOOK_SHARE = 2  # the level of a test is divided by this for its looks (they are much alike)
 FUTILE = 0.3  # a test ends when its statistic is below this; after the first pair, below FUTILE − 1
 ALIKE = 2 / 3  # degrees of freedom of a successive difference
-INCUMBENT, CANDIDATE = "incumbent", "candidate"
-AGAIN = "incumbent again"  # its run with every fourth proposal
+BASELINE, CANDIDATE = "baseline", "candidate"
+AGAIN = "baseline again"  # its run with every fourth proposal
 
 Result = Literal["kept", "dropped", "failed"]
 Runner = Callable[[str, int], float]  # (whose, seed) → value, higher is better
@@ -63,7 +63,7 @@ class Spread:
 
 @dataclass
 class LedgerState:
-    """What the rule remembers: the incumbent's runs, the spread, and how much of the level is spent."""
+    """What the rule remembers: the baseline's runs, the spread, and how much of the level is spent."""
 
     reference: list[float] = field(default_factory=list)
     spread: Spread = field(default_factory=Spread)
@@ -72,8 +72,8 @@ class LedgerState:
     seed: int = 0  # the next fresh one
 
     def begin(self, run: Runner) -> None:
-        """Measure a new incumbent with fresh seeds."""
-        self.reference = [run(INCUMBENT, self.fresh()) for _ in range(REFERENCE)]
+        """Measure a new baseline with fresh seeds."""
+        self.reference = [run(BASELINE, self.fresh()) for _ in range(REFERENCE)]
         self.spread.add_series(self.reference)
 
     def fresh(self) -> int:
@@ -101,18 +101,18 @@ class LedgerState:
         return result, differences
 
     def pair(self, run: Runner, in_turn: bool) -> float:
-        """Return candidate minus incumbent at a fresh seed; they take turns in coming first."""
+        """Return candidate minus baseline at a fresh seed; they take turns in coming first."""
         seed = self.fresh()
-        order = (INCUMBENT, CANDIDATE) if in_turn else (CANDIDATE, INCUMBENT)
+        order = (BASELINE, CANDIDATE) if in_turn else (CANDIDATE, BASELINE)
         values = {who: run(who, seed) for who in order}
-        return values[CANDIDATE] - values[INCUMBENT]
+        return values[CANDIDATE] - values[BASELINE]
 
     def decide(self, differences: Sequence[float]) -> Result | None:
         """Return whether the pairs so far keep or drop the proposal; None if more are needed."""
         spread = Spread(self.spread.squares, self.spread.freedom)
         spread.add_pairs(differences)
         count, mean = len(differences), float(np.mean(differences))
-        own = float(np.var(differences, ddof=1)) if count > 1 else 0.0  # a proposal may be noisier than the incumbent
+        own = float(np.var(differences, ddof=1)) if count > 1 else 0.0  # a proposal may be noisier than the baseline
         error = math.sqrt(max(2 * spread.deviation**2, own) / count)
         statistic = mean / error if error else math.inf * mean if mean else 0.0
         if count in LOOKS and statistic >= self.cutoff(spread.freedom):
@@ -132,14 +132,14 @@ class Proposal:
 
     number: int
     candidate: str
-    incumbent: str
+    baseline: str
     result: Result
     runs: int
     seconds: float
     pairs: int = 0
-    difference: float | None = None  # mean over the pairs, candidate minus incumbent, as printed by the commands
+    difference: float | None = None  # mean over the pairs, candidate minus baseline, as printed by the commands
     why: str = ""  # of a failure
-    code: str = ""  # of the incumbent, as it was measured
+    code: str = ""  # of the baseline, as it was measured
 
     def __str__(self) -> str:
         size = "" if self.difference is None else f", {self.difference:+.4g} over {self.pairs} pairs"
@@ -160,80 +160,80 @@ class Ledger:
     tell: Callable[[str], None] = lambda text: None
     proposals: list[Proposal] = field(default_factory=list)
     state: LedgerState = field(default_factory=LedgerState)
-    current: tuple[str, str] | None = None  # the incumbent that is measured, and its code
+    current: tuple[str, str] | None = None  # the baseline that is measured, and its code
 
     def load(self) -> None:
         """Read the folder, and follow its proposals to the present state without running anything."""
         self.proposals = read_proposals(self.path)
         for proposal in self.proposals:
-            self._measure(proposal.number, proposal.incumbent, proposal.code, new=False)
+            self._measure(proposal.number, proposal.baseline, proposal.code, new=False)
             if proposal.result == "failed":
                 self._spend(proposal.number)
             else:
-                self.state.judge(self._replay(proposal.number, proposal.incumbent, proposal.candidate, new=False))
+                self.state.judge(self._replay(proposal.number, proposal.baseline, proposal.candidate, new=False))
             if proposal.result == "kept":
                 self.current = None
 
-    def _measure(self, number: int, incumbent: str, code: str, *, new: bool) -> None:
-        """Measure an incumbent (as proposal -N) if it is new, or its code has changed."""
-        if self.current == (incumbent, code):
+    def _measure(self, number: int, baseline: str, code: str, *, new: bool) -> None:
+        """Measure a baseline (as proposal -N) if it is new, or its code has changed."""
+        if self.current == (baseline, code):
             return
-        if self.current and self.current[0] == incumbent and new:
+        if self.current and self.current[0] == baseline and new:
             self.tell(
-                "the incumbent's code has changed since it was measured, so that it is measured anew; if it is a file "
+                "the baseline's code has changed since it was measured, so that it is measured anew; if it is a file "
                 "that the command writes, name it after `>` or put {seed} in its name"
             )
-        self.state.begin(self._replay(-number, incumbent, incumbent, code, new=new))
-        self.current = incumbent, code
+        self.state.begin(self._replay(-number, baseline, baseline, code, new=new))
+        self.current = baseline, code
 
     def _spend(self, number: int) -> None:
         """Count the test of a failed proposal, if it had begun: it might have been kept. Its seeds are used up."""
         lines = self._runs(number)
         whose = [line["who"] for line in lines]
-        self.state.tests += INCUMBENT in whose or whose.count(CANDIDATE) > 1
+        self.state.tests += BASELINE in whose or whose.count(CANDIDATE) > 1
         self.state.seed = max([self.state.seed, *(line["seed"] + 1 for line in lines)])
 
     @property
-    def incumbent(self) -> str | None:
+    def baseline(self) -> str | None:
         """The command that the next proposal must beat; None before the first one."""
         if not self.proposals:
             return None
         last = self.proposals[-1]
-        return last.candidate if last.result == "kept" else last.incumbent
+        return last.candidate if last.result == "kept" else last.baseline
 
-    def judge(self, candidate: str, incumbent: str) -> Proposal:
+    def judge(self, candidate: str, baseline: str) -> Proposal:
         """Judge a proposal and record it; an interrupted one continues if its code is the same."""
-        if candidate == incumbent:
+        if candidate == baseline:
             raise UserError(
-                "the proposal is the incumbent's own command; give the baseline a folder of its own, such as "
+                "the proposal is the baseline's own command; give the baseline a folder of its own, such as "
                 "--baseline 'cd ../best && …'"
             )
-        self._measure(len(self.proposals) + 1, incumbent, code_digest(incumbent, metric=self.metric), new=True)
-        code = code_digest(candidate, incumbent, metric=self.metric)
+        self._measure(len(self.proposals) + 1, baseline, code_digest(baseline, metric=self.metric), new=True)
+        code = code_digest(candidate, baseline, metric=self.metric)
         if left := [line for line in self._runs(len(self.proposals) + 1) if line["code"] != code]:
             command = next((line["command"] for line in left if line["who"] == CANDIDATE), "unknown")
             why = "another proposal" if command != candidate else "another version of it"
-            self._record(command, incumbent, "failed", why=f"interrupted, and {why} followed")
+            self._record(command, baseline, "failed", why=f"interrupted, and {why} followed")
             self.tell(str(self.proposals[-1]).strip() + f" ({self.proposals[-1].why})")
         before = json.dumps(asdict(self.state))
-        run = self._replay(len(self.proposals) + 1, incumbent, candidate, code, new=True)
+        run = self._replay(len(self.proposals) + 1, baseline, candidate, code, new=True)
         try:
-            proposal = self._record(candidate, incumbent, *self.state.judge(run))
+            proposal = self._record(candidate, baseline, *self.state.judge(run))
         except RunFailed as failed:
             self.state = state_of(json.loads(before))
-            return self._record(candidate, incumbent, "failed", why=str(failed))
+            return self._record(candidate, baseline, "failed", why=str(failed))
         if proposal.result == "kept":
             self.current = None
         return proposal
 
     def _record(
-        self, candidate: str, incumbent: str, result: Result, differences: Sequence[float] = (), why: str = ""
+        self, candidate: str, baseline: str, result: Result, differences: Sequence[float] = (), why: str = ""
     ) -> Proposal:
         runs = self._runs(number := len(self.proposals) + 1)
         mean = (-1 if self.lower else 1) * float(np.mean(differences)) + 0.0 if differences else None
         seconds = sum(line["seconds"] for line in runs)
         pairs, code = len(differences), self.current[1] if self.current else ""
-        proposal = Proposal(number, candidate, incumbent, result, len(runs), seconds, pairs, mean, why, code)
+        proposal = Proposal(number, candidate, baseline, result, len(runs), seconds, pairs, mean, why, code)
         if result == "failed":
             self._spend(number)
         append(self.path / "ledger.jsonl", asdict(proposal))
@@ -243,10 +243,10 @@ class Ledger:
     def _runs(self, number: int) -> list[dict[str, Any]]:
         return [line for line in read_lines(self.path / "runs.jsonl") if line["proposal"] == number]
 
-    def _replay(self, number: int, incumbent: str, candidate: str, code: str = "", *, new: bool) -> Runner:
+    def _replay(self, number: int, baseline: str, candidate: str, code: str = "", *, new: bool) -> Runner:
         """Return a runner that gives the stored runs of a proposal first, then new ones."""
         lines = self._runs(number)
-        if number < 0:  # several incumbents may have been measured before the proposal was judged
+        if number < 0:  # several baselines may have been measured before the proposal was judged
             lines = [line for line in lines if line["code"] == code]
         stored = iter(lines)
         sign = -1.0 if self.lower else 1.0
@@ -256,7 +256,7 @@ class Ledger:
             if line is None:
                 if not new:
                     raise UserError(f"{self.path}/runs.jsonl lacks runs of proposal {number}; begin another ledger")
-                command = candidate if who == CANDIDATE else incumbent
+                command = candidate if who == CANDIDATE else baseline
                 value, seconds = self.run_command(who, command, seed, f"{number}-")
                 line = {"proposal": number, "who": who, "seed": seed, "value": value, "seconds": seconds}
                 append(self.path / "runs.jsonl", line | {"command": command, "code": code})

@@ -25,7 +25,7 @@ WALK = 0.12  # standard deviation of a step of the drifting machine, in those of
 
 @dataclass(frozen=True)
 class Noise:
-    """How runs vary: by draws of standard deviation 1, by a drift, and proposals perhaps more than the incumbent."""
+    """How runs vary: by draws of standard deviation 1, by a drift, and proposals perhaps more than the baseline."""
 
     draw: Callable[[np.random.Generator], float]
     drift: float = 0.0
@@ -52,7 +52,7 @@ class Night:
     false: int
     found: int
     runs: int
-    off: float  # recorded value of the incumbent less its true one
+    off: float  # recorded value of the baseline less its true one
 
 
 Rule = Callable[[Machine, ndarray], Night]
@@ -61,7 +61,7 @@ Rule = Callable[[Machine, ndarray], Night]
 def played(
     machine: Machine, effects: ndarray, judge: Callable[[float, float], bool], recorded: Callable[[], float]
 ) -> Night:
-    """Judge one proposal after another; a kept one is the incumbent of the next."""
+    """Judge one proposal after another; a kept one is the baseline of the next."""
     truth, kept = 0.0, list[float]()
     for effect in effects:
         if judge(truth, truth + effect):
@@ -75,10 +75,10 @@ def our_ledger(machine: Machine, effects: ndarray) -> Night:
     state = LedgerState()
     state.begin(lambda *_: machine.run(0.0))
 
-    def judge(incumbent: float, candidate: float) -> bool:
+    def judge(baseline: float, candidate: float) -> bool:
         def run(who: str, _: int) -> float:
             proposed = who == CANDIDATE
-            return machine.run(candidate if proposed else incumbent, proposed=proposed)
+            return machine.run(candidate if proposed else baseline, proposed=proposed)
 
         result, _ = state.judge(run)
         if result == "kept":

@@ -100,14 +100,14 @@ def judge_in_ledger(
 
         ledger = Ledger(folder, kept["metric"], kept["lower"], run_one, tell)
         ledger.load()
-        incumbent = baseline or ledger.incumbent
-        if incumbent is None:
+        named = baseline or ledger.baseline
+        if named is None:
             raise UserError("a new ledger needs --baseline: the command that proposals must beat")
         check_command("--candidate", candidate)
-        check_command("--baseline", incumbent)
+        check_command("--baseline", named)
         try:
-            proposal = ledger.judge(candidate, incumbent)
-        except RunFailed as failed:  # of the incumbent
+            proposal = ledger.judge(candidate, named)
+        except RunFailed as failed:  # of the baseline
             complain(f"{failed}; its output is in {folder}")
             return BROKEN
     say(json.dumps(asdict(proposal)) if as_json else str(proposal).strip())

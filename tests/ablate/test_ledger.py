@@ -28,7 +28,7 @@ def test_a_ledger_of_worthless_proposals_keeps_one_in_at_most_5_of_100_nights(no
     played = nights.nights(nights.our_ledger, noise, 0.0, count, seed=7)
     assert nights.share_false(played) <= 0.05 + 3 * standard_error(0.05, count)
     assert np.mean([night.runs for night in played]) / nights.PROPOSALS <= (2.5 if noise in NOISES else 3)
-    assert abs(np.mean([night.off for night in played])) < 0.1  # the recorded incumbent is not luck
+    assert abs(np.mean([night.off for night in played])) < 0.1  # the recorded baseline is not luck
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -98,16 +98,16 @@ def lines(tmp_path: Path, name: str) -> list[dict]:
 
 
 def test_a_night(propose, tmp_path):
-    """Worthless proposals are dropped, a good one is kept and becomes the incumbent, a broken one is named."""
+    """Worthless proposals are dropped, a good one is kept and becomes the baseline, a broken one is named."""
     first = propose("--lift -0.3", "--baseline", propose.script, "--metric", METRIC, "--lower")
     assert first.exit_code == 1 and "dropped" in first.output, first.output
-    assert len(lines(tmp_path, "runs")) == 8 + 1  # the incumbent's, and one of the proposal
+    assert len(lines(tmp_path, "runs")) == 8 + 1  # the baseline's, and one of the proposal
     kept = propose("--lift 0.4", "--json")
     proposal = json.loads(kept.output.splitlines()[-1])
     assert kept.exit_code == 0 and proposal["result"] == "kept" and proposal["pairs"] in LOOKS
     assert proposal["difference"] == pytest.approx(-0.4, abs=0.05)
     worse = propose("--lift 0.1")  # against the kept one, whose command the ledger knows
-    assert worse.exit_code == 1 and lines(tmp_path, "ledger")[-1]["incumbent"].endswith("--lift 0.4")
+    assert worse.exit_code == 1 and lines(tmp_path, "ledger")[-1]["baseline"].endswith("--lift 0.4")
     broken = propose("; exit 4")
     assert broken.exit_code == 3 and "candidate failed twice" in broken.output
     runs = lines(tmp_path, "runs")
@@ -178,13 +178,13 @@ def test_another_baseline_is_measured_with_fresh_runs(propose, tmp_path):
     assert propose("--lift 0.1").exit_code == 1 and len({run["proposal"] for run in lines(tmp_path, "runs")}) == 6
 
 
-def test_an_incumbent_whose_code_changed_is_measured_anew_and_is_no_proposal_of_its_own(propose, tmp_path):
+def test_an_baseline_whose_code_changed_is_measured_anew_and_is_no_proposal_of_its_own(propose, tmp_path):
     propose("--lift -0.3", "--baseline", propose.script, "--metric", METRIC, "--lower")
     (tmp_path / "train.py").write_text(SCRIPT + "\n# edited", encoding="utf-8")
     again = propose("--lift -0.4")
-    assert again.exit_code == 1 and "the incumbent's code has changed" in again.output
+    assert again.exit_code == 1 and "the baseline's code has changed" in again.output
     assert [run["proposal"] for run in lines(tmp_path, "runs")] == [-1] * 8 + [1] + [-2] * 8 + [2]
-    assert "is the incumbent's own command" in str(propose("", "--candidate", propose.script).exception)
+    assert "is the baseline's own command" in str(propose("", "--candidate", propose.script).exception)
 
 
 def test_of_several_interrupted_baselines_each_keeps_its_runs(propose, tmp_path):
@@ -205,7 +205,7 @@ def interrupted(*_arguments, **_more):
     raise KeyboardInterrupt
 
 
-def test_a_failure_in_a_first_run_spends_nothing_even_when_the_incumbent_runs_again(propose, tmp_path):
+def test_a_failure_in_a_first_run_spends_nothing_even_when_the_baseline_runs_again(propose, tmp_path):
     propose("--lift -0.3", "--baseline", propose.script, "--metric", METRIC, "--lower")
     for _ in range(5):
         assert propose("; exit 4").exit_code == 3
@@ -220,5 +220,5 @@ def test_a_failure_in_a_first_run_spends_nothing_even_when_the_incumbent_runs_ag
 def test_a_first_baseline_that_failed_is_measured_again_when_it_is_mended(propose, tmp_path):
     settings = ("--metric", METRIC, "--lower")
     broken = propose("--lift 0.4", "--baseline", f"{propose.script} --lift -9 ; test {{seed}} -lt 3", *settings)
-    assert broken.exit_code == 3 and "incumbent failed twice with seed 3" in broken.output
+    assert broken.exit_code == 3 and "baseline failed twice with seed 3" in broken.output
     assert propose("--lift 0.4", "--baseline", propose.script).exit_code == 0
