@@ -64,6 +64,11 @@ def test_without_any_spread_a_better_number_is_kept_and_the_same_is_dropped():
             state.begin(lambda *_: 0.91)
 
 
+def test_pairs_that_vary_more_than_the_ledger_count_by_their_own_spread():
+    state = LedgerState(spread=Spread(100.0, 100.0))
+    assert state.decide([3.0, 3.2, 3.1]) == "kept" and state.decide([0.1, 9.0, 0.2]) is None
+
+
 def test_the_spread_is_not_inflated_by_a_drift():
     rng, spread = np.random.default_rng(0), Spread()
     spread.add_series(rng.normal(size=400) + np.linspace(0, 20, 400))

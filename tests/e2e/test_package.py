@@ -1,5 +1,6 @@
 """The wheel in an environment of its own, used in a folder that has packages named like ours."""
 
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -25,7 +26,12 @@ SCRIPT = "import sys, tasks\nprint('loss:', tasks.LOSS + int(sys.argv[1]) / 100)
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the programs of an environment with the wheel; what it depends on is taken from this one."""
     folder = tmp_path_factory.mktemp("package")
-    wheel = ["wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder), str(PACKAGE_ROOT)]
+    source = folder / "source"  # a build leaves a folder whose files would be in later wheels
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "configs", *PACKAGES):
+        copy = shutil.copytree if (PACKAGE_ROOT / name).is_dir() else shutil.copy
+        copy(PACKAGE_ROOT / name, source / name)
+    wheel = ["wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder), str(source)]
     subprocess.run([sys.executable, "-m", "pip", *wheel], check=True, cwd=folder)
     environment = folder / "environment"
     venv.create(environment, symlinks=True)
