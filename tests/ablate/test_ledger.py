@@ -192,6 +192,14 @@ def test_an_baseline_whose_code_changed_is_measured_anew_and_is_no_proposal_of_i
     assert "is the baseline's own command" in str(propose("", "--candidate", propose.script).exception)
 
 
+def test_a_failure_in_a_pair_spends_the_level_and_its_seeds(propose, tmp_path):
+    propose("--lift -0.3", "--baseline", propose.script, "--metric", METRIC, "--lower")
+    assert propose("--lift 0.4; test {seed} -lt 10").exit_code == 3 and spent_tests(tmp_path) == 1
+    assert propose("--lift -0.3").exit_code == 1
+    runs = lines(tmp_path, "runs")
+    assert [(run["who"], run["seed"]) for run in runs[9:]] == [("candidate", 9), ("baseline", 10), ("candidate", 11)]
+
+
 def test_of_several_interrupted_baselines_each_keeps_its_runs(propose, tmp_path):
     """X is measured, then Y, then X is judged: what is remembered of X are its own runs."""
     settings = ("--metric", METRIC, "--lower")
