@@ -15,6 +15,7 @@ import pandas as pd
 
 from ablate.columns import Columns, choose, described
 from ablate.results import Question, TableResults, results_of
+from ablate.sources import finished_runs
 from ablate.table import Table, of_frame
 from contrastive.errors import UserError
 from contrastive.grid.messages import comma_list
@@ -92,7 +93,7 @@ def judge(
     if not isinstance(frame, pd.DataFrame):
         raise UserError(f"ablate.judge takes a pandas DataFrame, not a {type(frame).__name__}")
     given = Columns(_names(row), _names(score), seed, text, data)
-    table, columns = choose(of_frame(frame, name), given)
+    table, columns = choose(finished_runs(of_frame(frame, name)), given)
     margins = dict[str, Any](
         margin if isinstance(margin, Mapping) else {} if margin is None else dict.fromkeys(columns.scores, margin)
     )

@@ -43,7 +43,7 @@ IGNORED = {
 OWN = {"section", "row", "label", "variant", "seed", "cell", "score", "value"}  # columns of our own results.csv
 LOWER = re.compile(
     r"loss|error|\berr\b|perplexity|ppl|bpb|bpc|nll|\b(?:[wct]er|h?ter|eer|fid|mape|mae|ece|brier|time|hausdorff)\b|mse"
-    r"|latency|seconds|memory|regret|distance"
+    r"|latency|seconds|memory|regret|distance|divergence|\bkl\b|lpips|toxicity|hallucination|\brank\b"
 )
 WITH_SEED = re.compile(r"(?P<row>.+?)(?:[-_ .,/]*\(?(?:seed|run)|[-_ .,/]+\(?s)[-_= ]?(?P<seed>\d+)\)?$", re.IGNORECASE)
 OF_TRAINER = re.compile(

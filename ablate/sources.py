@@ -3,7 +3,7 @@
 import ast
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from ablate.table import Table, read_file, scalar
+from ablate.table import Table, of_frame, read_file, scalar
 from contrastive import paths
 from contrastive.errors import UserError, brief
 from contrastive.grid.messages import nearest_name
@@ -34,7 +34,27 @@ def read(source: str, tracking_uri: str) -> Table:
     for prefix, reader in readers.items():
         if source.startswith(prefix):
             return reader(source.removeprefix(prefix))
-    return without_unfinished(with_dicts(read_file(source)))
+    return finished_runs(read_file(source))
+
+
+def finished_runs(table: Table) -> Table:
+    """Return a table as W&B's or MLflow's clients write it in the usual form, without runs that are not finished."""
+    return without_unfinished(from_search_runs(with_dicts(table)))
+
+
+def from_search_runs(table: Table) -> Table:
+    """Take the params, metrics and names of runs from a data frame of `mlflow.search_runs`."""
+    names = [str(name) for name in table.frame.columns]
+    if not any(name.startswith("metrics.") for name in names):
+        return table
+    kept = {name: name.partition(".")[2] for name in names if name.startswith(("params.", "metrics."))}
+    kept |= {name: new for name, new in (("tags.mlflow.runName", "run_name"), ("status", "status")) if name in names}
+    frame = table.frame[list(kept)].rename(columns=kept)
+    return replace(of_frame(frame, table.name), places=table.places, settings=settings_in(names))
+
+
+def settings_in(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.removeprefix("params.") for name in names if name.startswith("params."))
 
 
 def with_dicts(table: Table) -> Table:
@@ -58,7 +78,7 @@ def without_unfinished(table: Table) -> Table:
         if name.lower() in STATES and (states == FINISHED).any():
             kept = (states == FINISHED).tolist()
             places = [place for place, keep in zip(table.places, kept, strict=True) if keep]
-            return Table(table.name, table.frame[kept].reset_index(drop=True), places)
+            return replace(table, frame=table.frame[kept].reset_index(drop=True), places=places)
     return table
 
 

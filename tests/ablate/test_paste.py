@@ -10,6 +10,7 @@ import ablate
 from tests import browser
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "paste.html"
+RUNS = {"base": (0.808, 0.812, 0.816, 0.808, 0.816), "new": (0.825, 0.831, 0.837, 0.825, 0.837)}
 ROWS = "name,mean,std,n\nbase,0.812,0.004,5\nnew,0.831,0.006,5\n"
 
 
@@ -84,6 +85,11 @@ def test_the_numbers_are_those_of_the_command(page, seed):
         "Table 1: 3 rows\n\n| name | acc |\n|---|---|\n| base | 0.812 ± 0.004 |\n| new | **0.831** ± 0.006 |",
         "name & acc \\\\ \\hline\nbase & $0.812 \\pm 0.004$ \\\\\nnew & \\textbf{0.831} $\\pm$ 0.006 \\\\",
         "name & acc \\\\\nbase & 0.812$_{\\pm 0.004}$ \\\\\nnew & 0.831{\\scriptsize$\\pm$0.006} \\\\",
+        "name mean std n\nbase 0.812 0.004 5\nnew 0.831 0.006 5",
+        "name,seed,acc\n" + "".join(f"{n},{s},{v}\n" for n, v5 in RUNS.items() for s, v in enumerate(v5)),
+        "name,acc\n" + "".join(f"{n},{v}\n" for n, v5 in RUNS.items() for v in v5),
+        "name,seed 1,seed 2,seed 3,seed 4,seed 5,mean,std\n"
+        + "".join(f"{n},{','.join(map(str, v5))},.8,.1\n" for n, v5 in RUNS.items()),
         "model,latency (ms),acc\nbase,110,0.812 ± 0.004\nnew,330,0.831 ± 0.006",
         "model,train time,accuracy mean,accuracy std,n\nbase,100,0.812,0.004,5\nnew,120,0.831,0.006,5",
         "name,acc\nbase,0.812 (0.004)\nnew,0.831 (0.006)",

@@ -406,6 +406,20 @@ def test_exports_of_wandb_are_read(tmp_path):
         read(str(tmp_path / "project.csv"), "")
 
 
+def test_the_frame_of_search_runs_is_read_and_unfinished_runs_are_left_out():
+    runs = pd.DataFrame([
+        {"run_id": f"{o}{s}", "status": "FINISHED", "start_time": pd.Timestamp(2024, 1, 1, s), "params.optimizer": o,
+         "params.seed": str(s), "metrics.acc": 0.8 + (o == "adam") * (0.1 + s / 500) + (s * 7 % 3) / 100,
+         "tags.mlflow.runName": f"{o}-{s}"}
+        for o in ("sgd", "adam") for s in range(3)
+    ])  # fmt: skip
+    failed = pd.concat([runs, runs[-1:].assign(status="FAILED", **{"metrics.acc": 0.1, "params.seed": "3"})])
+    for table in (runs, failed):
+        found = ablate.judge(table, baseline="sgd")
+        assert found.columns == "rows by optimizer; scores acc (higher is better); seeds by seed"
+        assert verdicts(found) == {"adam": "better"}
+
+
 def test_names_of_runs_are_no_rows_if_settings_are_repeated(tmp_path):
     runs = pd.DataFrame(
         [(f"run-{k}", "finished", "ab"[k % 2], k / 7) for k in range(6)], columns=["Name", "State", "m", "f1"]
