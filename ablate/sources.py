@@ -3,7 +3,7 @@
 import ast
 import csv
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -50,11 +50,8 @@ def from_search_runs(table: Table) -> Table:
     kept = {name: name.partition(".")[2] for name in names if name.startswith(("params.", "metrics."))}
     kept |= {name: new for name, new in (("tags.mlflow.runName", "run_name"), ("status", "status")) if name in names}
     frame = table.frame[list(kept)].rename(columns=kept)
-    return replace(of_frame(frame, table.name), places=table.places, settings=settings_in(names))
-
-
-def settings_in(names: Iterable[str]) -> frozenset[str]:
-    return frozenset(name.removeprefix("params.") for name in names if name.startswith("params."))
+    settings = frozenset(kept[name] for name in names if name.startswith("params."))
+    return replace(of_frame(frame, table.name), places=table.places, settings=settings)
 
 
 def with_dicts(table: Table) -> Table:
