@@ -13,18 +13,8 @@ from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
 
 SEED = (
-    "seed",
-    "random_seed",
-    "random_state",
-    "rng_seed",
-    "repeat",
-    "repetition",
-    "replicate",
-    "trial",
-    "fold",
-    "run",
-    "s",
-)
+    "seed", "random_seed", "random_state", "rng_seed", "repeat", "repetition", "replicate", "trial", "fold", "run", "s",
+)  # fmt: skip
 TEXT = ("text_id", "example_id", "item_id", "sample_id", "question_id", "example", "item", "text")
 DATA = ("data", "dataset", "data_set", "benchmark")
 MEAN, DEVIATION, COUNT = (
@@ -53,6 +43,7 @@ EVALUATED = "eval_"  # its scores
 HIGHER = re.compile(
     r"\b(?:acc|accuracy|score|f1|auc|auroc|precision|recall|ndcg|mrr|map|bleu|rouge|spearman|pearson)\b"
 )
+SETTING_NAMED = re.compile(r"\b(?:lora|weight|coef|coefficient|margin|scale)\b")  # as in loss_weight, lora_rank
 OF_SEED = re.compile(r"(?:seed|run|rep|trial|fold|s)?[ _-]?(\d+)", re.IGNORECASE)  # a column of a wide table, or a seed
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
@@ -355,7 +346,9 @@ def settings_of(table: Table, numbers: Sequence[str], keys: Sequence[str], seeds
     if seeds < 2 or not (not keys or table.frame.duplicated([*keys]).any() or len(keys) == 1):
         return []
     limit = SETTING * len(table.frame) / seeds
-    return [name for name in numbers if 1 < table.frame[name].nunique() <= limit and not is_score(name)]
+    candidates = [name for name in numbers if 1 < table.frame[name].nunique() <= limit]
+    plain = [name for name in candidates if not is_score(name)]
+    return candidates if table.frame.duplicated([*keys, *plain]).any() else plain
 
 
 def first_of(found: dict[str, str], names: Sequence[str]) -> str | None:
@@ -384,7 +377,8 @@ def lower_is_better(score: str) -> bool:
 
 def is_score(name: str) -> bool:
     """Return whether a column is a score by its name."""
-    return HIGHER.search(words_of(name)) is not None or lower_is_better(name)
+    named = HIGHER.search(words_of(name)) is not None or lower_is_better(name)
+    return named and not SETTING_NAMED.search(words_of(name))
 
 
 def words_of(score: str) -> str:

@@ -88,36 +88,30 @@ def our_ledger(machine: Machine, effects: ndarray) -> Night:
     return played(machine, effects, judge, lambda: float(np.mean(state.reference[-8:])))
 
 
-def any_improvement(machine: Machine, effects: ndarray) -> Night:
-    best = [machine.run(0.0)]
+def one_run(machine: Machine, effects: ndarray, recorded: float, size: float) -> Night:
+    """Keep a proposal whose only run is better than the recorded best by more than `size`."""
+    best = [recorded]
     return played(
         machine,
         effects,
-        lambda _, candidate: better_than(best, machine.run(candidate, proposed=True), 0.0),
+        lambda _, candidate: better_than(best, machine.run(candidate, proposed=True), size),
         lambda: best[0],
     )
+
+
+def any_improvement(machine: Machine, effects: ndarray) -> Night:
+    return one_run(machine, effects, machine.run(0.0), 0.0)
 
 
 def twice_the_difference(machine: Machine, effects: ndarray) -> Night:
     first = [machine.run(0.0), machine.run(0.0)]
-    best, size = [first[0]], 2 * abs(first[0] - first[1])
-    return played(
-        machine,
-        effects,
-        lambda _, candidate: better_than(best, machine.run(candidate, proposed=True), size),
-        lambda: best[0],
-    )
+    return one_run(machine, effects, first[0], 2 * abs(first[0] - first[1]))
 
 
 def twice_the_mad(machine: Machine, effects: ndarray) -> Night:
     first = np.array([machine.run(0.0) for _ in range(8)])
-    best, size = [float(np.median(first))], 2 * float(np.median(np.abs(first - np.median(first))))
-    return played(
-        machine,
-        effects,
-        lambda _, candidate: better_than(best, machine.run(candidate, proposed=True), size),
-        lambda: best[0],
-    )
+    middle = float(np.median(first))
+    return one_run(machine, effects, middle, 2 * float(np.median(np.abs(first - middle))))
 
 
 def three_seeds(machine: Machine, effects: ndarray) -> Night:

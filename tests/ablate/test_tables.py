@@ -92,6 +92,15 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
             "rows by m, b; scores acc (higher is better); no shared seeds",
         ),
         ("m,1,5,10\na,.5,.6,.7\nb,.6,.7,.8\n", "scores 1 (higher is better), 5 (hi"),
+        (
+            "m,lora_rank,loss_weight,seed,acc\n"
+            + "".join(f"a,{r},{r / 9},{s},{s / 7 + r}\n" for r in (8, 16) for s in (0, 1)),
+            "rows by m, lora_rank, loss_weight; scores acc (higher is better); seeds by seed",
+        ),
+        (
+            "m,lora_rank,seed,acc\n" + "".join(f"a{r},{r},{s},{s / 7 + r}\n" for r in (8, 16) for s in (0, 1)),
+            "rows by m; scores acc (higher is better); seeds by seed; not used: lora_rank",
+        ),
         ("hidden,seed,val_acc\n8,0,.5\n8,1,.75\n9,0,.5\n9,1,.75\n", "rows by hidden; scores val_acc"),
         ("m,seed,FID\na,0,5\na,1,6\n", "scores FID (lower is better)"),
         ("lr,seed,acc\n.1,0,.5\n.1,1,.6\n.2,0,.71\n.2,1,.72\n", "rows by lr; scores acc"),
