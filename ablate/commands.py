@@ -85,13 +85,16 @@ def number_in(text: str, metric: str) -> tuple[float | None, str]:
         return None, f"printed nothing that --metric `{metric}` finds"
     last = found[-1]
     if unread := unread_after(text, last):  # of a run that diverged, the good epoch before does not count
-        return None, f"printed `{unread}` last, which --metric `{metric}` does not find"
+        return None, f"printed `{brief(unread)}` last, which --metric `{metric}` does not find"
     if re.match(r"[eE][-+]?\d", text[last.end(1) :]):
-        return None, f"printed `{last[1]}` with an exponent, which --metric `{metric}` cuts off; add e+- to its group"
+        return (
+            None,
+            f"printed `{brief(last[1])}` with an exponent, which --metric `{metric}` cuts off; add e+- to its group",
+        )
     try:
         value = float(last[1].rstrip("."))
     except ValueError:
-        return None, f"printed `{last[1]}`, which is not a number"
+        return None, f"printed `{brief(last[1])}`, which is not a number"
     return (value, "") if math.isfinite(value) else (None, f"printed {value}, which cannot be compared")
 
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
@@ -15,8 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from ablate.commands import PLACE, RunFolder, check_command, check_metric
-from contrastive.errors import UserError
+from contrastive.errors import UserError, printable
 from reports.compare import Verdict, verdict
+from reports.markdown import code
 from reports.statistics import Decided, Measurements, decide
 from reports.statistics.cutoffs import looks_up_to
 from reports.statistics.power import needed
@@ -102,13 +104,21 @@ class Outcome:
             more = " All pairs differ by exactly the same size, so that there is no interval."
         if self.pairs_needed:
             more = f" About {self.pairs_needed} pairs would decide it: `--max-runs {2 * self.pairs_needed}`."
+        direction = "lower" if duel.lower else "higher"
         return (
-            f"**{self.verdict.capitalize()}** by `{duel.metric}` ({'lower' if duel.lower else 'higher'} is better)\n\n"
+            f"**{self.verdict.capitalize()}** by {code(duel.metric)} ({direction} is better)\n\n"
             f"| baseline | this change | difference | pairs of runs |\n|--:|--:|--:|--:|\n"
             f"| {self.baseline:.6g} | {self.candidate:.6g} | {self.size} | {self.pairs} |\n\n"
             f"The interval holds in 95 % of cases; a change that does nothing is called worse in 2.5 %.{more}\n\n"
-            f"Baseline: `{duel.baseline}`  \nThis change: `{duel.candidate}`\n"
+            f"Baseline:\n\n{fenced(duel.baseline)}\nThis change:\n\n{fenced(duel.candidate)}"
         )
+
+
+def fenced(text: str) -> str:
+    """Return a text as a Markdown code block that it cannot leave: its tags, links and mentions are only shown."""
+    shown = printable(text)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+|~+", shown)), default=0))
+    return f"{fence}\n{shown}\n{fence}\n"
 
 
 def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome:

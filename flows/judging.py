@@ -17,7 +17,7 @@ from ablate.commands import (
     run_command,
     run_twice,
 )
-from ablate.duel import BROKEN, Duel, fight
+from ablate.duel import BROKEN, Duel, fenced, fight
 from ablate.ledger import Ledger, read_proposals, settings, summary
 from contrastive.errors import UserError
 from contrastive.runs.store import home
@@ -68,7 +68,7 @@ def judge_commands(
 def not_judged(why: str, folder: Path, gate: Path | None, as_json: bool) -> int:
     """Say that a run failed; return the exit code."""
     if gate:
-        gate.write_text(f"**Not judged**: {why}\n", encoding="utf-8")
+        gate.write_text(f"**Not judged**: a run failed\n\n{fenced(why)}", encoding="utf-8")
     if as_json:
         say(json.dumps({"verdict": "broken", "why": why}))
     complain(f"{why}; its output is in {folder}")

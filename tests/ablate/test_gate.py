@@ -8,6 +8,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from typer.testing import CliRunner
+
+from ablate.duel import Duel, Outcome, fenced
+from flows.cli import app
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "gate.md"
 SCRIPT = """
@@ -60,3 +66,57 @@ def test_the_workflow_fails_only_what_is_worse(tmp_path, monkeypatch, change, co
     comment = Path("verdict.md").read_text(encoding="utf-8")
     assert (done.returncode, comment[2 : 2 + len(word)]) == (code, word), done.stderr + comment
     assert (("pairs would decide" in comment) or ("exactly the same size" in comment)) == (word == "Undecided")
+
+
+HOSTILE = "<img src=http://x> @name ![i](http://x) [l](http://x) https://x.y |"
+ESCAPES = [
+    "",
+    "`",
+    "```\n",
+    "\n```\n\n",
+    "\n\n~~~~\n",
+    "``` `",
+    "\n`````\n# @name\n\n<b>",
+    "\r\n\r\n",
+    "\x1b\u202e\udcff",
+]
+
+
+def tokens(comment: str) -> list[Token]:
+    """Return all tokens of a comment, those within its lines too."""
+    return [
+        part
+        for token in MarkdownIt("commonmark").enable("table").parse(comment)
+        for part in (token, *(token.children or ()))
+    ]
+
+
+def assert_only_shown(comment: str) -> None:
+    """Assert that texts of others are in code only: no tag, link or image, and no mention or address elsewhere."""
+    comment.encode()
+    found = tokens(comment)
+    assert not {"html_inline", "html_block", "link_open", "image", "heading_open"} & {token.type for token in found}
+    told = " ".join(token.content for token in found if token.type == "text")
+    assert not re.search("@|http|<", told), told
+    assert any("@name" in token.content for token in found if token.type in ("fence", "code_inline"))
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_commands_and_metrics_are_only_shown_in_a_comment(escape):
+    text = f"echo {escape} {HOSTILE} {escape} {{seed}}"
+    outcome = Outcome("worse", 4, 8, -0.1, 0.05, 0.01, 1.0, 0.9, 8.0)
+    assert_only_shown(outcome.as_markdown(Duel(text, text, f"({text})")))
+    shown = [token.content for token in tokens(fenced(text)) if token.type == "fence"]
+    assert len(shown) == len(tokens(fenced(text))) == 1
+
+
+@pytest.mark.parametrize("metric", ["loss: (.*)", "`(.*)", "(.*)\n\n<b>@name"])
+def test_output_of_a_run_that_failed_is_only_shown_in_a_comment(metric, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for candidate in (f"echo '{HOSTILE}'; exit {{seed}}1", f"printf '%s\\n' '```' '{HOSTILE}' '```' {{seed}}"):
+        words = ["--baseline", candidate, "--candidate", candidate, "--metric", metric, "--folder", "f"]
+        done = CliRunner().invoke(app, ["judge", *words, "--gate", "verdict.md"])
+        comment = (tmp_path / "verdict.md").read_text(encoding="utf-8")
+        assert done.exit_code == 3 and comment.startswith("**Not judged**"), done.output
+        assert_only_shown(comment)
+        (tmp_path / "f" / "commands.json").unlink()
