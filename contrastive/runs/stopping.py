@@ -14,6 +14,7 @@ VARIABLE = "ABLATE_PERMIT"
 CHECK_INTERVAL = 0.5  # seconds between two checks of the file
 
 _last_check = 0.0
+_revoked = ""  # the permit that this process has found removed
 
 
 class Stopped(RuntimeError):
@@ -36,16 +37,21 @@ def work_permit(home: Path) -> Iterator[Path]:
 
 
 def stop_requested() -> bool:
-    """Return whether the permit of this process was removed; looks at most every CHECK_INTERVAL seconds, False in
-    between. False for a process without a permit."""
-    global _last_check
+    """Return whether the permit of this process was removed. False for a process without a permit.
+
+    Looks at most every CHECK_INTERVAL seconds, and no more once it is gone: all cells of a process stop at once.
+    """
+    global _last_check, _revoked
     path = os.environ.get(VARIABLE)
+    if path and path == _revoked:
+        return True
     if not path or time.monotonic() - _last_check < CHECK_INTERVAL:
         return False
     _last_check = time.monotonic()
     try:
         os.close(os.open(path, os.O_RDONLY))  # opened, since a network file system may cache its existence
     except FileNotFoundError:
+        _revoked = path
         return True
     except OSError:  # the store is briefly unreachable; the next check will tell
         return False

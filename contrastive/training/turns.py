@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.models.frozen import PassCache
+from contrastive.runs import stopping
 from contrastive.training.failures import failure_kind, record_failure, run_stage
 from contrastive.training.request import TrainRequest
 from contrastive.training.train_cell import train_cell, training_steps
@@ -27,8 +28,15 @@ def train_interleaved(requests: dict[Path, TrainRequest]) -> dict[str, dict[str,
                 break
             group.step_of_each(number)
     for folder in group.to_train_alone:
-        group.reports[folder.name] = run_stage(train_cell, folder, replace(requests[folder], together=1))
+        group.reports[folder.name] = run_stage(train_alone, folder, replace(requests[folder], together=1))
     return group.reports
+
+
+def train_alone(folder: Path, request: TrainRequest) -> None:
+    """Train a cell, unless the work was stopped: it has a checkpoint, or has not begun."""
+    if stopping.stop_requested():
+        raise stopping.Stopped
+    train_cell(folder, request)
 
 
 class InterleavedTraining:
@@ -40,6 +48,7 @@ class InterleavedTraining:
         self.running: dict[Path, Any] = {
             folder: training_steps(folder, requests[folder], self.passes) for folder in sorted(requests)
         }
+        self.begun: set[Path] = set()
         self.reports: dict[str, dict[str, Any] | None] = {}
         self.to_train_alone: list[Path] = []
 
@@ -54,6 +63,9 @@ class InterleavedTraining:
 
     def _advance(self, folder: Path) -> bool:
         try:
+            if folder not in self.begun and stopping.stop_requested():
+                raise stopping.Stopped  # before it loads its model
+            self.begun.add(folder)
             next(self.running[folder])
             return True
         except StopIteration:

@@ -1,6 +1,8 @@
 """Cells in turns in one process are those trained alone, bit for bit, whatever becomes of the others."""
 
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +14,7 @@ from contrastive.losses import LOSSES
 from contrastive.models import frozen, model
 from contrastive.models.frozen import PassCache
 from contrastive.runs import claim, stopping, store
-from contrastive.training import train, train_cell, turns
+from contrastive.training import checkpoint, train, train_cell, turns
 from contrastive.training.request import TrainRequest
 from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numbers, run
 from tests.tiers import rest_is_full
@@ -185,6 +187,55 @@ def test_cells_that_lose_their_permit_all_stop_and_go_on_in_turns_to_the_same_nu
     for cell in group:
         first, second = claim.attempts(folder_of(cell))
         assert first["outcome"].startswith("Stopped:") and second["outcome"] == "done"
+
+
+def remove_permit(permit: Path, patch: pytest.MonkeyPatch) -> None:
+    """Remove the permit and let the next look see it; no later one comes in time."""
+    permit.unlink()
+    patch.setattr(stopping, "_last_check", -math.inf)
+
+
+def test_after_one_cell_has_seen_the_stop_the_others_save_without_another_step(
+    group: list[Cell], home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    steps, saves, save = list[int](), list[Path](), checkpoint.save_checkpoint
+    monkeypatch.setattr(stopping, "CHECK_INTERVAL", 1e9)
+    monkeypatch.setattr(
+        checkpoint, "save_checkpoint", lambda folder, *rest: saves.append(folder) or save(folder, *rest)
+    )
+    with stopping.work_permit(home) as permit:
+        monkeypatch.setenv(stopping.VARIABLE, str(permit))
+        at_step(monkeypatch, 5, lambda: remove_permit(permit, monkeypatch))
+        counted = train.seed_step
+        monkeypatch.setattr(train, "seed_step", lambda *given: steps.append(1) or counted(*given))
+        reports = in_turns(group)
+    assert [report["kind"] for report in reports if report] == ["stopped"] * 3
+    assert len(steps) == 5 and len(saves) == 3
+
+
+def test_no_cell_begins_once_the_work_is_stopped_also_none_that_was_to_train_alone(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    begun = list[str]()
+    folders = [home / f"cell{number}" for number in range(12)]
+
+    def steps(folder: Path, request: object, passes: object) -> Iterator[None]:
+        begun.append(folder.name)
+        if len(begun) == 1:
+            raise MemoryError
+        remove_permit(permit, monkeypatch)
+        yield
+
+    monkeypatch.setattr(stopping, "CHECK_INTERVAL", 1e9)
+    monkeypatch.setattr(turns, "training_steps", steps)
+    monkeypatch.setattr(turns, "train_cell", lambda folder, request: begun.append("alone"))
+    asked = {folder: TrainRequest(Cell.model_construct(), "a cell", 1000, together=12) for folder in folders}
+    with stopping.work_permit(home) as permit:
+        monkeypatch.setenv(stopping.VARIABLE, str(permit))
+        reports = turns.train_interleaved(asked)
+    assert begun == ["cell0", "cell1"]
+    kinds = Counter(report and report["kind"] for report in reports.values())
+    assert kinds == {"stopped": 11, None: 1}  # the made-up steps of cell1 end by themselves
 
 
 def test_a_group_that_is_killed_goes_on_from_its_checkpoints(
