@@ -82,18 +82,20 @@ def judge(
     margin: float | Mapping[str, float] | None = None,
     lower: str | Iterable[str] = (),
     higher: str | Iterable[str] = (),
+    paired: bool = False,
     name: str = "table",
 ) -> Verdicts:
     """Compare the rows of a data frame with a baseline row.
 
     A line of the frame has the score(s) of one row at one seed, and, with `text`, of one text. Columns left out are
     guessed from their names and values (`Verdicts.columns` says how). `margin`: largest difference that does not
-    matter, of all scores or by score; `lower` and `higher`: scores whose direction is not guessed. Raises UserError.
+    matter, of all scores or by score; `lower` and `higher`: scores whose direction is not guessed; `paired`:
+    equal numbers of runs (a column such as run or fold) belong together, as seeds do. Raises UserError.
     """
     if not isinstance(frame, pd.DataFrame):
         raise UserError(f"ablate.judge takes a pandas DataFrame, not a {type(frame).__name__}")
     given = Columns(_names(row), _names(score), seed, text, data)
-    table, columns = choose(finished_runs(of_frame(frame, name)), given)
+    table, columns = choose(finished_runs(of_frame(frame, name)), given, paired)
     margins = dict[str, Any](
         margin if isinstance(margin, Mapping) else {} if margin is None else dict.fromkeys(columns.scores, margin)
     )
@@ -107,7 +109,8 @@ def judge_table(table: Table, columns: Columns, question: Question, command: str
     """Compare the rows of a table whose columns are known. `command` builds the report again."""
     results = results_of(table, columns, question, command)
     lower = [name for name, kind in results.kinds.items() if kind.higher_is_better is False]
-    return Verdicts(results, described(columns, lower))
+    assumed = results.table.assumed if results.table else ()
+    return Verdicts(results, described(columns, lower, assumed))
 
 
 def _names(names: object) -> tuple[str, ...]:

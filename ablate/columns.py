@@ -8,13 +8,14 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from ablate.directions import higher_is_better, words_of
 from ablate.table import UNNAMED, ScoreKind, Table
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
 
-SEED = (
-    "seed", "random_seed", "random_state", "rng_seed", "repeat", "repetition", "replicate", "trial", "fold", "run", "s",
-)  # fmt: skip
+SEED = ("seed", "random_seed", "random_state", "rng_seed")
+NUMBER = "run number"  # column of the numbers that stood in names or headings
+RUNS = ("repeat", "repetition", "replicate", "trial", "fold", "run", "s", "run_number")  # numbers that pair nothing
 TEXT = ("text_id", "example_id", "item_id", "sample_id", "question_id", "example", "item", "text")
 DATA = ("data", "dataset", "data_set", "benchmark")
 MEAN, DEVIATION, COUNT = (
@@ -31,19 +32,14 @@ IGNORED = {
     "trainer/global_step", "unnamed:_0",
 }  # fmt: skip
 OWN = {"section", "row", "label", "variant", "seed", "cell", "score", "value"}  # columns of our own results.csv
-LOWER = re.compile(
-    r"loss|error|\berr\b|perplexity|ppl|bpb|bpc|nll|\b(?:[wct]er|h?ter|eer|fid|mape|mae|ece|brier|time|hausdorff)\b|mse"
-    r"|latency|seconds|memory|regret|distance|divergence|\bkl\b|lpips|toxicity|hallucination|\brank\b"
+WITH_SEED = re.compile(
+    r"(?P<row>.+?)(?:[-_ .,/]*\(?(?P<kind>seed|run)|[-_ .,/]+\(?s)[-_= ]?(?P<seed>\d+)\)?$", re.IGNORECASE
 )
-WITH_SEED = re.compile(r"(?P<row>.+?)(?:[-_ .,/]*\(?(?:seed|run)|[-_ .,/]+\(?s)[-_= ]?(?P<seed>\d+)\)?$", re.IGNORECASE)
 OF_TRAINER = re.compile(
     r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$"
 )  # logged by transformers' trainer
 EVALUATED = "eval_"  # its scores
-HIGHER = re.compile(
-    r"\b(?:acc|accuracy|score|f1|auc|auroc|precision|recall|ndcg|mrr|map|bleu|rouge|spearman|pearson)\b"
-)
-SETTING_NAMED = re.compile(r"\b(?:lora|weight|coef|coefficient|margin|scale)\b")  # as in loss_weight, lora_rank
+SETTING_NAMED = {"lora", "weight", "coef", "coefficient", "margin", "scale"}  # as in loss_weight, lora_rank
 OF_SEED = re.compile(r"(?:seed|run|rep|trial|fold|s)?[ _-]?(\d+)", re.IGNORECASE)  # a column of a wide table, or a seed
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
@@ -65,10 +61,11 @@ class Columns:
     deviation: str | None = None  # with `count`: a table of means, the only score
     count: str | None = None
     unused: tuple[str, ...] = ()  # columns of numbers that were taken for no scores
+    unpaired: Literal["", "numbered", "sorted"] = ""  # why equal values of `seed` are not paired
 
     @property
     def pairing(self) -> Literal["seeds", "none", "means"]:
-        return "means" if self.deviation else "seeds" if self.seed else "none"
+        return "means" if self.deviation else "seeds" if self.seed and not self.unpaired else "none"
 
 
 class Summary(NamedTuple):
@@ -89,11 +86,19 @@ def number_of(value: Any) -> float | None:
         return None
 
 
-def choose(table: Table, given: Columns) -> tuple[Table, Columns]:
+def choose(table: Table, given: Columns, paired: bool = False) -> tuple[Table, Columns]:
     """Fill in the columns that `given` leaves out; also return the table, in which names may have been divided.
 
-    Raises UserError if a column does not exist, or none is left for rows or scores.
+    `paired`: equal numbers of runs belong together. Raises UserError if a column does not exist, none is left for rows
+    or scores, or nothing can be paired.
     """
+    table, columns = guessed(table, given)
+    if paired and columns.pairing != "seeds":
+        raise UserError(f"{table.name}: --paired pairs runs by their numbers, but no two rows share any")
+    return table, columns if paired else replace(columns, unpaired=why_unpaired(table, columns, given))
+
+
+def guessed(table: Table, given: Columns) -> tuple[Table, Columns]:
     if any(name.endswith("__MIN") for name in table.frame.columns):
         raise UserError(f"{table.name} is a chart that W&B exported; export the table of runs in its place")
     table = with_whole_seeds(lengthen(widen(table, given), given))
@@ -104,7 +109,9 @@ def choose(table: Table, given: Columns) -> tuple[Table, Columns]:
     free = [name for name in table.frame.columns if name not in (*given.row, *given.scores)]
     numeric = {name for name in free if is_numeric(table.frame[name])}
     found = {column: name for name in free if (column := name.lower().replace(" ", "_"))}
-    seed = given.seed or next((found[n] for n in SEED if n in found and is_whole(table.frame[found[n]])), None)
+    seed = given.seed or next(
+        (found[n] for n in (*SEED, *RUNS) if n in found and is_whole(table.frame[found[n]])), None
+    )
     if seed is None and (summary := summary_of(table, found, given)):
         return of_means(table, given, summary, numeric)
     text, data = given.text or first_of(found, TEXT), given.data or first_of(found, DATA)
@@ -141,6 +148,35 @@ def unshared(table: Table, row: Sequence[str], seed: str) -> bool:
     return bool(known and 1 < rows.nunique() < len(rows) and (by_seed == 1).all())
 
 
+def why_unpaired(table: Table, columns: Columns, given: Columns) -> Literal["", "numbered", "sorted"]:
+    """Return why equal values of the column of seeds are not paired: a count of runs, or values sorted in each row.
+
+    The seeds of our own export are known.
+    """
+    if columns.seed is None or table.kinds:
+        return ""
+    if given.seed is None and columns.seed.lower().replace(" ", "_") in RUNS:
+        return "numbered"
+    return "sorted" if any(is_sorted(table, columns, score) for score in columns.scores) else ""
+
+
+def is_sorted(table: Table, columns: Columns, score: str) -> bool:
+    """Return whether seeds only count, and several rows with three runs or more are all sorted in one direction."""
+    frame = pd.DataFrame({
+        "row": table.frame[[*columns.row, *filter(None, (columns.data,))]].astype(str).agg(" ".join, axis=1),
+        "seed": table.frame[str(columns.seed)].map(number_of),
+        "score": table.frame[score].map(number_of),
+    }).astype({"seed": float, "score": float})  # fmt: skip
+    seeds = sorted(frame["seed"].dropna().unique())
+    if not seeds or seeds[0] not in (0, 1) or seeds != [seeds[0] + k for k in range(len(seeds))]:
+        return False
+    values = frame.groupby(["row", "seed"])["score"].mean().dropna()
+    rows = [part for _, part in values.groupby("row") if len(part) > 2]
+    rising = all(part.is_monotonic_increasing and part.nunique() > 1 for part in rows)
+    falling = all(part.is_monotonic_decreasing and part.nunique() > 1 for part in rows)
+    return len(rows) > 1 and (rising or falling)
+
+
 def check_found(table: Table, columns: Columns) -> None:
     names = ", ".join(map(brief_name, table.frame.columns))
     if not columns.row:
@@ -158,7 +194,8 @@ def widen(table: Table, given: Columns) -> Table:
     """Turn a table with one score a line (columns such as metric and value) into one with a column for each score."""
     found = {name.lower(): name for name in table.frame.columns}
     name, value = first_of(found, NAME), first_of(found, VALUE)
-    if name is None or value is None or given.scores or is_numeric(table.frame[name]):
+    asked = given.scores and {*given.scores} <= {*table.frame.columns}
+    if name is None or value is None or asked or is_numeric(table.frame[name]):
         return table
     frame, own = table.frame, {*found} >= OWN
     kinds: dict[str, ScoreKind] = {}
@@ -228,12 +265,13 @@ def lengthen(table: Table, given: Columns) -> Table:
     counted = all(name[:2].lower() in ("se", "ru", "re", "tr", "fo") for name in seeds) or (
         numbers and numbers == [*range(numbers[0], numbers[0] + len(numbers))] and numbers[0] in (0, 1)
     )  # not shots or years
-    known = given.seed or any(name.lower() in SEED for name in table.frame.columns)
+    known = given.seed or any(name.lower() in (*SEED, *RUNS) for name in table.frame.columns)
     if len(seeds) < 2 or known or given.scores or not counted:
         return table
     others = [name for name in table.frame.columns if name not in seeds]
+    number = "seed" if all(name.lower().startswith("seed") for name in seeds) else NUMBER
     lines = [
-        {name: line[name] for name in others} | {"seed": seed, "score": line[name]}
+        {name: line[name] for name in others} | {number: seed, "score": line[name]}
         for line in table.frame.to_dict("records") for name, seed in seeds.items()
     ]  # fmt: skip
     places = [f"{place}, {name}" for place in table.places for name in seeds]
@@ -244,7 +282,7 @@ def with_whole_seeds(table: Table) -> Table:
     """Turn seeds such as `seed0` into numbers."""
     for name in table.frame.columns:
         matches = [OF_SEED.fullmatch(str(value)) for value in table.frame[name]]
-        if name.lower() in SEED and all(matches) and not is_numeric(table.frame[name]):
+        if name.lower() in (*SEED, *RUNS) and all(matches) and not is_numeric(table.frame[name]):
             return replace(table, frame=table.frame.assign(**{name: [int(match[1]) for match in matches if match]}))
     return table
 
@@ -279,8 +317,9 @@ def with_seeds_from_names(table: Table, words: Sequence[str]) -> tuple[Table, li
             parts = [match for match in matches if match]
             frame = table.frame.copy()
             frame[name] = [part["row"] for part in parts]
-            frame["seed"] = [int(part["seed"]) for part in parts]
-            return replace(table, frame=frame), list(words), "seed"
+            seed = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else NUMBER
+            frame[seed] = [int(part["seed"]) for part in parts]
+            return replace(table, frame=frame), list(words), seed
     return table, list(words), None
 
 
@@ -321,7 +360,7 @@ def scores_among(table: Table, names: Sequence[str], row: Sequence[str], seeds: 
 
 
 def is_spread(name: str) -> bool:
-    return words_of(name).rpartition(" ")[2] in (*DEVIATION, *OTHER_SPREADS)
+    return re.split(r"[_.@/ -]+", name.lower())[-1] in (*DEVIATION, *OTHER_SPREADS)
 
 
 def labels(table: Table, words: Sequence[str], seeds: int) -> list[str]:
@@ -370,29 +409,30 @@ def is_whole(values: pd.Series) -> bool:
     return all(number == math.floor(number) for number in numbers if number is not None and math.isfinite(number))
 
 
-def lower_is_better(score: str) -> bool:
-    """Guess the direction of a score from its name."""
-    return LOWER.search(words_of(score)) is not None
-
-
 def is_score(name: str) -> bool:
     """Return whether a column is a score by its name."""
-    named = HIGHER.search(words_of(name)) is not None or lower_is_better(name)
-    return named and not SETTING_NAMED.search(words_of(name))
+    words = words_of(name)
+    known = "score" in words or higher_is_better(name) is not None
+    return known and not SETTING_NAMED & {*words} and not OF_TRAINER.search(name.lower())
 
 
-def words_of(score: str) -> str:
-    return re.sub(r"[_.@/-]+", " ", score.lower())
-
-
-def described(columns: Columns, lower: Sequence[str]) -> str:
+def described(columns: Columns, lower: Sequence[str], assumed: Sequence[str] = ()) -> str:
     """Return the columns in a line for people."""
-    scores = ", ".join(f"{name} ({'lower' if name in lower else 'higher'} is better)" for name in columns.scores)
-    parts = [f"rows by {', '.join(columns.row)}", f"scores {scores}"]
+    directions = {n: f"{'lower' if n in lower else 'higher'} is better" for n in columns.scores}
+    directions |= dict.fromkeys(assumed, "assumed: higher is better")
+    parts = [f"rows by {', '.join(columns.row)}", f"scores {', '.join(f'{n} ({d})' for n, d in directions.items())}"]
     parts += [f"data sets by {columns.data}"] if columns.data else []
-    parts += [f"seeds by {columns.seed}"] if columns.seed else []
+    parts += [seeds_described(columns)] if columns.seed else []
     parts += [f"texts by {columns.text}"] if columns.text else []
     parts += [f"deviations {columns.deviation}, counts {columns.count}"] if columns.deviation else []
-    parts += ["no shared seeds: rows are not paired"] if columns.pairing == "none" else []
+    parts += ["no shared seeds: rows are not paired"] if columns.pairing == "none" and not columns.seed else []
     parts += [f"not used: {comma_list(columns.unused)}"] if columns.unused else []
     return brief("; ".join(parts), 1000)
+
+
+def seeds_described(columns: Columns) -> str:
+    if columns.unpaired == "numbered":
+        return f"not paired: the column {columns.seed} numbers runs; --paired pairs equal numbers"
+    if columns.unpaired:
+        return f"not paired: within each row, runs are sorted by score; --paired pairs equal values of {columns.seed}"
+    return f"paired by {columns.seed}"

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ablate.columns import SECONDS, Columns, lower_is_better, number_of
+from ablate.columns import SECONDS, Columns, number_of
+from ablate.directions import higher_is_better, lower_is_better
 from ablate.table import ScoreKind, Table
 from contrastive.config.experiment import USUAL_MARGIN, Experiment, Show, margin_of, score_width
 from contrastive.errors import UserError, brief_name
@@ -115,7 +116,10 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
         grid, runs, pd.DataFrame.from_dict(scores, orient="index", dtype=float), pd.DataFrame(), {}, kinds, {},
         pd.DataFrame(measured, columns=MEASURED), notes=notes,
         digest=hashlib.sha256(json.dumps([grid.document(), scores], sort_keys=True).encode()).hexdigest()[:16],
-        table=TableSource(table.name, command, columns.pairing, tuple(unused)), texts=texts, text_marks=marks,
+        table=TableSource(
+            table.name, command, columns.pairing, tuple(unused), assumed(columns, question, table), columns.unpaired,
+            str(columns.seed),
+        ), texts=texts, text_marks=marks,
     )  # fmt: skip
 
 
@@ -278,6 +282,12 @@ def kind_of(score: str, question: Question, known: ScoreKind | None, count: int 
     """Return direction and number of texts of a score: as asked, as the table says, or as its name suggests."""
     usual = known.higher if known else not lower_is_better(score)
     return Kind(score in question.higher or (usual and score not in question.lower), known.texts if known else count)
+
+
+def assumed(columns: Columns, question: Question, table: Table) -> tuple[str, ...]:
+    """Return the scores whose direction neither the user, the table nor a word of the name tells."""
+    told = {*question.lower, *question.higher, *table.kinds}
+    return tuple(name for name in columns.scores if name not in told and higher_is_better(name) is None)
 
 
 def percent(table: Table, score: str, values: Sequence[tuple[Line, float]]) -> float:

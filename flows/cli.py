@@ -160,6 +160,9 @@ def report(
     margin: Annotated[list[str] | None, table_option("SCORE=SIZE", "Difference that is too small to matter.")] = None,
     lower: Annotated[list[str] | None, table_option("SCORE", "A score that is better if lower.")] = None,
     higher: Annotated[list[str] | None, table_option("SCORE", "A score that is better if higher.")] = None,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="Pair equal numbers of runs, as seeds.", rich_help_panel="With --from")
+    ] = False,
 ) -> None:
     """Rebuild a report from MLflow, or report another program's table.
 
@@ -171,7 +174,7 @@ def report(
         from flows.tables import report_table
 
         columns = {"row": row or (), "score": score or (), "seed": seed, "text": text, "data": data}
-        return report_table(source, columns, baseline, margin or [], lower or [], higher or [])
+        return report_table(source, columns, baseline, margin or [], lower or [], higher or [], paired)
     report_experiment(experiment, paper)
 
 

@@ -28,11 +28,12 @@ def report_table(
     margins: Sequence[str],
     lower: Sequence[str],
     higher: Sequence[str],
+    paired: bool = False,
 ) -> None:
     """Read a table, say which column was taken for what, and write its report."""
     tell(f"reading {source}")
     wanted = Columns(tuple(given["row"]), tuple(given["score"]), given["seed"], given["text"], given["data"])
-    table, columns = choose(read(source, tracking_uri(home())), wanted)
+    table, columns = choose(read(source, tracking_uri(home())), wanted, paired)
     sizes = dict(size for text in margins for size in parsed_margin(text, columns))
     question = Question(baseline, sizes, tuple(lower), tuple(higher))
     verdicts = judge_table(table, columns, question, shlex.join(["ablate", *sys.argv[1:]]))

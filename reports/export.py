@@ -59,8 +59,10 @@ def shown_cells(results: Results) -> list[dict[str, Any]]:
 
 def scores_frame(results: Results) -> pd.DataFrame:
     """Return the scores that MLflow has, in long form, with the columns that scores.json adds."""
-    scores = results.scores[results.score_names].rename_axis("cell").reset_index()
+    names = dict(enumerate(results.score_names))  # scores may be called as a column, such as value or cell
+    scores = results.scores[[*names.values()]].set_axis([*names], axis=1).rename_axis("cell").reset_index()
     scores = scores.melt("cell", var_name="score", value_name="value").dropna(subset="value")
+    scores["score"] = scores["score"].map(names).astype(object)
     frame = scores.merge(results.measured.drop(columns="value"), on=["cell", "score"], how="left", sort=False)
     parts = [name.rpartition("/") for name in frame["score"]]
     return frame.assign(variant=[part[0] for part in parts], score=[part[2] for part in parts])

@@ -216,6 +216,28 @@ def unused(section: RecordedSection, results: Results, cells: list[SectionCell])
         yield Guard("unused", _("Not used, since most rows lack the seed: {rows}.", rows=listed(results.table.unused)))
 
 
+UNPAIRED = {
+    "numbered": _("Not paired: the column {seed} numbers runs; --paired pairs equal numbers."),
+    "sorted": _(
+        "Not paired: the values of {seed} only count, and the runs of each row are sorted by their scores, so that "
+        "equal numbers would pair best with best; --paired pairs them."
+    ),
+}
+
+
+def unpaired(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    """Say why another program's runs are not paired though they have numbers."""
+    if results.table and results.table.unpaired:
+        yield Guard("unpaired", UNPAIRED[results.table.unpaired].of(seed=results.table.seed))
+
+
+def assumed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    """Name the scores of another program whose direction is not known from their names."""
+    for score in results.table.assumed if results.table else ():
+        words = _("{score}: assumed to be better if higher; --lower {score} reverses it.", score=score)
+        yield Guard("assumed", words)
+
+
 def one_seed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     if cells and max(len(row.seeds) for row in section.rows) == 1:
         words = _("One seed a row: nothing is known of the spread between seeds, no difference can be called real.")
@@ -238,4 +260,4 @@ def baseline_finished(cells: list[SectionCell]) -> bool:
     return any(cell.row.baseline and cell.status == "finished" for cell in cells)
 
 
-CHECKS = (unfinished, unmeasured, one_seed, rows, unused, no_baseline)
+CHECKS = (unfinished, unmeasured, one_seed, rows, unused, unpaired, assumed, no_baseline)

@@ -8,6 +8,7 @@ import pytest
 
 import ablate
 from tests import browser
+from tests.ablate.test_directions import CASES
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "paste.html"
 RUNS = {"base": (0.808, 0.812, 0.816, 0.808, 0.816), "new": (0.825, 0.831, 0.837, 0.825, 0.837)}
@@ -143,6 +144,20 @@ def test_direction_and_margin_are_guessed_as_by_the_command(page, score, scale):
     page.evaluate("chosen = false")
     shown = results(page, frame.to_csv(index=False))
     assert {name: shown[name][0] for name in ("new", "far")} == {name: verdicts[name] for name in ("new", "far")}
+
+
+def test_directions_are_those_of_the_command_and_assumed_ones_are_said(page):
+    names = [score for score, _ in CASES]
+    assert page.evaluate("names => names.map(higherIsBetter)", names) == [higher for _, higher in CASES]
+    for score, said in (("zeta", "zeta: assumed to be better if higher; “lower is better” reverses it."), ("acc", ""),
+                        ("mean", "The score: assumed to be better if higher; “lower is better” reverses it."),
+                        ("bits_per_byte", "")):  # fmt: skip
+        page.evaluate("chosen = false")
+        results(page, ROWS.replace("mean", score))
+        assert page.inner_text("#assumed") == said and page.is_checked("#lower") == (score == "bits_per_byte")
+    results(page, ROWS.replace("mean", "zeta"))
+    page.check("#lower")
+    assert page.inner_text("#assumed") == ""
 
 
 def test_what_is_above_the_values_is_no_row_and_the_minus_of_the_page_is_one(page):

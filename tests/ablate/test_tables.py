@@ -62,10 +62,16 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
 @pytest.mark.parametrize(
     ("table", "described"),
     [
-        (HEAD + BASE, "rows by model; scores acc (higher is better); seeds by seed"),
-        ("m,s,val_loss\n" + BASE, "rows by m; scores val_loss (lower is better); seeds by s"),
+        (HEAD + BASE, "rows by model; scores acc (higher is better); paired by seed"),
+        (
+            "m,s,val_loss\n" + BASE,
+            "rows by m; scores val_loss (lower is better); not paired: the column s numbers runs",
+        ),
         ("run,f1\nbase-seed0,.7\nbase-seed1,.8\nnew-seed0,.7\nnew-seed1,.9\n", "rows by run; scores f1 (higher"),
-        ("model,mean,std,n\nbase,1,1,5\n", "rows by model; scores score (higher is better); deviations std, counts n"),
+        (
+            "model,mean,std,n\nbase,1,1,5\n",
+            "rows by model; scores score (assumed: higher is better); deviations std, counts n",
+        ),
         (
             "model,f1,sd,count\nbase,.5,.1,5\n",
             "rows by model; scores f1 (higher is better); deviations sd, counts count",
@@ -74,15 +80,18 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
             "model,accuracy_mean,accuracy_std,n_seeds\nbase,.5,.1,5\n",
             "scores accuracy (higher is better); deviations accura",
         ),
-        ("model,seed,accuracy\nbase,0,81%\nbase,1,82.5%\n", "rows by model; scores accuracy (higher is better); seeds"),
+        (
+            "model,seed,accuracy\nbase,0,81%\nbase,1,82.5%\n",
+            "rows by model; scores accuracy (higher is better); paired",
+        ),
         (
             "m,seed,acc,best_step,size\na,0,.5,7,1.5\na,1,.6,9,1.5\nb,0,.5,8,2\nb,1,.7,8,2\n",
             "not used: best_step, size",
         ),
-        ("m,seed 0,seed 1\na,.5,.6\nb,.7,.6\n", "rows by m; scores score (higher is better); seeds by seed"),
+        ("m,seed 0,seed 1\na,.5,.6\nb,.7,.6\n", "rows by m; scores score (assumed: higher is better); paired by seed"),
         (
             "m,seed,acc\na,seed0,.5\na,seed1,.6\nb,seed0,.5\nb,seed1,.6\n",
-            "rows by m; scores acc (higher is better); seeds by",
+            "rows by m; scores acc (higher is better); paired by",
         ),
         ("m,seed,acc\na,0,.5\na,1,.6\nb,2,.5\nb,3,.6\n", "no shared seeds: rows are not paired"),
         ("model,dataset,mean,std,n\na,x,1,1,5\na,y,1,1,5\nb,x,1,1,5\nb,y,1,1,5\n", "data sets by dataset"),
@@ -91,15 +100,15 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
             "m,b,acc\na,bs16,.5\na,bs32,.6\nb,bs16,.5\nb,bs32,.7\n",
             "rows by m, b; scores acc (higher is better); no shared seeds",
         ),
-        ("m,1,5,10\na,.5,.6,.7\nb,.6,.7,.8\n", "scores 1 (higher is better), 5 (hi"),
+        ("m,1,5,10\na,.5,.6,.7\nb,.6,.7,.8\n", "scores 1 (assumed: higher is better), 5 (assumed"),
         (
             "m,lora_rank,loss_weight,seed,acc\n"
             + "".join(f"a,{r},{r / 9},{s},{s / 7 + r}\n" for r in (8, 16) for s in (0, 1)),
-            "rows by m, lora_rank, loss_weight; scores acc (higher is better); seeds by seed",
+            "rows by m, lora_rank, loss_weight; scores acc (higher is better); paired by seed",
         ),
         (
             "m,lora_rank,seed,acc\n" + "".join(f"a{r},{r},{s},{s / 7 + r}\n" for r in (8, 16) for s in (0, 1)),
-            "rows by m; scores acc (higher is better); seeds by seed; not used: lora_rank",
+            "rows by m; scores acc (higher is better); paired by seed; not used: lora_rank",
         ),
         ("hidden,seed,val_acc\n8,0,.5\n8,1,.75\n9,0,.5\n9,1,.75\n", "rows by hidden; scores val_acc"),
         ("m,seed,FID\na,0,5\na,1,6\n", "scores FID (lower is better)"),
@@ -110,7 +119,7 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
         ),
         (
             "data,model,seed,acc\nx,base,0,.5\ny,base,0,.6\nx,base,1,.52\ny,base,1,.61\n",
-            "data sets by data; seeds by seed",
+            "data sets by data; paired by seed",
         ),
         ("model,seed,text_id,hit\n" + "".join(f"base,{s},{t},1\n" for s in (0, 1) for t in "ab"), "texts by text_id"),
         ("Name,State,seed,acc\n" + "".join(f"r{s},finished,{s},.{s}\n" for s in (1, 2)), "rows by Name; scores acc"),
@@ -192,6 +201,86 @@ def test_a_seed_that_most_rows_lack_is_not_used(tmp_path):
     assert verdicts(beside) == {"more": "not comparable"}  # of two rows, one may have lost it
 
 
+def test_numbers_of_runs_pair_nothing_unless_asked():
+    """Recipes list their runs by score under numbers; each row is compared with all its own runs."""
+    table = frame(rows=3, seeds=4).rename(columns={"seed": "run"})
+    table = table[(table["model"] != "m1") | (table["run"] < 3)]
+    found = ablate.judge(table, baseline="base")
+    assert "not paired: the column run numbers runs; --paired pairs equal numbers" in found.columns
+    assert "Not paired: the column run numbers runs; --paired pairs equal numbers." in found.warnings
+    assert {score.row.label: score.seeds for score in found.comparisons} == {"m1": 3, "m2": 4}
+    assert verdicts(found)["m1"] == "better"
+    asked = ablate.judge(table, baseline="base", paired=True)
+    assert "paired by run" in asked.columns and verdicts(asked)["m1"] == "not comparable"
+    assert "paired by run" in ablate.judge(table, seed="run", baseline="base").columns
+    with pytest.raises(UserError, match="--paired pairs runs by their numbers, but no two rows share any"):
+        ablate.judge(table.drop(columns="run"), baseline="base", paired=True)
+
+
+RUNS = (("run-{}", False), ("seed{}", True), ("s{}", False))
+
+
+@pytest.mark.parametrize(("ending", "paired"), RUNS)
+def test_only_what_is_called_a_seed_in_names_and_headings_is_one(ending, paired):
+    table = frame(rows=2, seeds=4)
+    ends = [ending.format(seed) for seed in table["seed"]]
+    named = table.assign(model=table["model"] + "-" + ends).drop(columns="seed")
+    wide = table.pivot(index="model", columns="seed", values="acc").reset_index()
+    wide.columns = ["model", *(ending.format(seed) for seed in range(4))]
+    for given in (named, wide):
+        assert ("not paired: the column run number" not in ablate.judge(given, baseline="base").columns) == paired
+    numbers = wide.set_axis(["model", 0, 1, 2, 3], axis=1)
+    assert ablate.judge(numbers, baseline="base").results.paired is False
+
+
+@pytest.mark.parametrize("column", ["seed", "run", "replicate"])
+def test_runs_sorted_by_score_make_no_false_verdicts(column):
+    """Three equal rows, five runs each, sorted within rows: 5 % of tables may find a difference; paired, 41 % did."""
+    rng, wrong, tables = np.random.default_rng(5), 0, 200
+    for _ in range(tables):
+        lines = [(m, k, v) for m in ("base", "a", "b") for k, v in enumerate(sorted(rng.normal(10, 1, 5)))]
+        found = ablate.judge(pd.DataFrame(lines, columns=["m", column, "points"]), baseline="base")
+        wrong += bool({"better", "worse"} & {*verdicts(found).values()})
+    assert wrong / tables <= 0.05 + 2 * (0.05 * 0.95 / tables) ** 0.5
+
+
+def test_seeds_that_only_count_are_not_paired_if_runs_are_sorted():
+    rng = np.random.default_rng(0)
+    for signs, seeds, said in (((1, 1), range(3), "sorted"), ((-1, -1), range(1, 4), "sorted"),
+                               ((1, -1), range(3), ""), ((1, 1), (0, 1, 7), ""), ((1, 1), range(2), "")):  # fmt: skip
+        lines = [
+            (m, seed, sign * value)
+            for m, sign in zip(("base", "a"), signs, strict=True)
+            for seed, value in zip(seeds, sign * np.sort(sign * rng.normal(size=len(seeds))) * sign, strict=True)
+        ]
+        table = pd.DataFrame(lines, columns=["m", "seed", "points"])
+        found = ablate.judge(table, baseline="base")
+        assert ("sorted by their scores" in " ".join(found.warnings)) == bool(said), (signs, seeds)
+        assert ablate.judge(table, baseline="base", paired=True).results.paired
+
+
+def test_a_direction_that_is_assumed_is_said_everywhere(tmp_path):
+    table = frame(rows=2).rename(columns={"acc": "zeta"})
+    said = "zeta: assumed to be better if higher; --lower zeta reverses it."
+    found = ablate.judge(table, baseline="base")
+    page = found.report(tmp_path / "report")
+    assert said in found.warnings and "zeta (assumed: higher is better)" in found.columns
+    for path in (page, page.with_name("README.md")):
+        assert said in path.read_text(encoding="utf-8")
+    for given in ({"higher": "zeta"}, {"lower": "zeta"}):
+        assert "assumed" not in " ".join(ablate.judge(table, baseline="base", **given).warnings)
+    assert ablate.judge(frame(rows=2), baseline="base").warnings == []
+
+
+@pytest.mark.parametrize("score", ["value", "score", "label", "row", "metric", "cell", "count", "status"])
+def test_a_score_may_be_called_as_a_column_of_the_report(tmp_path, score):
+    table = frame(rows=2).rename(columns={"acc": score})
+    found = ablate.judge(table, row="model", seed="seed", score=score, baseline="base")
+    assert found.report(tmp_path / "report").is_file()
+    numbers = pd.read_csv(tmp_path / "report" / "results.csv")
+    assert {*numbers["score"]} == {score} and numbers["value"].tolist() == pytest.approx(table[score].tolist())
+
+
 def test_a_text_that_a_seed_lacks_stops_the_comparison():
     lines = [
         (m, s, t, (t + s) % 2) for m in ("base", "new") for s in (0, 1) for t in range(9) if (m, s, t) != ("new", 1, 4)
@@ -224,7 +313,11 @@ def test_our_own_export_gives_the_same_bytes(tmp_path):
     expected = (tmp_path / "comparisons.csv").read_bytes()
     table, columns = choose(read(str(tmp_path / "results.csv"), ""), Columns((), ()))
     ablate.judge_table(table, columns, Question("base"), "").report(tmp_path / "report")
-    choose(read(str(tmp_path / "report" / "results.csv"), ""), Columns((), ()))  # can be read again
+    again = read(str(tmp_path / "report" / "results.csv"), "")
+    assert choose(again, Columns((), ()))[1].seed == "seed"  # can be read again
+    assert choose(again, Columns((), ("test.accuracy",)))[1].scores == ("test.accuracy",)
+    with pytest.raises(UserError, match="did you mean `test.accuracy`"):
+        choose(again, Columns((), ("test.acuracy",)))
     assert (tmp_path / "report" / "comparisons.csv").read_bytes().replace(b",results,", b",A section,") == expected
 
 
@@ -359,7 +452,7 @@ def test_mlflow_runs_are_read_from_any_store(tmp_path):
             for name, value in (("model", model), ("seed", seed), ("output_dir", f"out/{model}/{seed}"), ("epochs", 3)):
                 client.log_param(run, name, value)
             client.log_metric(run, "eval_accuracy", 0.7 + lift + seed / 100)
-            client.log_metric(run, "eval_accuracy", 0.8 + lift + (seed * 7 % 3) / 1000 + lift * seed / 100)
+            client.log_metric(run, "eval_accuracy", 0.8 + lift + (seed * 5 % 3) / 1000 + lift * seed / 100)
             client.set_terminated(run, "FINISHED")
     failed = client.create_run(experiment, run_name="failed").info.run_id
     client.log_metric(failed, "eval_accuracy", 0.1)
@@ -418,14 +511,14 @@ def test_exports_of_wandb_are_read(tmp_path):
 def test_the_frame_of_search_runs_is_read_and_unfinished_runs_are_left_out():
     runs = pd.DataFrame([
         {"run_id": f"{o}{s}", "status": "FINISHED", "start_time": pd.Timestamp(2024, 1, 1, s), "params.optimizer": o,
-         "params.seed": str(s), "metrics.acc": 0.8 + (o == "adam") * (0.1 + s / 500) + (s * 7 % 3) / 100,
+         "params.seed": str(s), "metrics.acc": 0.8 + (o == "adam") * (0.1 + s / 500) + (s * 5 % 3) / 100,
          "tags.mlflow.runName": f"{o}-{s}"}
         for o in ("sgd", "adam") for s in range(3)
     ])  # fmt: skip
     failed = pd.concat([runs, runs[-1:].assign(status="FAILED", **{"metrics.acc": 0.1, "params.seed": "3"})])
     for table in (runs, failed):
         found = ablate.judge(table, baseline="sgd")
-        assert found.columns == "rows by optimizer; scores acc (higher is better); seeds by seed"
+        assert found.columns == "rows by optimizer; scores acc (higher is better); paired by seed"
         assert verdicts(found) == {"adam": "better"}
 
 
@@ -510,7 +603,9 @@ def test_runs_of_transformers_trainer_are_named_by_their_run_names():
         for seed in (1, 10, 100)
     ]  # fmt: skip
     verdicts = ablate.judge(pd.DataFrame(runs), baseline="base")
-    assert verdicts.columns.startswith("rows by run_name; scores eval_f1 (higher is better); seeds by seed; not used: ")
+    assert verdicts.columns.startswith(
+        "rows by run_name; scores eval_f1 (higher is better); paired by seed; not used: "
+    )
     assert [score.row.label for score in verdicts.comparisons] == ["new"]
 
 

@@ -1,0 +1,108 @@
+"""Guess from the name of a score whether higher or lower values are better: one list of known words.
+
+The last known word of a name decides: `error_detection_f1` is an f1, `accuracy_drop` a drop, `toxicity_score` toxicity.
+docs/guide/paste.html holds the same lists (`python -m ablate.directions` prints them) and the same rules.
+"""
+
+import json
+import re
+from itertools import pairwise
+
+
+def listed(words: str) -> list[str]:
+    return words.split()
+
+
+HIGHER = listed("""
+    acc accuracy accuracies ami ap ari auc aupr auprc auroc avoidance bertscore bleu chrf cider comet
+    completeness corr correct correlation cosine dcg detection dice efficiency elbo elo em f1 f2 fbeta fmeasure
+    fps free fscore gain gains goodput harabasz harmlessness helpfulness hit hits homogeneity improvement iou
+    jaccard kappa kendall likelihood loglikelihood map match matthews mcc meteor mfu miou mos mrr ndcg nmi npv
+    passed pass pearson pesq ppv prauc precision prevention profit psnr purity qps quality r2 rating recall
+    reduction resistance resolved return returns revenue reward rewards robustness roc rouge rsquared sacrebleu
+    saved savings sensitivity silhouette similarity sisdr solved spearman specificity speed speedup ssim stoi
+    success throughput tnr tpr tps truthfulness vmeasure win wins winrate
+""")
+LOWER = listed("""
+    aic bic bits bouldin bpb bpc bpt brier bug bugs carbon cer co2 collision collisions contamination cost costs
+    crash crashes crossentropy crps dcf decline defects degradation delay der deterioration discrepancy
+    disparity distance distances distortion divergence dollars drop duration ece eer emd emissions energy err
+    error errors exploitability fail failed failure failures false far fdr fid flops fn fnr forgetting fp fpr
+    frr gap hallucination hallucinations harmful hausdorff hours hter incorrect invalid jailbreak jailbreaks
+    jitter kid kl kwh lag latency leakage logloss loss losses lpips mae mape mase medae mem memory mer minutes
+    miss misses mistakes mmd ms mse msle nats nll nmse nrmse overfitting overhead per perplexity ppl price ram
+    rank regret regrets rmse rmsle rmspe runtime sec seconds secs smape surprisal ter time timeouts times toxic
+    toxicity tpot ttft unfairness usd violation violations vram wape wasserstein watts wer wrong xent
+""")
+PHRASES = {"reciprocal rank": True, "cross entropy": False, "attack success": False}  # whether higher is better
+COUNTED = listed("""
+    examples flops frames images items it iterations its queries requests samples sentences sequences steps
+    texts tok tokens words
+""")  # "X per second" is a throughput if X is one of these
+DURATIONS = listed("s sec second seconds minute hour day")
+NEGATED = listed("brier likelihood log max mean median root")  # after "neg", as scikit-learn names its scores
+ENDINGS = ["accuracy", "error", "loss", "mse", "perplexity"]  # of a word: valloss, rmse
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+KNOWN = dict.fromkeys(HIGHER, True) | dict.fromkeys(LOWER, False)
+
+
+def higher_is_better(score: str) -> bool | None:
+    """Return whether higher values of a score are better, by its name; None if no word of the name is known."""
+    if "↑" in score or "↓" in score:
+        return "↑" in score
+    words = words_of(score)
+    if "per" in words[1:-1]:
+        place = words.index("per", 1)
+        if words[place - 1] in COUNTED and words[place + 1] in DURATIONS:
+            return True
+        before = decided(words[:place])
+        return decided(words[place + 1 :]) if before is None else before
+    return decided(words)
+
+
+def lower_is_better(score: str) -> bool:
+    """Return whether a score is known to be better if lower."""
+    return higher_is_better(score) is False
+
+
+def decided(words: list[str]) -> bool | None:
+    """Return the direction of the last known word or phrase."""
+    for end in range(len(words), 0, -1):
+        known = PHRASES.get(" ".join(words[max(0, end - 2) : end]), direction_of(words[end - 1]))
+        if known is not None and not (words[end - 1] == "per" and end < len(words)):
+            negated = any(a in ("neg", "negative") and b in NEGATED for a, b in pairwise(words[:end]))
+            return known != negated
+    return None
+
+
+def direction_of(word: str) -> bool | None:
+    if word in KNOWN:
+        return KNOWN[word]
+    ending = next((ending for ending in ENDINGS if word.endswith(ending)), None)
+    return None if ending is None else ending == "accuracy"
+
+
+def words_of(name: str) -> list[str]:
+    """Split a name into words in lower case: at other signs, in camelCase, without trailing digits but of f1, r2."""
+    found = list[str]()
+    for part in re.findall(r"[^\W_]+", re.sub(r"/(?=(?:s|sec|second)$)", " per ", name)):
+        whole = without_digits(part.lower())
+        parts = [whole] if direction_of(whole) is not None else [without_digits(p.lower()) for p in CAMEL.split(part)]
+        found += filter(None, parts)
+    return found
+
+
+def without_digits(word: str) -> str:
+    return word if word in KNOWN else word.rstrip("0123456789")
+
+
+def lists() -> dict[str, object]:
+    """Return what docs/guide/paste.html embeds."""
+    return {
+        "higher": HIGHER, "lower": LOWER, "phrases": PHRASES, "counted": COUNTED, "durations": DURATIONS,
+        "negated": NEGATED, "endings": ENDINGS,
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(json.dumps(lists()))

@@ -1,0 +1,41 @@
+"""The direction of a score from its name; docs/guide/paste.html has the same lists."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ablate import directions
+from ablate.directions import higher_is_better, listed
+
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "paste.html"
+HIGHER = listed("""
+    hallucination_auroc toxicity_f1 error_detection_f1 memory_recall applied_accuracy f1 r2 F1-score acc_(%) mAP50
+    tokens_per_second train_samples_per_second steps/s ROUGE-L rougeL neg_mean_squared_error neg_log_loss log_likelihood
+    mean_reciprocal_rank ndcg@10 valAccuracy eval_accuracy per_class_accuracy tokensPerSecond map_at_r success_rate
+    error_reduction
+""")
+LOWER = listed("""
+    bits_per_byte fpr95 cost smape ter distortion davies_bouldin davies_bouldin_score neg_log_likelihood gpu_mem_gb
+    hallucination_rate toxicity_score brier_score word_error_rate accuracy_drop valLoss val_loss trainloss rmse per
+    per_token_loss loss_per_token test_per cost_per_token FPR95 EER eval/loss latency_ms negative_log_likelihood FOO↓
+    time_to_first_token mean_rank attack_success_rate ms_per_token false_negative_rate BPB perplexity cross_entropy FID
+""")
+UNKNOWN = listed("zeta score value mean metric points uniformity entropy 0 lr")
+CASES = [*((name, True) for name in HIGHER), *((name, False) for name in LOWER), *((name, None) for name in UNKNOWN)]
+
+
+@pytest.mark.parametrize(("score", "higher"), CASES)
+def test_the_last_known_word_decides(score, higher):
+    assert higher_is_better(score) is higher
+
+
+def test_no_word_has_two_directions():
+    assert not {*directions.HIGHER} & {*directions.LOWER}
+    assert len({*directions.HIGHER, *directions.LOWER}) == len(directions.HIGHER) + len(directions.LOWER)
+
+
+def test_the_page_has_the_same_lists():
+    match = re.search(r"const DIRECTIONS = (.*);\n", PAGE.read_text(encoding="utf-8"))
+    assert match and json.loads(match[1]) == directions.lists()
