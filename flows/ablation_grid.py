@@ -33,11 +33,11 @@ from contrastive.training.request import TrainRequest
 from flows.forecast import (
     MOST_SEEDS,
     budget_seconds,
+    check_study,
     cost_estimator,
     most_threads,
     note_overhead,
     preflight_report,
-    slots_for,
     stores_to_make,
 )
 from flows.progress import Progress
@@ -54,6 +54,7 @@ from tasks.sync import sync
 from tasks.tracking import TrackingFailed
 
 GRACE = 25.0  # seconds for running cells to write a checkpoint; Prefect kills the flow after 30 s
+USUAL_SEEDS = 20  # most seeds of a study, if max_seeds is left out
 Share = Annotated[float, Field(ge=0, le=1)]
 Seeds = Annotated[int, Field(ge=2, le=MOST_SEEDS)]
 
@@ -80,7 +81,7 @@ def ablation_grid(
     keep_stale: bool = False,
     gpus_per_cell: Share | None = None,
     until_decided: bool = False,
-    max_seeds: Seeds = 20,
+    max_seeds: Seeds | None = None,
     budget: str = "",
 ) -> str:
     """Train, evaluate, record and report every cell of an experiment file; finished cells are reused.
@@ -92,15 +93,16 @@ def ablation_grid(
         keep_stale: reuse results that are stale only because the code was edited; the report says so
         gpus_per_cell: share of a GPU per cell, overrides the file; 0.5 packs two cells on one GPU, 0 uses none
         until_decided: start with two seeds and add more where undecided, instead of the seeds of the file
-        max_seeds: maximum number of seeds per configuration with until_decided
+        max_seeds: maximum number of seeds per configuration with until_decided; 20 if left out
         budget: time after which until_decided adds no more seeds, for example 90m or 2h
     """
     begin_flow()
+    check_study(until_decided, max_seeds, budget or None)
     resolved = load.load_experiment(Path(experiment_file))
-    study = begin_study(resolved, max_seeds, budget, keep_stale) if until_decided else None
+    study = begin_study(resolved, max_seeds or USUAL_SEEDS, budget, keep_stale) if until_decided else None
     plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.full_plan
     check_plan(plan, gpus_per_cell, engine)
-    plans.declare_plan(plan, None if study is None else max_seeds)
+    plans.declare_plan(plan, None if study is None else study.most_seeds)
     with engines.start(engine, resources_of(plan, gpus_per_cell), most_threads(plan)) as devices:
         devices.check_capacity(max((status.cell.training.processes for status in plan.to_do), default=1))
         prepare_tracking(plan.experiment.name)
@@ -163,10 +165,10 @@ def share_prefixes(plan: Plan, devices: Engine) -> None:
 
 def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | None = None) -> list[Outcome]:
     """Run every unfinished cell, longest first, with just enough groups in flight to keep the devices busy."""
-    to_do = plan.to_do if study is None else study.begin()
+    to_do = plan.to_do if study is None else study.begin(devices)
     current_plan = (lambda: plan) if study is None else study.plan
     total = len(current_plan().statuses)
-    fit = cost_estimator(plan.experiment, slots_for(plan))
+    fit = cost_estimator(plan.experiment, devices)
     waiting = grouped(to_do, fit, devices)
     ended: EndedQueue = SimpleQueue()
     outcomes, in_flight = list[Outcome](), dict[Group, int]()  # group → number of its cells still running

@@ -53,6 +53,11 @@ class EngineOption(StrEnum):
     inline = "inline"
 
 
+class JudgeEngine(StrEnum):
+    local = "local"
+    ray = "ray"
+
+
 @app.command()
 def plan(
     experiment: ExperimentFile,
@@ -73,16 +78,19 @@ def plan(
     planned = load_plan(experiment)
     if calibrate:
         time_encoders(planned)
-    problems = preflight_report(planned)
+    problems, wanted = preflight_report(planned), list[str]()
+    if to_decide and not problems.errors:
+        from flows.to_decide import lines
+
+        wanted = [*lines(planned)]
     if as_json:
-        say(json.dumps(forecast_dict(planned, problems), ensure_ascii=False, indent=1))
+        document = forecast_dict(planned, problems) | ({"to_decide": wanted} if to_decide else {})
+        say(json.dumps(document, ensure_ascii=False, indent=1))
     problems.refuse()
     if not as_json:
         print_forecast(planned, problems)
-    if to_decide:
-        from flows.to_decide import lines
-
-        say("\n".join(lines(planned)))
+        if to_decide:
+            say("\n".join(wanted))
 
 
 @app.command()
@@ -119,7 +127,7 @@ def run(
 
     try:
         with temporary_server.server():
-            study = until_decided, max_seeds or 20, budget or ""
+            study = until_decided, max_seeds, budget or ""
             say(f"report: {ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell, *study)}")
     except GridFailed as failed:
         fail(str(failed), 1)
@@ -127,6 +135,7 @@ def run(
         raise KeyboardInterrupt from stopped
 
 
+WITH_TABLE = "With --from"  # options that only a table takes
 TableOption = Annotated[
     str,
     typer.Option(
@@ -140,12 +149,13 @@ TableOption = Annotated[
 
 def table_option(metavar: str, text: str) -> typer.models.OptionInfo:
     """Return an option that only a table (--from) takes."""
-    option: typer.models.OptionInfo = typer.Option(metavar=metavar, help=text, rich_help_panel="With --from")
+    option: typer.models.OptionInfo = typer.Option(metavar=metavar, help=text, rich_help_panel=WITH_TABLE)
     return option
 
 
 @app.command()
 def report(
+    context: typer.Context,
     experiment: Annotated[
         Path | None, typer.Argument(metavar="[EXPERIMENT]", help="Experiment file, e.g. configs/quickstart.yaml.")
     ] = None,
@@ -160,9 +170,6 @@ def report(
     margin: Annotated[list[str] | None, table_option("SCORE=SIZE", "Difference that is too small to matter.")] = None,
     lower: Annotated[list[str] | None, table_option("SCORE", "A score that is better if lower.")] = None,
     higher: Annotated[list[str] | None, table_option("SCORE", "A score that is better if higher.")] = None,
-    paired: Annotated[
-        bool, typer.Option("--paired", help="Pair equal numbers of runs, as seeds.", rich_help_panel="With --from")
-    ] = False,
 ) -> None:
     """Rebuild a report from MLflow, or report another program's table.
 
@@ -170,11 +177,15 @@ def report(
     """
     if (experiment is None) == (not source):
         return fail("give an experiment file, or --from TABLE")
+    from flows.options import names_in_panel, refuse_without_effect
+
     if experiment is None:
         from flows.tables import report_table
 
+        refuse_without_effect(context, ["paper"], "with --from", "give an experiment file")
         columns = {"row": row or (), "score": score or (), "seed": seed, "text": text, "data": data}
-        return report_table(source, columns, baseline, margin or [], lower or [], higher or [], paired)
+        return report_table(source, columns, baseline, margin or [], lower or [], higher or [])
+    refuse_without_effect(context, names_in_panel(context, WITH_TABLE), "without --from", "name a table with --from")
     report_experiment(experiment, paper)
 
 
@@ -193,6 +204,7 @@ def report_experiment(experiment: Path, paper: bool) -> None:
 
 @app.command(rich_help_panel=MORE)
 def judge(
+    context: typer.Context,
     baseline: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")] = "",
     candidate: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")] = "",
     metric: Annotated[
@@ -205,7 +217,7 @@ def judge(
     max_runs: MaxRuns = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="Begin no run after this time, e.g. 90m, 2h.")] = "",
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at a time.")] = 1,
-    engine: Annotated[EngineOption, typer.Option(metavar="ENGINE", help="local, or ray.")] = EngineOption.local,
+    engine: Annotated[JudgeEngine, typer.Option(metavar="ENGINE", help="local, or ray.")] = JudgeEngine.local,
     folder: Annotated[Path | None, typer.Option(help="Keep results here, not below the home.")] = None,
     gate: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the verdict as Markdown; exit with 1 only if worse.")
@@ -223,10 +235,14 @@ def judge(
     from ablate.duel import Duel
     from contrastive.errors import UserError
     from flows.judging import judge_commands, judge_in_ledger
+    from flows.options import refuse_without_effect
 
     if ledger is not None:
-        if any((margin is not None, max_runs is not None, budget, folder, gate, jobs > 1)):
-            raise UserError("--margin, --max-runs, --budget, --folder, --gate, --jobs do not go with --ledger")
+        alone = ("margin", "max_runs", "budget", "folder", "gate", "jobs")
+        refuse_without_effect(context, alone, "with --ledger", "judge without a ledger")
+        if not candidate:
+            new = ("baseline", "candidate", "metric", "lower", "engine")
+            refuse_without_effect(context, new, "without a command to judge", "name one as --candidate")
         raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, engine.value, as_json))
     if not (baseline and candidate and metric):
         raise UserError("--baseline, --candidate and --metric are needed, or --ledger FOLDER")
@@ -339,6 +355,7 @@ def audit(
 
 @app.command(rich_help_panel=MORE)
 def nightly(
+    context: typer.Context,
     panel: Annotated[Path, typer.Argument(metavar="PANEL", help="Experiment file.")] = SHIPPED / "nightly.yaml",
     settings: Annotated[Path, typer.Option(help="Settings of the verdict.")] = SHIPPED / "nightly" / "verdict.yaml",
     engine: Annotated[EngineOption, typer.Option(help="Where cells run, as for `ablate run`.")] = EngineOption.local,
@@ -352,7 +369,11 @@ def nightly(
 ) -> None:
     """Measure a fixed panel again and compare it with earlier nights."""
     if acknowledge:
+        from flows.options import refuse_without_effect
         from tasks import nights
+
+        measuring = ("panel", "settings", "engine", "against")
+        refuse_without_effect(context, measuring, "with --acknowledge", "measure a night without --acknowledge")
 
         return say(f"acknowledged: {acknowledge}\nreport: {nights.acknowledge(acknowledge).path}")
     try:

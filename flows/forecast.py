@@ -29,7 +29,7 @@ from contrastive.runs.store import home, report_folder, run_folder
 from contrastive.training import probe
 from flows.terminal import say
 from tasks.address import file_of
-from tasks.engines import EngineName
+from tasks.engines import Engine, EngineName
 from tasks.engines.local import SlotEnvironments, bytes_for_slot, devices_and_cores
 
 
@@ -39,7 +39,11 @@ def preflight_report(plan: Plan, gpus_per_cell: float | None = None, engine: Eng
     resources = plan.experiment.resources
     overridden = resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
     on_gpu = engine == "ray" or devices_and_cores(overridden, most_threads(plan)).on_gpu
-    return preflight(plan, on_gpu=on_gpu) + _missing_gpu(resources, gpus_per_cell, on_gpu)
+    found = preflight(plan, on_gpu=on_gpu)
+    if engine == "inline" and gpus_per_cell is not None:
+        why = "--gpus-per-cell has no effect with --engine inline: leave it out, or take another engine"
+        return found + PreflightReport((why,), ())
+    return found + _missing_gpu(resources, gpus_per_cell, on_gpu)
 
 
 def _missing_gpu(resources: Resources, gpus_per_cell: float | None, on_gpu: bool) -> PreflightReport:
@@ -74,12 +78,12 @@ def current_report(plan: Plan) -> Path | None:
     return report if digest in report.read_text(encoding="utf-8") else None
 
 
-def cost_estimator(experiment: Experiment, where: SlotEnvironments) -> CostEstimator:
+def cost_estimator(experiment: Experiment, where: SlotEnvironments | Engine) -> CostEstimator:
     """Return the estimator of time and memory for an experiment on these devices."""
     return CostEstimator(evaluation=experiment.evaluation, speed=experiment.speed, device=device(where))
 
 
-def device(where: SlotEnvironments) -> str:
+def device(where: SlotEnvironments | Engine) -> str:
     return "gpu" if where.on_gpu else "cpu"
 
 
@@ -275,9 +279,12 @@ def budget_seconds(text: str) -> float:
 
 
 def check_study(until_decided: bool, max_seeds: int | None, budget: str | None) -> None:
-    """Raise UserError if the options of a study contradict each other; called before heavy imports."""
+    """Raise UserError if options of a study are wrong, or have no effect; called before heavy imports."""
     if not until_decided and (max_seeds is not None or budget is not None):
-        raise UserError("--max-seeds and --budget need --until-decided: add it, or leave them out")
+        raise UserError(
+            "--max-seeds and --budget need --until-decided: add it, or leave them out (in Prefect: the parameters "
+            "max_seeds, budget and until_decided)"
+        )
     if budget is not None:
         budget_seconds(budget)
 

@@ -91,7 +91,7 @@ def judge_in_ledger(
 ) -> int:
     """Judge a proposal of a ledger, or show the ledger if there is no candidate; return the exit code."""
     if not candidate:
-        return show_ledger(folder, bool(baseline), as_json)
+        return show_ledger(folder, as_json)
     with locked(folder), runner(engine) as run:
         kept = settings(folder, {"metric": metric, "lower": lower})
 
@@ -116,10 +116,8 @@ def judge_in_ledger(
     return LEDGER_CODES[proposal.result]
 
 
-def show_ledger(folder: Path, baseline: bool, as_json: bool) -> int:
+def show_ledger(folder: Path, as_json: bool) -> int:
     """Print what a ledger has tried and kept; another process may be at work in it."""
-    if baseline:
-        raise UserError("--baseline needs --candidate, the command that is judged")
     if not folder.is_dir():
         raise UserError(f"there is no ledger {folder}; name --baseline, --candidate and --metric to begin one")
     proposals = read_proposals(folder)

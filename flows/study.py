@@ -14,11 +14,12 @@ from contrastive.grid.plan import Plan, grid_document, make_plan, recorded_decla
 from contrastive.grid.status import Status
 from contrastive.runs import store
 from contrastive.runs.recorded import Stopping, StudyLook
-from flows.forecast import cost_estimator, slots_for
+from flows.forecast import cost_estimator
 from reports.load import load
 from reports.looks import replay_looks
 from reports.statistics.cutoffs import LOOKS
 from tasks.address import tracking_uri
+from tasks.engines import Engine
 from tasks.sync import sync
 
 
@@ -45,6 +46,7 @@ class Study:
         self.handed_out: set[str] = set()  # ids of cells given out to run
         self.ran: set[str] = set()  # ids of those cells that have ended
         self.references: list[dict[str, Any]] = []
+        self.engine: Engine | None = None  # where new cells would run; None if none is started
 
     def plan(self) -> Plan:
         """Return the plan of all cells requested so far."""
@@ -54,8 +56,9 @@ class Study:
     def stopping(self) -> Stopping:
         return Stopping(self.most_seeds, self.looks, self.ended)
 
-    def begin(self) -> list[Status]:
-        """Return the first cells to run, after judging the sections that are complete already."""
+    def begin(self, engine: Engine | None = None) -> list[Status]:
+        """Return the first cells to run on an engine, after judging the sections that are complete already."""
+        self.engine = engine
         return self._next_cells()
 
     def after(self, cell: str) -> list[Status]:
@@ -115,9 +118,10 @@ class Study:
         ]
         if not new:
             return True
-        devices = slots_for(self.full_plan)
-        seconds = total_seconds(new, cost_estimator(self.full_plan.experiment, devices)) or 0.0
-        return time.monotonic() + seconds / max(1, len(devices.train)) <= self.deadline
+        if self.engine is None:
+            return time.monotonic() <= self.deadline
+        seconds = total_seconds(new, cost_estimator(self.full_plan.experiment, self.engine)) or 0.0
+        return time.monotonic() + seconds / max(1, self.engine.parallel_trainings()) <= self.deadline
 
     def _undecided(self) -> list[tuple[int, str]]:
         """Return number and title of the sections that have not ended."""

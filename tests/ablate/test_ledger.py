@@ -159,7 +159,7 @@ def test_an_interrupted_proposal_is_not_mixed_with_another(propose, tmp_path):
         (["--baseline", "x {seed}"], "a new ledger needs --metric"),
         (["--metric", METRIC], "a new ledger needs --baseline"),
         (["--baseline", "x", "--metric", METRIC], "--baseline `x` has no"),
-        (["--baseline", "x {seed}", "--metric", METRIC, "--jobs", "2"], "do not go with --ledger"),
+        (["--baseline", "x {seed}", "--metric", METRIC, "--jobs", "2"], "--jobs has no effect with --ledger"),
     ],
 )
 def test_mistakes(propose, arguments, message):

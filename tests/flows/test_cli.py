@@ -1,5 +1,6 @@
 """The command line in one process: what it explains, refuses and prints, so that it commands no terminal."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from contrastive.errors import UserError
-from flows import cli
+from flows import ablation_grid, cli
 from flows.tables import report_table
 from flows.terminal import LONGEST_LINE, complain, say
 from tests.flows.conftest import CHECKOUT
@@ -70,6 +71,48 @@ def test_a_misspelt_command_is_answered_with_the_right_one():
 def test_arguments_that_make_no_sense_are_refused(arguments: tuple[str, ...], said: str, home: Path):
     done = CliRunner().invoke(cli.app, ["run", str(SMOKE), *arguments])
     assert done.exit_code and said in f"{done.output}{done.exception}" and not list(home.glob("runs/*"))
+
+
+LEDGER = ("judge", "--ledger", "night")
+NEW = ("--baseline", "x {seed}", "--candidate", "x {seed}", "--metric", "(.*)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("report", SMOKE, "--margin", "f1=.1"), "--margin has no effect without --from: leave it out, or name a"),
+        (("report", SMOKE, "--baseline", "a", "--lower", "f"), "--baseline, --lower have no effect without --from"),
+        (("report", "--from", "t.csv", "--paper"), "--paper has no effect with --from"),
+        (("run", SMOKE, "--engine", "inline", "--gpus-per-cell", "0"), "--gpus-per-cell has no effect with --engine"),
+        ((*LEDGER, *NEW, "--gate", "f", "--jobs", "1"), "--jobs, --gate have no effect with --ledger"),
+        ((*LEDGER, "--metric", "(.*)", "--lower"), "--metric, --lower have no effect without a command to judge"),
+        ((*LEDGER, "--engine", "ray", "--candidate", ""), "--candidate, --engine have no effect without a command"),
+        (("judge", *NEW, "--engine", "inline"), "'inline' is not one of 'local', 'ray'"),
+        (("nightly", SMOKE, "--acknowledge", "meant", "--against", "HEAD"), "PANEL, --against have no effect with"),
+    ],
+)
+def test_options_without_effect_are_refused(
+    arguments: tuple[object, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "argv", ["ablate", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert ended.value.code == (3 if arguments[0] == "judge" else 2) and said in shown, shown
+
+
+def test_parameters_of_a_deployment_without_effect_are_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ablation_grid, "begin_flow", lambda: None)
+    for parameters in ({"max_seeds": 20}, {"budget": "2h"}):
+        with pytest.raises(UserError, match="need --until-decided"):
+            ablation_grid.ablation_grid.fn(str(SMOKE), **parameters)
+
+
+def test_a_plan_in_json_has_what_would_decide_it():
+    done = CliRunner().invoke(cli.app, ["plan", str(SMOKE), "--json", "--to-decide"])
+    assert any("nothing has run yet" in line for line in json.loads(done.stdout)["to_decide"])
+    done = CliRunner().invoke(cli.app, ["plan", str(SMOKE), "--to-decide"])
+    assert done.stdout.index("cells: ") < done.stdout.index("nothing has run yet")
 
 
 def test_every_mistake_of_a_file_is_an_error_with_its_line_and_no_traceback(

@@ -1,0 +1,30 @@
+"""Refuse options that have no effect together with the others of a command."""
+
+from collections.abc import Collection
+
+import typer
+
+from contrastive.errors import UserError
+
+
+def refuse_without_effect(context: typer.Context, names: Collection[str], why: str, advice: str) -> None:
+    """Raise UserError if any parameter of these names was given on the command line."""
+    given = [
+        param.opts[0] if param.param_type_name == "option" else str(param.metavar)
+        for param in context.command.params
+        if param.name in names and _is_given(context, param.name)
+    ]
+    if given:
+        verb, them = ("has", "it") if len(given) == 1 else ("have", "them")
+        raise UserError(f"{', '.join(given)} {verb} no effect {why}: leave {them} out, or {advice}")
+
+
+def names_in_panel(context: typer.Context, panel: str) -> list[str]:
+    """Return the names of a command's options that its help shows in a panel."""
+    params = context.command.params
+    return [param.name for param in params if param.name and getattr(param, "rich_help_panel", None) == panel]
+
+
+def _is_given(context: typer.Context, name: str | None) -> bool:
+    source = context.get_parameter_source(name) if name else None
+    return source is not None and source.name == "COMMANDLINE"
