@@ -170,6 +170,9 @@ def report(
     margin: Annotated[list[str] | None, table_option("SCORE=SIZE", "Difference that is too small to matter.")] = None,
     lower: Annotated[list[str] | None, table_option("SCORE", "A score that is better if lower.")] = None,
     higher: Annotated[list[str] | None, table_option("SCORE", "A score that is better if higher.")] = None,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="Pair equal numbers of runs, as seeds.", rich_help_panel=WITH_TABLE)
+    ] = False,
 ) -> None:
     """Rebuild a report from MLflow, or report another program's table.
 
@@ -184,7 +187,7 @@ def report(
 
         refuse_without_effect(context, ["paper"], "with --from", "give an experiment file")
         columns = {"row": row or (), "score": score or (), "seed": seed, "text": text, "data": data}
-        return report_table(source, columns, baseline, margin or [], lower or [], higher or [])
+        return report_table(source, columns, baseline, margin or [], lower or [], higher or [], paired)
     refuse_without_effect(context, names_in_panel(context, WITH_TABLE), "without --from", "name a table with --from")
     report_experiment(experiment, paper)
 
