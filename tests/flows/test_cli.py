@@ -81,7 +81,7 @@ NEW = ("--baseline", "x {seed}", "--candidate", "x {seed}", "--metric", "(.*)")
     ("arguments", "said"),
     [
         (("report", SMOKE, "--margin", "f1=.1"), "--margin has no effect without --from: leave it out, or name a"),
-        (("report", SMOKE, "--baseline", "a", "--lower", "f"), "--baseline, --lower have no effect without --from"),
+        (("report", SMOKE, "--baseline", "a", "--paired"), "--baseline, --paired have no effect without --from"),
         (("report", "--from", "t.csv", "--paper"), "--paper has no effect with --from"),
         (("run", SMOKE, "--engine", "inline", "--gpus-per-cell", "0"), "--gpus-per-cell has no effect with --engine"),
         ((*LEDGER, *NEW, "--gate", "f", "--jobs", "1"), "--jobs, --gate have no effect with --ledger"),
@@ -199,7 +199,7 @@ def test_a_table_of_another_program_is_reported(tmp_path, monkeypatch):
         app, ["report", "--from", str(tmp_path / "t.csv"), "--baseline", "a", "--margin", "f1=0.05"]
     )
     assert done.exit_code == 0, done.output
-    assert "rows by m; scores f1 (higher is better); seeds by seed" in done.output and "b beats a" in done.output
+    assert "rows by m; scores f1 (higher is better); paired by seed" in done.output and "b beats a" in done.output
     (page,) = tmp_path.glob("reports/tables/t-*/README.md")
     assert page.with_name("index.html").exists() and "below 5 points in f1" in page.read_text(encoding="utf-8")
     (tmp_path / "other").mkdir()
