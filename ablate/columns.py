@@ -131,7 +131,7 @@ def guessed(table: Table, given: Columns) -> tuple[Table, Columns]:
     row = given.row or tuple(name for name in free if name in named or name in settings)
     others = [name for name in numbers if name not in row and name not in table.settings]
     scores = given.scores or scores_among(table, others, [*row, *filter(None, (data,))], seeds if not text else 0)
-    section = "section" if {"section", "label", "seed"} <= {*table.frame.columns} else None
+    section = "section" if table.kinds and "section" in table.frame.columns else None
     if seed and not text and unshared(table, [*row, *filter(None, (data,))], seed):
         seed = None
     unused = tuple(name for name in others if name not in scores)
@@ -207,7 +207,8 @@ def widen(table: Table, given: Columns) -> Table:
             known = int(count) if count and math.isfinite(count) else None
             kinds[line["score"]] = ScoreKind(str(line["higher_is_better"]).lower() == "true", known)
         several = ["section"] if frame["section"].nunique() > 1 else []
-        frame = frame[[*several, "label", "seed", "seconds", "score", "value"]]
+        run = "seed" if frame["seed"].map(number_of).notna().any() else "cell"  # of rows that are not paired
+        frame = frame[[*several, "label", run, "seconds", "score", "value"]]
     keys = [column for column in frame.columns if column not in (name, value)]
     keys = [column for column in keys if own or column.lower() not in IGNORED or column == SECONDS]
     wide: dict[tuple[Any, ...], dict[str, Any]] = {}

@@ -32,7 +32,9 @@ def tidy(results: Results) -> pd.DataFrame:
         frame[axis] = plain_column(frame[axis])
     if results.table and results.table.pairing == "means":
         frame["value"] = math.nan  # those behind a mean are not known
-    frame = frame.astype({"count": "Int64", "higher_is_better": "boolean"})
+    if not results.paired:
+        frame["seed"] = None  # numbers of runs, which would pair rows when the file is read again
+    frame = frame.astype({"seed": "Int64", "count": "Int64", "higher_is_better": "boolean"})
     return frame[[*PLACE, *axes, "seed", "cell", *PASSING, *KNOWN]]
 
 

@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from typer.testing import CliRunner
 
 import ablate
 from ablate.columns import Columns, choose
 from ablate.results import Question
 from ablate.sources import read
 from contrastive.errors import UserError
+from flows.cli import app
 from reports import export
 from reports.load import Kind
 from reports.statistics.unpaired import decide_unpaired, detectable_unpaired, needed_unpaired
@@ -244,6 +246,18 @@ def test_runs_sorted_by_score_make_no_false_verdicts(column):
     assert wrong / tables <= 0.05 + 2 * (0.05 * 0.95 / tables) ** 0.5
 
 
+def test_the_command_says_how_rows_were_compared_and_what_was_assumed(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    table = tmp_path / "t.csv"
+    frame(rows=2).rename(columns={"seed": "run", "acc": "zeta"}).to_csv(table, index=False)
+    for options, said in (((), "not paired: the column run numbers runs"), (("--paired",), "paired by run")):
+        done = CliRunner().invoke(app, ["report", "--from", str(table), "--baseline", "base", *options])
+        assert done.exit_code == 0 and said in done.output, done.output
+        assert "warning: zeta: assumed to be better if higher; --lower zeta reverses it." in done.output
+    done = CliRunner().invoke(app, ["report", "--from", str(table), "--baseline", "base", "--lower", "zeta"])
+    assert "assumed" not in done.output and "zeta (lower is better)" in done.output
+
+
 def test_seeds_that_only_count_are_not_paired_if_runs_are_sorted():
     rng = np.random.default_rng(0)
     for signs, seeds, said in (((1, 1), range(3), "sorted"), ((-1, -1), range(1, 4), "sorted"),
@@ -319,6 +333,15 @@ def test_our_own_export_gives_the_same_bytes(tmp_path):
     with pytest.raises(UserError, match="did you mean `test.accuracy`"):
         choose(again, Columns((), ("test.acuracy",)))
     assert (tmp_path / "report" / "comparisons.csv").read_bytes().replace(b",results,", b",A section,") == expected
+
+
+def test_the_export_of_rows_that_are_not_paired_pairs_nothing(tmp_path):
+    found = ablate.judge(frame().rename(columns={"seed": "run"}), baseline="base")
+    found.report(tmp_path / "report")
+    table, columns = choose(read(str(tmp_path / "report" / "results.csv"), ""), Columns((), ()))
+    again = ablate.judge_table(table, columns, Question("base"), "")
+    assert columns.pairing == "none" and again.results.paired is False
+    pd.testing.assert_frame_equal(again.frame().drop(columns="section"), found.frame().drop(columns="section"))
 
 
 def test_a_report_of_a_table_promises_nothing_that_only_our_runs_have(tmp_path):
