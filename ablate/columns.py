@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from ablate.directions import higher_is_better, words_of
+from ablate.directions import decided, words_of
 from ablate.table import UNNAMED, ScoreKind, Table
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
@@ -39,7 +39,21 @@ OF_TRAINER = re.compile(
     r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$"
 )  # logged by transformers' trainer
 EVALUATED = "eval_"  # its scores
-SETTING_NAMED = {"lora", "weight", "coef", "coefficient", "margin", "scale"}  # as in loss_weight, lora_rank
+SETTING_NAMED = {
+    "lora",
+    "weight",
+    "coef",
+    "coefficient",
+    "margin",
+    "scale",
+    "threshold",
+    "limit",
+    "size",
+    "alpha",
+    "beta",
+    "lambda",
+}  # as in loss_weight, lora_rank, iou_threshold
+OFTEN_SETTING = {"drop", "gain"}  # words that name a score only beside another one: accuracy_drop, not drop_path_rate
 OF_SEED = re.compile(r"(?:seed|run|rep|trial|fold|s)?[ _-]?(\d+)", re.IGNORECASE)  # a column of a wide table, or a seed
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
@@ -413,7 +427,7 @@ def is_whole(values: pd.Series) -> bool:
 def is_score(name: str) -> bool:
     """Return whether a column is a score by its name."""
     words = words_of(name)
-    known = "score" in words or higher_is_better(name) is not None
+    known = "score" in words or decided([word for word in words if word not in OFTEN_SETTING]) is not None
     return known and not SETTING_NAMED & {*words} and not OF_TRAINER.search(name.lower())
 
 

@@ -10,14 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from typer.testing import CliRunner
 
 import ablate
 from ablate.columns import Columns, choose
 from ablate.results import Question
 from ablate.sources import read
 from contrastive.errors import UserError
-from flows.cli import app
 from reports import export
 from reports.load import Kind
 from reports.statistics.unpaired import decide_unpaired, detectable_unpaired, needed_unpaired
@@ -112,6 +110,11 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
             "m,lora_rank,seed,acc\n" + "".join(f"a{r},{r},{s},{s / 7 + r}\n" for r in (8, 16) for s in (0, 1)),
             "rows by m; scores acc (higher is better); paired by seed; not used: lora_rank",
         ),
+        (
+            "m,drop_path_rate,iou_threshold,seed,acc\n"
+            + "".join(f"a{r},{r / 9},{r / 99},{s},{s / 7 + r}\n" for r in (8, 16) for s in (0, 1)),
+            "rows by m; scores acc (higher is better); paired by seed; not used: drop_path_rate, iou_threshold",
+        ),
         ("hidden,seed,val_acc\n8,0,.5\n8,1,.75\n9,0,.5\n9,1,.75\n", "rows by hidden; scores val_acc"),
         ("m,seed,FID\na,0,5\na,1,6\n", "scores FID (lower is better)"),
         ("lr,seed,acc\n.1,0,.5\n.1,1,.6\n.2,0,.71\n.2,1,.72\n", "rows by lr; scores acc"),
@@ -203,76 +206,6 @@ def test_a_seed_that_most_rows_lack_is_not_used(tmp_path):
     assert verdicts(beside) == {"more": "not comparable"}  # of two rows, one may have lost it
 
 
-def test_numbers_of_runs_pair_nothing_unless_asked():
-    """Recipes list their runs by score under numbers; each row is compared with all its own runs."""
-    table = frame(rows=3, seeds=4).rename(columns={"seed": "run"})
-    table = table[(table["model"] != "m1") | (table["run"] < 3)]
-    found = ablate.judge(table, baseline="base")
-    assert "not paired: the column run numbers runs; --paired pairs equal numbers" in found.columns
-    assert "Not paired: the column run numbers runs; --paired pairs equal numbers." in found.warnings
-    assert {score.row.label: score.seeds for score in found.comparisons} == {"m1": 3, "m2": 4}
-    assert verdicts(found)["m1"] == "better"
-    asked = ablate.judge(table, baseline="base", paired=True)
-    assert "paired by run" in asked.columns and verdicts(asked)["m1"] == "not comparable"
-    assert "paired by run" in ablate.judge(table, seed="run", baseline="base").columns
-    with pytest.raises(UserError, match="--paired pairs runs by their numbers, but no two rows share any"):
-        ablate.judge(table.drop(columns="run"), baseline="base", paired=True)
-
-
-RUNS = (("run-{}", False), ("seed{}", True), ("s{}", False))
-
-
-@pytest.mark.parametrize(("ending", "paired"), RUNS)
-def test_only_what_is_called_a_seed_in_names_and_headings_is_one(ending, paired):
-    table = frame(rows=2, seeds=4)
-    ends = [ending.format(seed) for seed in table["seed"]]
-    named = table.assign(model=table["model"] + "-" + ends).drop(columns="seed")
-    wide = table.pivot(index="model", columns="seed", values="acc").reset_index()
-    wide.columns = ["model", *(ending.format(seed) for seed in range(4))]
-    for given in (named, wide):
-        assert ("not paired: the column run number" not in ablate.judge(given, baseline="base").columns) == paired
-    numbers = wide.set_axis(["model", 0, 1, 2, 3], axis=1)
-    assert ablate.judge(numbers, baseline="base").results.paired is False
-
-
-@pytest.mark.parametrize("column", ["seed", "run", "replicate"])
-def test_runs_sorted_by_score_make_no_false_verdicts(column):
-    """Three equal rows, five runs each, sorted within rows: 5 % of tables may find a difference; paired, 41 % did."""
-    rng, wrong, tables = np.random.default_rng(5), 0, 200
-    for _ in range(tables):
-        lines = [(m, k, v) for m in ("base", "a", "b") for k, v in enumerate(sorted(rng.normal(10, 1, 5)))]
-        found = ablate.judge(pd.DataFrame(lines, columns=["m", column, "points"]), baseline="base")
-        wrong += bool({"better", "worse"} & {*verdicts(found).values()})
-    assert wrong / tables <= 0.05 + 2 * (0.05 * 0.95 / tables) ** 0.5
-
-
-def test_the_command_says_how_rows_were_compared_and_what_was_assumed(tmp_path, monkeypatch):
-    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
-    table = tmp_path / "t.csv"
-    frame(rows=2).rename(columns={"seed": "run", "acc": "zeta"}).to_csv(table, index=False)
-    for options, said in (((), "not paired: the column run numbers runs"), (("--paired",), "paired by run")):
-        done = CliRunner().invoke(app, ["report", "--from", str(table), "--baseline", "base", *options])
-        assert done.exit_code == 0 and said in done.output, done.output
-        assert "warning: zeta: assumed to be better if higher; --lower zeta reverses it." in done.output
-    done = CliRunner().invoke(app, ["report", "--from", str(table), "--baseline", "base", "--lower", "zeta"])
-    assert "assumed" not in done.output and "zeta (lower is better)" in done.output
-
-
-def test_seeds_that_only_count_are_not_paired_if_runs_are_sorted():
-    rng = np.random.default_rng(0)
-    for signs, seeds, said in (((1, 1), range(3), "sorted"), ((-1, -1), range(1, 4), "sorted"),
-                               ((1, -1), range(3), ""), ((1, 1), (0, 1, 7), ""), ((1, 1), range(2), "")):  # fmt: skip
-        lines = [
-            (m, seed, sign * value)
-            for m, sign in zip(("base", "a"), signs, strict=True)
-            for seed, value in zip(seeds, sign * np.sort(sign * rng.normal(size=len(seeds))) * sign, strict=True)
-        ]
-        table = pd.DataFrame(lines, columns=["m", "seed", "points"])
-        found = ablate.judge(table, baseline="base")
-        assert ("sorted by their scores" in " ".join(found.warnings)) == bool(said), (signs, seeds)
-        assert ablate.judge(table, baseline="base", paired=True).results.paired
-
-
 def test_a_direction_that_is_assumed_is_said_everywhere(tmp_path):
     table = frame(rows=2).rename(columns={"acc": "zeta"})
     said = "zeta: assumed to be better if higher; --lower zeta reverses it."
@@ -333,15 +266,6 @@ def test_our_own_export_gives_the_same_bytes(tmp_path):
     with pytest.raises(UserError, match="did you mean `test.accuracy`"):
         choose(again, Columns((), ("test.acuracy",)))
     assert (tmp_path / "report" / "comparisons.csv").read_bytes().replace(b",results,", b",A section,") == expected
-
-
-def test_the_export_of_rows_that_are_not_paired_pairs_nothing(tmp_path):
-    found = ablate.judge(frame().rename(columns={"seed": "run"}), baseline="base")
-    found.report(tmp_path / "report")
-    table, columns = choose(read(str(tmp_path / "report" / "results.csv"), ""), Columns((), ()))
-    again = ablate.judge_table(table, columns, Question("base"), "")
-    assert columns.pairing == "none" and again.results.paired is False
-    pd.testing.assert_frame_equal(again.frame().drop(columns="section"), found.frame().drop(columns="section"))
 
 
 def test_a_report_of_a_table_promises_nothing_that_only_our_runs_have(tmp_path):
