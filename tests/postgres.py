@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg2
 import pytest
 
 from flows.serve.servers import any_free_port
@@ -62,6 +61,8 @@ def server() -> Iterator[str]:
 
 def databases(address: str, *names: str) -> list[str]:
     """Create databases on a server and return their addresses."""
+    import psycopg2
+
     connection = psycopg2.connect(f"postgresql://{address}/postgres")
     connection.autocommit = True
     for name in names:

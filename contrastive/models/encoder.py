@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from contrastive.config.cell import Encoder, Tune
 from contrastive.data import locate
 from contrastive.errors import UserError
-from contrastive.models import attention, frozen, tuning
+from contrastive.models import attention, deberta, frozen, tuning
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encoded, Hidden
 
@@ -30,7 +30,7 @@ def load_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     Pretrained weights are read once per process. Models share frozen weights and copy those that they train.
     """
     if encoder.model.startswith("scratch:"):
-        return install_capture_hooks(tuning.apply_tuning(random_encoder(encoder, vocab_size, pad_id), encoder.tune))
+        return tuning.apply_tuning(prepared(random_encoder(encoder, vocab_size, pad_id)), encoder.tune)
     with torch.random.fork_rng():  # cached or not, loading changes no random state
         first = _untuned(encoder.model_copy(update={"tune": Tune(), "pooling": "cls"}), locate.model_digest(encoder))
     # memo of deepcopy: frozen weights are shared, not copied
@@ -47,13 +47,15 @@ def _untuned(encoder: Encoder, digest: str) -> nn.Module:
     """Load an encoder from its files, cached by their digest. This instance is never trained."""
     from transformers import AutoModel
 
-    return install_capture_hooks(_pretrained(AutoModel, encoder))
+    return prepared(_pretrained(AutoModel, encoder))
 
 
-def install_capture_hooks(backbone: Any) -> Any:
-    """Install transformers' hooks for hidden states now; later they would miss blocks that are removed for a while."""
+def prepared(backbone: Any) -> Any:
+    """Set how DeBERTa computes positions, and install transformers' hooks for hidden states: later ones would miss
+    blocks that are removed for a while."""
     from transformers.utils.output_capturing import maybe_install_capturing_hooks
 
+    deberta.use_shifted_positions(backbone)
     maybe_install_capturing_hooks(backbone)
     return backbone
 

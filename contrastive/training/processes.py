@@ -13,6 +13,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from contrastive.training import REPRODUCIBLE
+
 PRELOADED = "contrastive.training.preloaded"
 LOST = 255  # exit code reported when the fork server itself was killed
 
@@ -74,6 +76,7 @@ def apply_worker_environment(environment: dict[str, str]) -> None:
         signal.signal(number, signal.SIG_IGN)
     os.environ.clear()
     os.environ.update(environment)
+    os.environ.setdefault(*REPRODUCIBLE)
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_exit_with_parent, args=(parent, os.getppid()), daemon=True).start()

@@ -179,7 +179,8 @@ def batch_loss(
 def start_accelerator(cell: Cell) -> Accelerator:
     """Return a fresh Accelerator with fresh random state, also in a process that has trained other cells before."""
     torch.set_num_threads(cell.training.threads)
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    # On a GPU the fast attention kernels are reproducible only where a warning does not suffice.
+    torch.use_deterministic_algorithms(True, warn_only=not torch.cuda.is_available())
     deterministic: Any = torch.utils.deterministic
     deterministic.fill_uninitialized_memory = False  # costs 5 % of a step and only helps to find faulty kernels
     AcceleratorState._reset_state(True)

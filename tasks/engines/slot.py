@@ -83,6 +83,5 @@ def _become_worker(environment: dict[str, str]) -> None:
     """Pin this process to its device; let it ignore Ctrl-C and end with its parent."""
     processes.set_process_name("ablate-worker")
     environment |= {"TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error"}
-    environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA needs it for reproducible sums
     environment.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     processes.apply_worker_environment(environment)

@@ -42,8 +42,8 @@ def reading_work(model: Model, reader: ModelReader) -> Work:
     return work
 
 
-def adamw(model: Model, cell: Cell) -> torch.optim.AdamW:
-    return torch.optim.AdamW(tuning.optimizer_groups(model, cell.training, cell.encoder.tune))
+def adamw(model: Model, cell: Cell, *, fused: bool = False) -> torch.optim.AdamW:
+    return torch.optim.AdamW(tuning.optimizer_groups(model, cell.training, cell.encoder.tune), fused=fused)
 
 
 def optimizer_parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:

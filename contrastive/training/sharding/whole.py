@@ -18,7 +18,9 @@ class DataParallel:
 
     def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
         self.model, self.accelerator, self.clip = model.to(accelerator.device), accelerator, cell.training.clip
-        self.optimizer = adamw(model, cell)
+        # a fused step would hide from Accelerate that fp16 has skipped it
+        fused = accelerator.device.type == "cuda" and cell.training.precision != "fp16"
+        self.optimizer = adamw(model, cell, fused=fused)
         self.listed, self.device = optimizer_parameters(self.optimizer), accelerator.device
         self.count = sum(parameter.numel() for parameter in self.listed)
         gather.exclude_from_ddp(model, "losses.")

@@ -107,7 +107,7 @@ def test_every_objective_trains_what_it_says(
     train.start_accelerator(cell)
     before = model.Model(cell, tokens)
     after = dict(trained_into(folder, cell, tokens).model.named_parameters())
-    moved = {name for name, old in before.named_parameters() if not torch.equal(old, after[name])}
+    moved = {name for name, old in before.named_parameters() if not torch.equal(old, after[name].cpu())}
     expected = {n for n, p in after.items() if p.requires_grad and n.startswith(HEADS)}
     expected |= {n for n in after if ".layer.1." in n and not n.startswith("slow.")}
     assert {name for name in moved if not name.startswith("slow.") and ".target." not in name} == expected
@@ -141,6 +141,6 @@ def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Pat
     (home / "cell").mkdir()
     after = trained_into(home / "cell", with_one, tokens).model
     own = [name for name, _ in before.named_parameters() if name.startswith("masked.")]
-    assert own and all(torch.equal(before.get_parameter(n), after.get_parameter(n)) for n in own)
+    assert own and all(torch.equal(before.get_parameter(n), after.get_parameter(n).cpu()) for n in own)
     with pytest.raises(UserError, match="no masked-LM head: its weights lack cls.predictions"):
         run(without)
