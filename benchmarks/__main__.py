@@ -1,8 +1,8 @@
 """The speed benchmarks, one after another, each beside its peers: `make bench`, which writes benchmarks/results.md.
 
-    python -m benchmarks [makespan throughput token_views gpu] [--quick] [--into FILE]
+    python -m benchmarks [makespan throughput token_views] [--quick] [--into FILE]
 
-`gpu` is one of them where there is one. Each is also a command of its own, with more choices:
+What a GPU does is measured by `python -m benchmarks.gpu`. Each is also a command of its own, with more choices:
 `python -m benchmarks.makespan --help`.
 """
 
@@ -14,13 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks import results
-from tasks.engines.local import gpus
 
 TITLES = {
     "makespan": "Makespan of a grid",
     "throughput": "Training throughput",
     "token_views": "A step on token views",
-    "gpu": "DeBERTa-v3-base on a GPU",
 }
 NEEDED = ("datasets", "hydra", "hydra_plugins", "ray", "sentence_transformers")
 
@@ -30,19 +28,16 @@ def main() -> None:
     asked = command.parse_args()
     if strange := [name for name in asked.names if name not in TITLES]:
         command.error(f"no benchmark {', '.join(strange)}: choose among {', '.join(TITLES)}")
-    if "gpu" in asked.names and not asked.quick and not gpus():
-        raise SystemExit("benchmarks: no GPU here; `gpu --quick` shows on a CPU that it runs")
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise SystemExit(f"benchmarks: no {', '.join(missing)}: the peers are an extra, pip install -e '.[bench]'")
-    for name in asked.names or [name for name in TITLES if name != "gpu" or gpus()]:
+    for name in asked.names or TITLES:
         results.write([run(name, asked.quick)], asked.into)
         print(f"{name}: see {asked.into}", flush=True)
 
 
 def run(name: str, quick: bool) -> results.Section:
-    small = ["--device", "cpu", "--small"] if name == "gpu" else ["--quick"]
-    given = ["-m", f"benchmarks.{name}", *(small if quick else [])]
+    given = ["-m", f"benchmarks.{name}", *(["--quick"] if quick else [])]
     done = subprocess.run([sys.executable, *given], stdout=subprocess.PIPE, text=True, check=True)
     return results.Section(TITLES[name], time.strftime("%Y-%m-%d"), " ".join(["python", *given]), done.stdout)
 

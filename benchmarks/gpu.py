@@ -90,6 +90,8 @@ def rows_of(name: str, quick: bool, limit: float) -> Iterator[Row]:
     timer.cancel()
     kill(process)  # what it left behind
     reader.join(timeout=5)
+    process.stdout.close()
+    process.stderr.close()
     if not in_time:
         yield {"": "stopped", "error": f"not done within its {limit:.0f} s"}
     elif code != 0:

@@ -2,127 +2,28 @@
 
 import json
 import os
-import statistics
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-Row = dict[str, Any]
+from benchmarks.gpu_cells import BASE, Row, Sizes, cell, described, home, texts, trained, tried, weights
+from benchmarks.gpu_speed import speed
+
 QUICKSTART = Path("configs/quickstart.yaml")
-MINILM = {"layers": 6, "hidden": 384, "heads": 12, "vocabulary": 4000}
-BASE = {"layers": 12, "hidden": 768, "heads": 12, "vocabulary": 4000}
-TINY = {"layers": 2, "hidden": 32, "heads": 2, "vocabulary": 300}
-WARM = 10  # steps before the clock
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How large a part's cells are."""
-
-    quick: bool
-
-    def encoder(self, kind: str = "bert", shape: Row | None = None, **settings: Any) -> Row:
-        return {"model": f"scratch:{kind}", "scratch": TINY if self.quick else shape or MINILM} | settings
-
-    def of(self, full: int, quick: int) -> int:
-        return quick if self.quick else full
 
 
 class Part(NamedTuple):
     title: str
     rows: Callable[[Sizes], Iterator[Row]]
     share: int  # of the seconds
-
-
-def texts(file: Path, count: int, words: int) -> Path:
-    """Write made-up texts of two classes, whose words differ in part; most have exactly so many words."""
-    generator = np.random.default_rng(0)
-    vocabulary = np.array(["".join(generator.choice(list("abcdefghijklmnopqrstuvwxyz"), 5)) for _ in range(2000)])
-    lines = ["text,label"]
-    for number in range(count):
-        own = generator.integers(0, 1000, words) + 500 * (number % 2)
-        length = words if number % 4 else max(4, words // 2)
-        lines.append(f"{' '.join(vocabulary[own[:length]])},{'ab'[number % 2]}")
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return file
-
-
-def cell(file: Path, encoder: Row, length: int, train: int, training: Row, seed: int = 0, **objective: Any) -> Any:
-    from contrastive.config.cell import Cell, Data, Encoder, Training
-    from contrastive.config.objective import Objective
-
-    return Cell(
-        data=Data(source=f"file:{file}", train=train, test=32, max_length=length),
-        encoder=Encoder.model_validate(encoder),
-        objective=Objective(**{"loss": "ce", **objective}),
-        training=Training(**{"epochs": 1, "batch_size": train // 10, "head_lr": 1e-3, "encoder_lr": 1e-4, **training}),
-        seed=seed,
-    ).canonical()
-
-
-@contextmanager
-def home() -> Iterator[Path]:
-    """Give run folders and caches a temporary place."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["ABLATE_HOME"] = folder
-        yield Path(folder)
-
-
-def trained(asked: Any) -> Path:
-    """Train a cell as a grid does; return its folder."""
-    from contrastive.grid.identity import cell_id, identity
-    from contrastive.runs import store
-    from contrastive.training.request import TrainRequest
-    from contrastive.training.train_cell import train_cell
-
-    folder = store.run_folder(cell_id(identity(asked)))
-    train_cell(folder, TrainRequest(asked, "a cell", 10**9))
-    return folder
-
-
-def described(folder: Path) -> Row:
-    """Return what a trained cell's files say of it."""
-    provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    row: Row = {
-        "seconds": provenance["wall_seconds"],
-        "steps": len(lines),
-        "texts/s": statistics.median(line["examples_per_second"] for line in lines),
-        "first loss": lines[0]["loss"],
-        "last loss": lines[-1]["loss"],
-        "peak MiB": (provenance["peak_memory_bytes"] or 0) // 2**20,
-    }
-    if provenance["micro_batch"]:
-        row["micro-batch"] = provenance["micro_batch"]
-    if provenance["energy_joules"]:
-        row["joules"] = provenance["energy_joules"]["gpu"]
-    return row
-
-
-def weights(folder: Path) -> str:
-    from contrastive.runs import store
-
-    return store.digest_file(folder / "checkpoint" / "weights.safetensors")
-
-
-def tried(name: str, work: Callable[[], Row]) -> Row:
-    """Return the row of some work, with its error if it fails."""
-    try:
-        return {"": name} | work()
-    except Exception as error:
-        traceback.print_exc()
-        return {"": name, "error": f"{type(error).__name__}: {error}"[-600:]}
 
 
 def verdicts(sizes: Sizes) -> Iterator[Row]:
@@ -132,8 +33,9 @@ def verdicts(sizes: Sizes) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as place:
         file = experiment_file(sizes, Path(place))
         ways = {"cpu": "", "gpu": None, "gpu again": None} if torch.cuda.is_available() else {"cpu": "", "again": ""}
-        for way, devices in ways.items():
-            prepare(file, Path(place) / way, devices)
+        prepare(file, Path(place) / "cpu")  # tokens, which do not depend on the device
+        for way in list(ways)[1:]:
+            shutil.copytree(Path(place) / "cpu", Path(place) / way)
         running = {way: processes(file, Path(place) / way, devices) for way, devices in ways.items()}
         for way, started in running.items():
             codes = [process.wait() for process in started]
@@ -162,9 +64,9 @@ def environment_of(folder: Path, devices: str | None) -> dict[str, str]:
     return os.environ | {"ABLATE_HOME": str(folder)} | ({} if devices is None else {"CUDA_VISIBLE_DEVICES": devices})
 
 
-def prepare(file: Path, folder: Path, devices: str | None) -> None:
+def prepare(file: Path, folder: Path) -> None:
     program = [sys.executable, "-m", "benchmarks.one_cell", str(file), "prepare"]
-    subprocess.run(program, env=environment_of(folder, devices), check=True)
+    subprocess.run(program, env=environment_of(folder, ""), check=True)
 
 
 def processes(file: Path, folder: Path, devices: str | None) -> list["subprocess.Popen[bytes]"]:
@@ -308,243 +210,6 @@ def sharding(sizes: Sizes) -> Iterator[Row]:
             yield row
 
 
-def speed(sizes: Sizes) -> Iterator[Row]:
-    """Time a step of random base encoders: ours, a plain PyTorch loop, the same compiled, and transformers' Trainer."""
-
-    peak = product_rate(sizes)
-    yield {"": f"a product of two bf16 matrices: {peak / 1e12:.0f} TFLOP/s"}
-    systems = {"ours": ours, "plain loop": plain_loop, "plain loop, compiled": compiled_loop, "Trainer": trainer}
-    shapes = [(16, 8)] if sizes.quick else [(510, 32), (128, 64)]
-    for kind, (length, batch) in product(("bert", "deberta-v2"), shapes):
-        with home() as folder:
-            count = batch * (WARM + sizes.of(30, 4))
-            training = {"batch_size": batch, "precision": "bf16", "bucket": 1}
-            source = texts(folder / "texts.csv", count + 32, length)
-            asked = cell(source, sizes.encoder(kind, BASE), length, count, training)
-            for name, system in systems.items():
-                if name.endswith("compiled") and (kind, length) != ("bert", 510):
-                    continue
-                yield tried(f"{kind} {length} × {batch}: {name}", lambda s=system, a=asked: rated(s(a), peak))
-
-
-class Timed(NamedTuple):
-    """A trainer's steps after the first few: tokens, floating-point operations of a step, times and memory."""
-
-    tokens: float
-    flops: float
-    seconds: float
-    steps: int
-    busy: float | None = None
-    kernels: str = ""
-
-
-def rated(run: Timed, peak: float) -> Row:
-    import torch
-
-    rate = run.flops * run.steps / run.seconds
-    row: Row = {"tokens/s": run.tokens / run.seconds, "ms a step": 1000 * run.seconds / run.steps}
-    if run.flops:
-        row |= {"TFLOP/s": rate / 1e12, "of the product": rate / peak}
-    if torch.cuda.is_available():
-        row |= {"peak MiB": torch.cuda.max_memory_allocated() // 2**20}
-    return row | ({} if run.busy is None else {"GPU busy": run.busy, "kernels": run.kernels})
-
-
-def synchronize() -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
-def product_rate(sizes: Sizes) -> float:
-    import torch
-
-    size = sizes.of(8192, 256)
-    left, right = (torch.randn(size, size, device=device(), dtype=torch.bfloat16) for _ in range(2))
-    for _ in range(3):
-        left @ right
-    synchronize()
-    begin = time.perf_counter()
-    for _ in range(20):
-        left @ right
-    synchronize()
-    return 20 * 2 * size**3 / (time.perf_counter() - begin)
-
-
-def device() -> str:
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def ours(asked: Any) -> Timed:
-    """Train as a cell trains, with audit and log; profile a few of the last steps."""
-    from contrastive.config.experiment import Speed
-    from contrastive.data import tokens as token_store
-    from contrastive.evaluation.prepare import prepare_cell_tokens
-    from contrastive.models.frozen import PassCache
-    from contrastive.training.train import CellTraining
-
-    tokens = token_store.open_tokens(prepare_cell_tokens(asked))
-    folder = Path(os.environ["ABLATE_HOME"])
-    run = CellTraining(asked, folder, tokens, checkpoint_every=10**9, speed=Speed(), passes=PassCache())
-    steps, profiled = run.steps(), 5 if run.total > 4 * WARM else 0
-    for _ in range(WARM):
-        next(steps)
-    synchronize()
-    begin, counted = time.perf_counter(), run.total - WARM - profiled
-    for _ in range(counted):
-        next(steps)
-    synchronize()
-    seconds = time.perf_counter() - begin
-    busy, kernels = busy_share(lambda: [next(steps) for _ in range(profiled - 1)]) if profiled else (None, "")
-    lengths = tokens.splits["train"].lengths
-    batch = asked.training.batch_size
-    return Timed(float(lengths.mean()) * batch * counted, flops_of(asked, tokens), seconds, counted, busy, kernels)
-
-
-def busy_share(work: Callable[[], Any]) -> tuple[float | None, str]:
-    """Return the share of the time in which the GPU computes, and the kernels that take longest."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    if not torch.cuda.is_available():
-        return None, ""
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-        begin = time.perf_counter()
-        work()
-        synchronize()
-        passed = time.perf_counter() - begin
-    spans, total = [], dict[str, float]()
-    for event in profiler.events():
-        if event.device_type == torch.autograd.DeviceType.CUDA:
-            spans.append((event.time_range.start, event.time_range.end))
-            total[event.name] = total.get(event.name, 0.0) + event.time_range.end - event.time_range.start
-    busy, reached = 0.0, 0.0
-    for start, end in sorted(spans):
-        busy += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    longest = sorted(total, key=lambda name: -total[name])[:6]
-    return busy / 1e6 / passed, "; ".join(f"{100 * total[n] / busy:.0f} % {n[:60]}" for n in longest)
-
-
-def model_and_batches(asked: Any) -> tuple[Any, list[Any], Any]:
-    """Return a plain encoder with a head, and the batches of a cell on the device."""
-    import torch
-    from torch import nn
-
-    from contrastive.data import tokens as token_store
-    from contrastive.evaluation.prepare import prepare_cell_tokens
-    from contrastive.models.encoder import random_encoder
-    from contrastive.views.batches import collate, optimizer_steps
-
-    tokens = token_store.open_tokens(prepare_cell_tokens(asked))
-    split = tokens.splits["train"]
-    backbone = random_encoder(asked.encoder, tokens.vocab_size, tokens.pad_id)
-    model = (
-        nn.ModuleDict({"backbone": backbone, "head": nn.Linear(backbone.config.hidden_size, 2)}).to(device()).train()
-    )
-    batches = [
-        collate(split, indices, tokens.pad_id, tokens.special_ids).to(device())
-        for _, (indices,) in optimizer_steps(asked, tokens)
-    ]
-    torch.manual_seed(0)
-    return model, batches, tokens
-
-
-def loss_of(model: Any, batch: Any) -> Any:
-    import torch
-    import torch.nn.functional as F
-
-    with torch.autocast(device(), torch.bfloat16):
-        states = model["backbone"](
-            input_ids=batch.input_ids, attention_mask=batch.attention_mask.long()
-        ).last_hidden_state
-        return F.cross_entropy(model["head"](states[:, 0]).float(), batch.labels)
-
-
-def flops_of(asked: Any, tokens: Any) -> float:
-    """Count the operations of the matrix products of one step, forward and backward, as PyTorch counts them."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    model, batches, _ = model_and_batches(asked)
-    with FlopCounterMode(display=False) as counter:
-        loss_of(model, batches[0]).backward()
-    return float(counter.get_total_flops())
-
-
-def plain_loop(asked: Any, change: Callable[[Any], Any] = lambda model: model) -> Timed:
-    import torch
-
-    torch.use_deterministic_algorithms(False)  # as a user's loop has it; our cells have set it
-    model, batches, tokens = model_and_batches(asked)
-    flops = flops_of(asked, tokens)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device() == "cuda")
-    model["backbone"] = change(model["backbone"])
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-
-    def step(batch: Any) -> None:
-        loss_of(model, batch).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    for batch in batches[:WARM]:
-        step(batch)
-    synchronize()
-    begin = time.perf_counter()
-    for batch in batches[WARM:]:
-        step(batch)
-    synchronize()
-    seconds = time.perf_counter() - begin
-    real = sum(int(batch.attention_mask.sum()) for batch in batches[WARM:])
-    busy, kernels = busy_share(lambda: [step(batch) for batch in batches[:4]])
-    return Timed(real, flops, seconds, len(batches) - WARM, busy, kernels)
-
-
-def compiled_loop(asked: Any) -> Timed:
-    import torch
-
-    return plain_loop(asked, torch.compile)
-
-
-def trainer(asked: Any) -> Timed:
-    """Train by transformers' Trainer, on tokens made before, padded to the longest of a batch."""
-    import torch
-    from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
-
-    from benchmarks.peers import Clock
-
-    model, batches, tokens = model_and_batches(asked)
-    flops = flops_of(asked, tokens)
-    classifier = AutoModelForSequenceClassification.from_config(model["backbone"].config)
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-    split, clock = tokens.splits["train"], Clock()
-    ids = [split.ids[split.offsets[at] : split.offsets[at + 1]].tolist() for at in range(len(split))]
-    data = [{"input_ids": row, "labels": int(label)} for row, label in zip(ids, split.labels, strict=True)]
-    longest = max(map(len, ids))
-
-    def padded(rows: list[Row]) -> dict[str, Any]:
-        kept = torch.tensor([row["input_ids"] + [tokens.pad_id] * (longest - len(row["input_ids"])) for row in rows])
-        mask = torch.tensor([[1] * len(row["input_ids"]) + [0] * (longest - len(row["input_ids"])) for row in rows])
-        return {"input_ids": kept, "attention_mask": mask, "labels": torch.tensor([row["labels"] for row in rows])}
-
-    settings = TrainingArguments(
-        output_dir=os.environ["ABLATE_HOME"], num_train_epochs=1, learning_rate=1e-4, bf16=True, report_to="none",
-        per_device_train_batch_size=asked.training.batch_size, save_strategy="no", logging_strategy="no",
-        disable_tqdm=True, use_cpu=device() == "cpu", optim=f"adamw_torch{'_fused' if device() == 'cuda' else ''}",
-    )  # fmt: skip
-    Trainer(model=classifier, args=settings, train_dataset=data, data_collator=padded, callbacks=[clock]).train()
-    synchronize()
-    clock.times[-1] = time.time()
-    after = clock.times[2 * WARM :]  # begin of the first step after the warm ones
-    steps = len(batches) - WARM
-    return Timed(float(split.lengths.mean()) * asked.training.batch_size * steps, flops, after[-1] - after[0], steps)
-
-
 def packing(sizes: Sizes) -> Iterator[Row]:
     """Train small cells on one GPU: one after another, several processes at once, and in turns in one process."""
     with home() as folder:
@@ -656,12 +321,12 @@ def energy(sizes: Sizes) -> Iterator[Row]:
 
 
 PARTS = {
-    "verdicts": Part("the quickstart on CPU and GPU", verdicts, 110),
-    "modes": Part("a cell in each mode", modes, 80),
+    "verdicts": Part("the quickstart on CPU and GPU", verdicts, 140),
+    "modes": Part("a cell in each mode", modes, 90),
     "speed": Part("steps of base encoders", speed, 130),
-    "sharding": Part("ZeRO, FSDP and two processes", sharding, 70),
-    "packing": Part("small cells at once", packing, 70),
-    "energy": Part("NVML beside the record", energy, 20),
+    "sharding": Part("ZeRO, FSDP and two processes", sharding, 90),
+    "packing": Part("small cells at once", packing, 90),
+    "energy": Part("NVML beside the record", energy, 30),
 }
 
 

@@ -97,9 +97,8 @@ def ablation_grid(
         budget: time after which until_decided adds no more seeds, for example 90m or 2h
     """
     begin_flow()
-    check_study(until_decided, max_seeds, budget or None)
     resolved = load.load_experiment(Path(experiment_file))
-    study = begin_study(resolved, max_seeds or USUAL_SEEDS, budget, keep_stale) if until_decided else None
+    study = begin_study(resolved, until_decided, max_seeds, budget, keep_stale)
     plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.full_plan
     check_plan(plan, gpus_per_cell, engine)
     plans.declare_plan(plan, None if study is None else study.most_seeds)
@@ -123,8 +122,14 @@ def resources_of(plan: Plan, gpus_per_cell: float | None) -> Resources:
     return resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
 
 
-def begin_study(resolved: LoadedExperiment, max_seeds: int, budget: str, keep_stale: bool) -> Study:
-    return Study(resolved, max_seeds, budget_seconds(budget) if budget else None, keep_stale=keep_stale)
+def begin_study(
+    resolved: LoadedExperiment, until_decided: bool, max_seeds: int | None, budget: str, keep_stale: bool
+) -> Study | None:
+    check_study(until_decided, max_seeds, budget or None)
+    if not until_decided:
+        return None
+    seconds = budget_seconds(budget) if budget else None
+    return Study(resolved, max_seeds or USUAL_SEEDS, seconds, keep_stale=keep_stale)
 
 
 def record_and_report(

@@ -210,9 +210,7 @@ def judge(
     context: typer.Context,
     baseline: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")] = "",
     candidate: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")] = "",
-    metric: Annotated[
-        str, typer.Option(metavar="REGEX", help="Finds the number in the output: 'loss: ([-+0-9.e]+)'.")
-    ] = "",
+    metric: Annotated[str, typer.Option(metavar="REGEX", help="Finds the number: 'loss: ([-+0-9.e]+)'.")] = "",
     lower: Annotated[bool, typer.Option("--lower", help="Lower is better.")] = False,
     margin: Annotated[
         float | None, typer.Option(metavar="SIZE", help="Difference too small to matter: decides `equivalent`.")
@@ -238,14 +236,10 @@ def judge(
     from ablate.duel import Duel
     from contrastive.errors import UserError
     from flows.judging import judge_commands, judge_in_ledger
-    from flows.options import refuse_without_effect
+    from flows.options import check_ledger_options
 
     if ledger is not None:
-        alone = ("margin", "max_runs", "budget", "folder", "gate", "jobs")
-        refuse_without_effect(context, alone, "with --ledger", "judge without a ledger")
-        if not candidate:
-            new = ("baseline", "candidate", "metric", "lower", "engine")
-            refuse_without_effect(context, new, "without a command to judge", "name one as --candidate")
+        check_ledger_options(context, candidate)
         raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, engine.value, as_json))
     if not (baseline and candidate and metric):
         raise UserError("--baseline, --candidate and --metric are needed, or --ledger FOLDER")

@@ -19,6 +19,15 @@ def refuse_without_effect(context: typer.Context, names: Collection[str], why: s
         raise UserError(f"{', '.join(given)} {verb} no effect {why}: leave {them} out, or {advice}")
 
 
+def check_ledger_options(context: typer.Context, candidate: str) -> None:
+    """Raise UserError for options of `judge` that a ledger does not read, or reads only beside a candidate."""
+    alone = ("margin", "max_runs", "budget", "folder", "gate", "jobs")
+    refuse_without_effect(context, alone, "with --ledger", "judge without a ledger")
+    if not candidate:
+        new = ("baseline", "candidate", "metric", "lower", "engine")
+        refuse_without_effect(context, new, "without a command to judge", "name one as --candidate")
+
+
 def names_in_panel(context: typer.Context, panel: str) -> list[str]:
     """Return the names of a command's options that its help shows in a panel."""
     params = context.command.params

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import torch
+
 from contrastive.config.cell import Cell, Training
+from contrastive.errors import UserError
 from contrastive.grid import deepspeed_file
 from contrastive.runs import claim, stopping, store
 from contrastive.training import job
@@ -104,6 +107,7 @@ def run_processes(
 
     They rendezvous at `address` (tcp://HOST:PORT), or through a file on this machine.
     """
+    check_devices(devices, len(ranks))
     for rank in ranks:
         (folder / f"failed.{rank}.json").unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as meeting_folder:
@@ -122,6 +126,16 @@ def run_processes(
         (folder / f"stderr.{rank}.txt").unlink()
         (folder / f"trained.{rank}.json").unlink()
     return trained
+
+
+def check_devices(devices: str, count: int) -> None:
+    """Raise UserError if this machine has GPUs, but fewer than processes: NCCL refuses two processes on one GPU."""
+    gpus = len(devices.split(",")) if devices else torch.cuda.device_count()
+    if torch.cuda.is_available() and gpus < count:
+        raise UserError(
+            f"the cell trains in {count} processes, one on each GPU, but there {'is' if gpus == 1 else 'are'} {gpus}; "
+            "lower training.processes"
+        )
 
 
 def process_environment(training: Training, devices: str, meeting: str, count: int) -> dict[str, str]:

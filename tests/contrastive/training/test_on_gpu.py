@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from contrastive.errors import UserError
 from tests.contrastive.training.trained import make, numbers, run
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
@@ -19,6 +20,7 @@ def long_texts(tmp_path: Path) -> str:
     return f"file:{tmp_path / 'long.csv'}"
 
 
+@pytest.mark.filterwarnings("ignore:Seems like `optimizer.step")  # Accelerate replaces the step of fp16 for a moment
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 @pytest.mark.parametrize("model", ["scratch:bert", "scratch:deberta-v2"])
 def test_two_runs_are_equal_to_the_bit(
@@ -31,3 +33,10 @@ def test_two_runs_are_equal_to_the_bit(
     first = numbers(run(cell))
     monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
     assert numbers(run(cell)) == first
+
+
+def test_more_processes_than_gpus_are_refused_before_they_begin(long_texts: str, home: Path):
+    count = torch.cuda.device_count() + 1
+    asked = make(long_texts, data={"max_length": 32}, loss="ce", training={"processes": count, "batch_size": 2 * count})
+    with pytest.raises(UserError, match=f"in {count} processes, one on each GPU, but there"):
+        run(asked)
