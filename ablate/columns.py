@@ -1,355 +1,122 @@
-"""Find out which columns of a table are rows, seeds, scores, texts and data sets; a user may name any of them."""
+"""Find out which columns of a table are rows, seeds, scores, texts and data sets; a user may name any of them.
 
-import math
+RULES are applied in their order. Each takes the table and what is known of its columns, and returns both with more
+known. What no rule knows is asked for.
+"""
+
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 import pandas as pd
 
-from ablate.directions import decided, words_of
-from ablate.table import UNNAMED, ScoreKind, Table
+from ablate.means import means_in_cells, means_in_columns
+from ablate.names import (
+    DATA,
+    NUMBER,
+    OF_TRAINER,
+    RUNS,
+    SECONDS,
+    SEED,
+    TEXT,
+    Columns,
+    free,
+    is_score,
+    is_spread,
+    is_whole,
+    named,
+    number_of,
+    plain,
+)  # fmt: skip
+from ablate.shapes import last_step_of_each_run, scores_below_each_other, seeds_beside_each_other
+from ablate.table import Table
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
 
-SEED = ("seed", "random_seed", "random_state", "rng_seed")
-NUMBER = "run number"  # column of the numbers that stood in names or headings
-RUNS = ("repeat", "repetition", "replicate", "trial", "fold", "run", "s", "run_number")  # numbers that pair nothing
-TEXT = ("text_id", "example_id", "item_id", "sample_id", "question_id", "example", "item", "text")
-DATA = ("data", "dataset", "data_set", "benchmark")
-MEAN, DEVIATION, COUNT = (
-    ("mean", "average", "avg"),
-    ("std", "sd", "stdev", "std_dev", "deviation"),
-    ("n", "count", "seeds", "n_seeds", "num_seeds", "runs", "n_runs"),
-)
-OTHER_SPREADS = ("ci", "ci95", "ci_95", "sem", "stderr", "std_err", "se", "half_width", "error_bar", "var", "variance")
-NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of a table with one score a line
-IGNORED = {
-    "epoch", "step", "steps", "global_step", "runtime", "created", "date", "timestamp", "time", "user", "notes", "tags",
-    "_step", "_runtime", "_timestamp", "state", "status", "sweep", "id", "run_id", "path", "checkpoint", "cell",
-    "commit", "line", "hostname", "seconds", "end_time", "updated", "_wandb", "url",
-    "trainer/global_step", "unnamed:_0",
-}  # fmt: skip
-OWN = {"section", "row", "label", "variant", "seed", "cell", "score", "value"}  # columns of our own results.csv
+__all__ = ["RULES", "SECONDS", "Columns", "choose", "described", "number_of"]
+
 WITH_SEED = re.compile(
     r"(?P<row>.+?)(?:[-_ .,/]*\(?(?P<kind>seed|run)|[-_ .,/]+\(?s)[-_= ]?(?P<seed>\d+)\)?$", re.IGNORECASE
 )
-OF_TRAINER = re.compile(
-    r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$"
-)  # logged by transformers' trainer
-EVALUATED = "eval_"  # its scores
-SETTING_NAMED = {
-    "lora",
-    "weight",
-    "coef",
-    "coefficient",
-    "margin",
-    "scale",
-    "threshold",
-    "limit",
-    "size",
-    "alpha",
-    "beta",
-    "lambda",
-}  # as in loss_weight, lora_rank, iou_threshold
-OFTEN_SETTING = {"drop", "gain"}  # words that name a score only beside another one: accuracy_drop, not drop_path_rate
-OF_SEED = re.compile(r"(?:seed|run|rep|trial|fold|s)?[ _-]?(\d+)", re.IGNORECASE)  # a column of a wide table, or a seed
-SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
+EVALUATED, TRAINED = "eval_", re.compile(r"train(?:ing)?[_/]|loss$")  # scores of transformers' trainer, and its log
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
 MOST_SCORES = 10  # with more columns of numbers, users must say which are scores
-SECONDS = "seconds"  # column of the time that a run took
-MISSING = ("", "na", "n/a", "nan", "none", "null", "-", "–")
+Known = tuple[Table, Columns]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a table by what they hold."""
-
-    row: tuple[str, ...]
-    scores: tuple[str, ...]
-    seed: str | None = None
-    text: str | None = None
-    data: str | None = None
-    section: str | None = None  # of our own export, if it has several
-    deviation: str | None = None  # with `count`: a table of means, the only score
-    count: str | None = None
-    unused: tuple[str, ...] = ()  # columns of numbers that were taken for no scores
-    unpaired: Literal["", "numbered", "sorted"] = ""  # why equal values of `seed` are not paired
-
-    @property
-    def pairing(self) -> Literal["seeds", "none", "means"]:
-        return "means" if self.deviation else "seeds" if self.seed and not self.unpaired else "none"
-
-
-class Summary(NamedTuple):
-    """The columns of a table of means."""
-
-    mean: str | None
-    deviation: str | None
-    number: str | None
-
-
-def number_of(value: Any) -> float | None:
-    """Return a value as a number, NaN for a missing one, and None for text."""
-    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
-        return math.nan
-    try:
-        return float(value.strip().removesuffix("%") if isinstance(value, str) else value)
-    except (TypeError, ValueError):
-        return None
-
-
-def choose(table: Table, given: Columns, paired: bool = False) -> tuple[Table, Columns]:
+def choose(table: Table, given: Columns, paired: bool = False) -> Known:
     """Fill in the columns that `given` leaves out; also return the table, in which names may have been divided.
 
     `paired`: equal numbers of runs belong together. Raises UserError if a column does not exist, none is left for rows
     or scores, or nothing can be paired.
     """
-    table, columns = guessed(table, given)
-    if paired and columns.pairing != "seeds":
+    known = given
+    for rule in RULES:
+        table, known = rule(table, known)
+    check_found(table, known, given)
+    if paired and known.pairing != "seeds":
         raise UserError(f"{table.name}: --paired pairs runs by their numbers, but no two rows share any")
-    return table, columns if paired else replace(columns, unpaired=why_unpaired(table, columns, given))
+    return table, known if paired else replace(known, unpaired=why_unpaired(table, known, given))
 
 
-def guessed(table: Table, given: Columns) -> tuple[Table, Columns]:
+def no_chart(table: Table, known: Columns) -> Known:
     if any(name.endswith("__MIN") for name in table.frame.columns):
         raise UserError(f"{table.name} is a chart that W&B exported; export the table of runs in its place")
-    table = with_whole_seeds(lengthen(widen(table, given), given))
-    for name in (*given.row, *given.scores, given.seed, given.text, given.data):
-        if name is not None and name not in table.frame.columns:
+    return table, known
+
+
+def names_exist(table: Table, known: Columns) -> Known:
+    """Raise UserError if a column that a user named does not exist."""
+    for name in (*known.row, *known.scores, *known.keys):
+        if name not in table.frame.columns:
             hint = nearest_name(name, map(str, table.frame.columns))
             raise UserError(f"{table.name} has no column {brief_name(name)}{hint}")
-    free = [name for name in table.frame.columns if name not in (*given.row, *given.scores)]
-    numeric = {name for name in free if is_numeric(table.frame[name])}
-    found = {column: name for name in free if (column := name.lower().replace(" ", "_"))}
-    seed = given.seed or next(
-        (found[n] for n in (*SEED, *RUNS) if n in found and is_whole(table.frame[found[n]])), None
-    )
-    if seed is None and (summary := summary_of(table, found, given)):
-        return of_means(table, given, summary, numeric)
-    text, data = given.text or first_of(found, TEXT), given.data or first_of(found, DATA)
-    special = {seed, text, data, *(name for column, name in found.items() if column in IGNORED)}
-    special |= {UNNAMED} if UNNAMED in numeric else set()
-    words = [name for name in free if name not in numeric and name not in special]
-    if seed is None and not given.row:
-        table, words, seed = with_seeds_from_names(table, words)
-    elif seed is not None and not given.row:
-        table = without_seeds_in_names(table, words, seed)
-    if seed is None and text is not None:  # a single run, with a line for each text
-        table, seed = replace(table, frame=table.frame.assign(seed=0)), "seed"
-    seeds = 1 if seed is None else table.frame[seed].nunique()
-    numbers = [name for name in free if name in numeric and name not in special]
-    named = [*(given.row or labels(table, words, seeds))]
-    settings = [] if given.row else settings_of(table, numbers, [*named, *filter(None, (seed, text, data))], seeds)
-    row = given.row or tuple(name for name in free if name in named or name in settings)
-    others = [name for name in numbers if name not in row and name not in table.settings]
-    scores = given.scores or scores_among(table, others, [*row, *filter(None, (data,))], seeds if not text else 0)
-    section = "section" if table.kinds and "section" in table.frame.columns else None
-    if seed and not text and unshared(table, [*row, *filter(None, (data,))], seed):
-        seed = None
-    unused = tuple(name for name in others if name not in scores)
-    columns = Columns(tuple(n for n in row if n != section), scores, seed, text, data, section, unused=unused)
-    check_found(table, columns)
-    return table, columns
+    return table, known
 
 
-def unshared(table: Table, row: Sequence[str], seed: str) -> bool:
-    """Return whether each of several rows has seeds of its own, so that nothing can be paired."""
-    rows = table.frame[[*row]].astype(str).agg(" ".join, axis=1)
-    by_seed = rows.groupby(table.frame[seed].astype(str)).nunique()
-    known = table.frame[seed].map(number_of).notna().all()
-    return bool(known and 1 < rows.nunique() < len(rows) and (by_seed == 1).all())
+def seeds_by_name(table: Table, known: Columns) -> Known:
+    """Take a column called seed for the seeds, or one of whole numbers called run, fold and the like."""
+    runs = [name for name in (named(table, (run,)) for run in RUNS) if name and is_whole(table.frame[name])]
+    taken = (*known.row, *known.scores)
+    found = [name for name in (named(table, SEED), *runs) if name and name not in taken]
+    return table, replace(known, seed=known.seed or next(iter(found), None))
 
 
-def why_unpaired(table: Table, columns: Columns, given: Columns) -> Literal["", "numbered", "sorted"]:
-    """Return why equal values of the column of seeds are not paired: a count of runs, or values sorted in each row.
-
-    The seeds of our own export are known.
-    """
-    if columns.seed is None or table.kinds:
-        return ""
-    if given.seed is None and columns.seed.lower().replace(" ", "_") in RUNS:
-        return "numbered"
-    return "sorted" if any(is_sorted(table, columns, score) for score in columns.scores) else ""
+def texts_and_data_by_name(table: Table, known: Columns) -> Known:
+    taken = (*known.row, *known.scores)
+    text, data = (None if name in taken else name for name in (named(table, TEXT), named(table, DATA)))
+    return table, replace(known, text=known.text or text, data=known.data or data)
 
 
-def is_sorted(table: Table, columns: Columns, score: str) -> bool:
-    """Return whether seeds only count, and several rows with three runs or more are all sorted in one direction."""
-    frame = pd.DataFrame({
-        "row": table.frame[[*columns.row, *filter(None, (columns.data,))]].astype(str).agg(" ".join, axis=1),
-        "seed": table.frame[str(columns.seed)].map(number_of),
-        "score": table.frame[score].map(number_of),
-    }).astype({"seed": float, "score": float})  # fmt: skip
-    seeds = sorted(frame["seed"].dropna().unique())
-    if not seeds or seeds[0] not in (0, 1) or seeds != [seeds[0] + k for k in range(len(seeds))]:
-        return False
-    values = frame.groupby(["row", "seed"])["score"].mean().dropna()
-    rows = [part for _, part in values.groupby("row") if len(part) > 2]
-    rising = all(part.is_monotonic_increasing and part.nunique() > 1 for part in rows)
-    falling = all(part.is_monotonic_decreasing and part.nunique() > 1 for part in rows)
-    return len(rows) > 1 and (rising or falling)
-
-
-def check_found(table: Table, columns: Columns) -> None:
-    names = ", ".join(map(brief_name, table.frame.columns))
-    if not columns.row:
-        raise UserError(f"{table.name}: no column names the rows that are compared; say which: --row COLUMN ({names})")
-    if len(columns.scores) > MOST_SCORES:
-        raise UserError(
-            f"{table.name} has {len(columns.scores)} columns of numbers; say which are scores: --score COLUMN "
-            f"({comma_list(columns.scores)})"
-        )
-    if not columns.scores:
-        raise UserError(f"{table.name}: no column of numbers is a score; say which: --score COLUMN ({names})")
-
-
-def widen(table: Table, given: Columns) -> Table:
-    """Turn a table with one score a line (columns such as metric and value) into one with a column for each score."""
-    found = {name.lower(): name for name in table.frame.columns}
-    name, value = first_of(found, NAME), first_of(found, VALUE)
-    asked = given.scores and {*given.scores} <= {*table.frame.columns}
-    if name is None or value is None or asked or is_numeric(table.frame[name]):
-        return table
-    frame, own = table.frame, {*found} >= OWN
-    kinds: dict[str, ScoreKind] = {}
-    if own:  # our own export: trained vectors of finished cells
-        kept = (frame["variant"].fillna("") == "") & ~frame["score"].isin(["", None]) & frame["score"].notna()
-        frame = frame[kept]
-        for line in frame.to_dict("records"):
-            count = number_of(line["count"])
-            known = int(count) if count and math.isfinite(count) else None
-            kinds[line["score"]] = ScoreKind(str(line["higher_is_better"]).lower() == "true", known)
-        several = ["section"] if frame["section"].nunique() > 1 else []
-        run = "seed" if frame["seed"].map(number_of).notna().any() else "cell"  # of rows that are not paired
-        frame = frame[[*several, "label", run, "seconds", "score", "value"]]
-    keys = [column for column in frame.columns if column not in (name, value)]
-    keys = [column for column in keys if own or column.lower() not in IGNORED or column == SECONDS]
-    wide: dict[tuple[Any, ...], dict[str, Any]] = {}
-    places: dict[tuple[Any, ...], dict[str, str]] = {}
-    for place, line in zip((table.places[i] for i in frame.index), frame.to_dict("records"), strict=True):
-        key, score = tuple(str(line[column]) for column in keys), str(line[name])
-        if before := places.setdefault(key, {}).get(score):
-            raise UserError(
-                f"{table.name}, {before} and {place}: both have the same {', '.join(keys)} and {name}; remove one, or "
-                "add a column that tells them apart"
-            )
-        places[key][score] = place
-        wide.setdefault(key, {column: line[column] for column in keys})[score] = line[value]
-    firsts = [next(iter(by_score.values())) for by_score in places.values()]
-    return Table(table.name, pd.DataFrame(list(wide.values())), firsts, kinds)
-
-
-def summary_of(table: Table, found: dict[str, str], given: Columns) -> Summary | None:
-    """Return the columns of mean, deviation and count, such as mean, std and n, or f1, f1_std and n; None without them.
-
-    Some of the three may be missing.
-    """
-    stems = dict[str, str]()  # of columns such as f1_std beside f1 or f1_mean
-    for column, name in found.items():
-        stem, _, kind = column.rpartition("_")
-        means = [found[mean] for mean in (stem, *(f"{stem}_{kind}" for kind in MEAN)) if mean in found]
-        if kind in (*DEVIATION, *OTHER_SPREADS) and means and (not given.scores or means[0] in given.scores):
-            stems[name] = means[0]
-    if len(stems) > 1:
-        raise UserError(
-            f"{table.name}: {comma_list(list(stems))} are of several scores; keep the columns of one, or give one "
-            "line for each seed"
-        )
-    deviation = first_of(found, (*DEVIATION, *OTHER_SPREADS)) or next(iter(stems), None)
-    if given.scores and deviation is None:
-        return None
-    if deviation and not deviation.lower().replace(" ", "_").endswith(DEVIATION):
-        raise UserError(
-            f"{table.name}: {brief_name(deviation)} is no standard deviation over seeds; give columns mean, std and n, "
-            "or one line for each seed, or say which columns are scores: --score COLUMN"
-        )
-    count = first_of(found, COUNT)
-    mean = next(iter(given.scores), None) or first_of(found, MEAN) or next(iter(stems.values()), None)
-    if mean is None and deviation and count:
-        others = [name for name in found.values() if is_numeric(table.frame[name]) and name not in (deviation, count)]
-        mean = others[0] if len(others) == 1 else None
-    return Summary(mean, deviation, count) if mean or deviation or count else None
-
-
-def lengthen(table: Table, given: Columns) -> Table:
-    """Turn a table with a column for each seed (`seed 0`, `seed 1`) into one with a line for each."""
-    matches = {name: OF_SEED.fullmatch(name) for name in table.frame.columns}
-    seeds = {name: int(match[1]) for name, match in matches.items() if match and is_numeric(table.frame[name])}
-    numbers = sorted(seeds.values())
-    counted = all(name[:2].lower() in ("se", "ru", "re", "tr", "fo") for name in seeds) or (
-        numbers and numbers == [*range(numbers[0], numbers[0] + len(numbers))] and numbers[0] in (0, 1)
-    )  # not shots or years
-    known = given.seed or any(name.lower() in (*SEED, *RUNS) for name in table.frame.columns)
-    if len(seeds) < 2 or known or given.scores or not counted:
-        return table
-    others = [name for name in table.frame.columns if name not in seeds]
-    number = "seed" if all(name.lower().startswith("seed") for name in seeds) else NUMBER
-    lines = [
-        {name: line[name] for name in others} | {number: seed, "score": line[name]}
-        for line in table.frame.to_dict("records") for name, seed in seeds.items()
-    ]  # fmt: skip
-    places = [f"{place}, {name}" for place in table.places for name in seeds]
-    return Table(table.name, pd.DataFrame(lines), places, table.kinds, table.settings)
-
-
-def with_whole_seeds(table: Table) -> Table:
-    """Turn seeds such as `seed0` into numbers."""
-    for name in table.frame.columns:
-        matches = [OF_SEED.fullmatch(str(value)) for value in table.frame[name]]
-        if name.lower() in (*SEED, *RUNS) and all(matches) and not is_numeric(table.frame[name]):
-            return replace(table, frame=table.frame.assign(**{name: [int(match[1]) for match in matches if match]}))
-    return table
-
-
-def of_means(table: Table, given: Columns, summary: Summary, numeric: set[str]) -> tuple[Table, Columns]:
-    """Return a table of means, standard deviations and numbers of values, and its columns."""
-    mean, deviation, count = summary
-    if mean is None or deviation is None or count is None:
-        kinds = {"standard deviation (column std)": deviation, "number of values (column n)": count}
-        if deviation and count:
-            raise UserError(f"{table.name}: which column is the mean of {deviation}? Say it: --score COLUMN")
-        lacking = next(kind for kind, column in kinds.items() if column is None)
-        raise UserError(
-            f"{table.name}, {table.places[0]}: a mean without its {lacking} cannot be compared; add the column, or "
-            "give one line for each seed"
-        )
-    data = given.data or first_of({name.lower(): name for name in table.frame.columns}, DATA)
-    special = {mean, deviation, count, data}
-    words = [name for name in table.frame.columns if name not in numeric and name not in special]
-    score = "score" if mean.lower() in MEAN else re.sub(rf"[ _](?:{'|'.join(MEAN)})$", "", mean, flags=re.IGNORECASE)
-    table = replace(table, frame=table.frame.rename(columns={mean: score}))
-    columns = Columns(given.row or tuple(words), (score,), data=data, deviation=deviation, count=count)
-    check_found(table, columns)
-    return table, columns
-
-
-def with_seeds_from_names(table: Table, words: Sequence[str]) -> tuple[Table, list[str], str | None]:
+def seeds_in_names(table: Table, known: Columns) -> Known:
     """Divide names such as `bert-seed3` into row and seed, if all values of a column have this form."""
-    for name in words:
+    if known.seed or known.row:
+        return table, known
+    for name in free(table, known)[0]:
         matches = [WITH_SEED.match(str(value)) for value in table.frame[name]]
         if all(matches):
             parts = [match for match in matches if match]
-            frame = table.frame.copy()
-            frame[name] = [part["row"] for part in parts]
             seed = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else NUMBER
-            frame[seed] = [int(part["seed"]) for part in parts]
-            return replace(table, frame=frame), list(words), seed
-    return table, list(words), None
+            divided: dict[str, Any] = {
+                name: [part["row"] for part in parts],
+                seed: [int(part["seed"]) for part in parts],
+            }
+            return replace(table, frame=table.frame.assign(**divided)), replace(known, seed=seed)
+    return table, known
 
 
-def without_seeds_in_names(table: Table, words: Sequence[str], seed: str) -> Table:
+def names_without_seeds(table: Table, known: Columns) -> Known:
     """Take the seed off the end of names of runs (`bert-3` at seed 3) if no other column of words tells rows apart."""
-    lines, seeds = len(table.frame), [str(value).removesuffix(".0") for value in table.frame[seed]]
-    if any(1 < table.frame[name].nunique() < lines for name in words):
-        return table
+    words, lines = free(table, known)[0], len(table.frame)
+    if known.row or known.seed is None or any(1 < table.frame[name].nunique() < lines for name in words):
+        return table, known
+    seeds = [str(value).removesuffix(".0") for value in table.frame[known.seed]]
     for name in words:
-        rows = [name_without(str(value), number) for value, number in zip(table.frame[name], seeds, strict=True)]
+        rows = [name_without(str(value), seed) for value, seed in zip(table.frame[name], seeds, strict=True)]
         if all(rows) and len(set(rows)) < lines:
-            frame = table.frame.copy()
-            frame[name] = rows
-            return replace(table, frame=frame)
-    return table
+            return replace(table, frame=table.frame.assign(**{name: pd.Series(rows)})), known
+    return table, known
 
 
 def name_without(name: str, seed: str) -> str | None:
@@ -357,25 +124,24 @@ def name_without(name: str, seed: str) -> str | None:
     return match[1] if match else None
 
 
-def scores_among(table: Table, names: Sequence[str], row: Sequence[str], seeds: int) -> tuple[str, ...]:
-    """Return the columns of numbers that are scores, by their names, or as they vary between seeds.
-
-    Not what transformers' trainer logs beside them, deviations, what a row has at all seeds, and counts beside scores.
-    """
-    named = [name for name in names if is_score(name) or not (OF_TRAINER.search(name.lower()) or is_spread(name))]
-    if evaluated := [name for name in named if name.startswith(EVALUATED)]:
-        return tuple(evaluated)
-    fixed = {name for name in named if seeds and not is_score(name) and table.frame[name].nunique() == 1}
-    if seeds and row and table.frame.duplicated([*row]).any():
-        groups = table.frame.groupby([*row])
-        fixed |= {n for n in named if not is_score(n) and all(part[n].nunique() == 1 for _, part in groups)}
-    scores = [name for name in named if name not in fixed]
-    precise = [name for name in scores if is_score(name) or not is_whole(table.frame[name])]
-    return tuple(precise or scores)
+def one_seed_of_texts(table: Table, known: Columns) -> Known:
+    """Take a table with a line for each text, and no seeds, for a single run of each row."""
+    if known.seed or not known.text:
+        return table, known
+    return replace(table, frame=table.frame.assign(seed=0)), replace(known, seed="seed")
 
 
-def is_spread(name: str) -> bool:
-    return re.split(r"[_.@/ -]+", name.lower())[-1] in (*DEVIATION, *OTHER_SPREADS)
+def rows_by_words_and_settings(table: Table, known: Columns) -> Known:
+    """Name rows by the columns of words that differ between them, and by settings that tell other lines apart."""
+    if known.row:
+        return table, known
+    words, numbers = free(table, known)
+    seeds = 1 if known.seed is None else table.frame[known.seed].nunique()
+    names = labels(table, words, seeds)
+    settings = settings_of(table, numbers, [*names, *known.keys], seeds) + params_of(table, numbers, names, known)
+    row = [name for name in table.frame.columns if name in (*names, *settings)]
+    section = "section" if table.kinds and "section" in table.frame.columns else None
+    return table, replace(known, row=tuple(name for name in row if name != section), section=section)
 
 
 def labels(table: Table, words: Sequence[str], seeds: int) -> list[str]:
@@ -401,34 +167,126 @@ def settings_of(table: Table, numbers: Sequence[str], keys: Sequence[str], seeds
         return []
     limit = SETTING * len(table.frame) / seeds
     candidates = [name for name in numbers if 1 < table.frame[name].nunique() <= limit]
-    plain = [name for name in candidates if not is_score(name)]
-    return candidates if table.frame.duplicated([*keys, *plain]).any() else plain
+    settings = [name for name in candidates if not is_score(name)]
+    return candidates if table.frame.duplicated([*keys, *settings]).any() else settings
 
 
-def first_of(found: dict[str, str], names: Sequence[str]) -> str | None:
-    return next((found[name] for name in names if name in found), None)
+def params_of(table: Table, numbers: Sequence[str], names: Sequence[str], known: Columns) -> list[str]:
+    """Return the numeric params of MLflow or Optuna that differ within a row, but do not follow from the seed."""
+    frame = table.frame
+    params = [name for name in numbers if name in table.settings and frame[name].nunique() > 1]
+    if known.seed:
+        params = [name for name in params if frame.groupby(known.seed)[name].nunique().max() > 1]
+    return [name for name in params if not names or frame.groupby([*names])[name].nunique().max() > 1]
 
 
-def is_numeric(values: pd.Series) -> bool:
-    """Return whether a column holds numbers, possibly with mistakes among them."""
-    numbers = [number_of(value) for value in values]
-    found = sum(number is not None for number in numbers)
-    return found > (0 if is_score(str(values.name)) else SOME_NUMBERS * len(numbers))
+def scores_by_name_or_values(table: Table, known: Columns) -> Known:
+    """Take for scores the columns of numbers with names of scores, or whose values vary between seeds."""
+    others = [name for name in free(table, known)[1] if name not in table.settings]
+    if known.scores:
+        return table, replace(known, unused=known.unused or tuple(others))
+    row = [*known.row, *filter(None, (known.data, known.section))]
+    seeds = 0 if known.text else 1 if known.seed is None else table.frame[known.seed].nunique()
+    scores = scores_among(table, others, row, seeds)
+    return table, replace(known, scores=scores, unused=tuple(name for name in others if name not in scores))
 
 
-def is_whole(values: pd.Series) -> bool:
-    """Return whether a column holds whole numbers, possibly with mistakes among them."""
-    numbers = [number_of(value) for value in values]
-    if not is_numeric(values):
+def scores_among(table: Table, names: Sequence[str], row: Sequence[str], seeds: int) -> tuple[str, ...]:
+    """Leave out what transformers' trainer logs, deviations, what a row has at all seeds, and counts beside scores."""
+    names = [name for name in names if is_score(name) or not (OF_TRAINER.search(name.lower()) or is_spread(name))]
+    if any(name.startswith(EVALUATED) for name in names):
+        names = [name for name in names if not TRAINED.match(name)]
+    fixed = {name for name in names if seeds and not is_score(name) and table.frame[name].nunique() == 1}
+    if seeds and row and table.frame.duplicated([*row]).any():
+        groups = table.frame.groupby([*row])
+        fixed |= {n for n in names if not is_score(n) and all(part[n].nunique() == 1 for _, part in groups)}
+    scores = [name for name in names if name not in fixed]
+    precise = [name for name in scores if is_score(name) or not is_whole(table.frame[name])]
+    return tuple(precise or scores)
+
+
+def shared_seeds(table: Table, known: Columns) -> Known:
+    """Forget the seeds if each of several rows has seeds of its own, so that nothing can be paired."""
+    if known.seed is None or known.text or not known.row:
+        return table, known
+    rows = rows_of(table, known)
+    by_seed = rows.groupby(table.frame[known.seed].astype(str)).nunique()
+    numbered = table.frame[known.seed].map(number_of).notna().all()
+    unshared = numbered and 1 < rows.nunique() < len(rows) and (by_seed == 1).all()
+    return table, replace(known, seed=None) if unshared else known
+
+
+RULES: list[Callable[[Table, Columns], Known]] = [
+    no_chart,
+    scores_below_each_other,
+    seeds_beside_each_other,
+    names_exist,
+    seeds_by_name,
+    texts_and_data_by_name,
+    last_step_of_each_run,
+    means_in_cells,
+    means_in_columns,
+    seeds_in_names,
+    names_without_seeds,
+    one_seed_of_texts,
+    rows_by_words_and_settings,
+    scores_by_name_or_values,
+    shared_seeds,
+]
+
+
+def check_found(table: Table, known: Columns, given: Columns) -> None:
+    """Ask for the rows or the scores if no rule found them, and for the scores if there are too many."""
+    names = ", ".join(map(brief_name, table.frame.columns))
+    numbers = free(table, replace(known, scores=()))[1]
+    if not known.row and known.seed and len(numbers) > 1 and table.frame[known.seed].is_unique:
+        raise UserError(
+            f"{table.name}: no column names the rows; if {comma_list(numbers)} are the rows, with one line for each "
+            f'{known.seed}, write them below each other: frame.melt("{known.seed}", var_name="model", '
+            'value_name="score") in pandas; else say which column names the rows: --row COLUMN'
+        )
+    if not known.row:
+        raise UserError(f"{table.name}: no column names the rows that are compared; say which: --row COLUMN ({names})")
+    if len(known.scores) > MOST_SCORES and not given.scores:
+        raise UserError(
+            f"{table.name} has {len(known.scores)} columns of numbers; say which are scores: --score COLUMN "
+            f"({comma_list(known.scores)})"
+        )
+    if not known.scores:
+        raise UserError(f"{table.name}: no column of numbers is a score; say which: --score COLUMN ({names})")
+
+
+def rows_of(table: Table, known: Columns) -> pd.Series:
+    """Return the row of each line, with its data set."""
+    return table.frame[[*known.row, *filter(None, (known.data, known.section))]].astype(str).agg(" ".join, axis=1)
+
+
+def why_unpaired(table: Table, columns: Columns, given: Columns) -> Literal["", "numbered", "sorted"]:
+    """Return why equal values of the column of seeds are not paired: a count of runs, or values sorted in each row.
+
+    The seeds of our own export are known.
+    """
+    if columns.seed is None or columns.deviations or table.kinds:
+        return ""
+    if given.seed is None and plain(columns.seed) in RUNS:
+        return "numbered"
+    return "sorted" if any(is_sorted(table, columns, score) for score in columns.scores) else ""
+
+
+def is_sorted(table: Table, columns: Columns, score: str) -> bool:
+    """Return whether seeds only count, and several rows with three runs or more are all sorted in one direction."""
+    frame = pd.DataFrame({
+        "row": rows_of(table, columns), "seed": table.frame[str(columns.seed)].map(number_of),
+        "score": table.frame[score].map(number_of),
+    }).astype({"seed": float, "score": float})  # fmt: skip
+    seeds = sorted(frame["seed"].dropna().unique())
+    if not seeds or seeds[0] not in (0, 1) or seeds != [seeds[0] + k for k in range(len(seeds))]:
         return False
-    return all(number == math.floor(number) for number in numbers if number is not None and math.isfinite(number))
-
-
-def is_score(name: str) -> bool:
-    """Return whether a column is a score by its name."""
-    words = words_of(name)
-    known = "score" in words or decided([word for word in words if word not in OFTEN_SETTING]) is not None
-    return known and not SETTING_NAMED & {*words} and not OF_TRAINER.search(name.lower())
+    values = frame.groupby(["row", "seed"])["score"].mean().dropna()
+    rows = [part for _, part in values.groupby("row") if len(part) > 2]
+    rising = all(part.is_monotonic_increasing and part.nunique() > 1 for part in rows)
+    falling = all(part.is_monotonic_decreasing and part.nunique() > 1 for part in rows)
+    return len(rows) > 1 and (rising or falling)
 
 
 def described(columns: Columns, lower: Sequence[str], assumed: Sequence[str] = ()) -> str:
@@ -437,15 +295,18 @@ def described(columns: Columns, lower: Sequence[str], assumed: Sequence[str] = (
     directions |= dict.fromkeys(assumed, "assumed: higher is better")
     parts = [f"rows by {', '.join(columns.row)}", f"scores {', '.join(f'{n} ({d})' for n, d in directions.items())}"]
     parts += [f"data sets by {columns.data}"] if columns.data else []
-    parts += [seeds_described(columns)] if columns.seed else []
+    parts += [pairing_described(columns)]
     parts += [f"texts by {columns.text}"] if columns.text else []
-    parts += [f"deviations {columns.deviation}, counts {columns.count}"] if columns.deviation else []
-    parts += ["no shared seeds: rows are not paired"] if columns.pairing == "none" and not columns.seed else []
+    parts += [*columns.notes]
     parts += [f"not used: {comma_list(columns.unused)}"] if columns.unused else []
     return brief("; ".join(parts), 1000)
 
 
-def seeds_described(columns: Columns) -> str:
+def pairing_described(columns: Columns) -> str:
+    if columns.deviations:
+        return f"deviations {', '.join(columns.deviations)}, counts {columns.count}"
+    if not columns.seed:
+        return "no shared seeds: rows are not paired"
     if columns.unpaired == "numbered":
         return f"not paired: the column {columns.seed} numbers runs; --paired pairs equal numbers"
     if columns.unpaired:

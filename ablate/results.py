@@ -5,7 +5,6 @@ import json
 import math
 import re
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,7 +22,6 @@ from contrastive.runs.recorded import Hardware, Provenance, RecordedGrid, Record
 from reports.load import MEASURED, CellRun, Kind, Results, TableSource
 
 BASELINES = ("baseline", "base", "control", "default", "reference")
-MOST_VALUES = 100_000  # behind a mean
 PERCENT = 1.5  # a share of at least this is taken for percent
 
 
@@ -76,7 +74,7 @@ class Line:
 
 def results_of(table: Table, columns: Columns, question: Question, command: str) -> TableResults:
     """Return the results of a table; raise UserError that names the lines of a mistake."""
-    lines = synthetic(table, columns) if columns.deviation else read_lines(table, columns)
+    lines = read_lines(table, columns)
     scale = {name: percent(table, name, [(x, x.scores[i]) for x in lines]) for i, name in enumerate(columns.scores)}
     by_cell = cells_of(lines, columns, table)
     scores, notes, texts, marks = dict[str, dict[str, float]](), dict[str, dict[str, str]](), {}, {}
@@ -107,17 +105,14 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
     ]
     title = table.name.rpartition(".")[0] or table.name
     sections = sections_of(lines, columns, question, table, title)
-    wanted = {cell: None for section in sections for row in section.rows for cell in row.cells}
-    failed = {cell: f"not in {table.name}" for cell in wanted if cell not in by_cell}
-    unused = [f"{own[0].label}, seed {own[0].seed}" for cell, own in by_cell.items() if cell not in wanted]
-    grid = RecordedGrid(experiment_of(title, columns, question), sections, [], failed=failed)
+    grid = RecordedGrid(experiment_of(title, columns, question), sections, [])
     runs = {cell: CellRun(cell, "finished", "", cost_of(own[0]), "", "", {}, "") for cell, own in by_cell.items()}
     return TableResults(
         grid, runs, pd.DataFrame.from_dict(scores, orient="index", dtype=float), pd.DataFrame(), {}, kinds, {},
         pd.DataFrame(measured, columns=MEASURED), notes=notes,
         digest=hashlib.sha256(json.dumps([grid.document(), scores], sort_keys=True).encode()).hexdigest()[:16],
         table=TableSource(
-            table.name, command, columns.pairing, tuple(unused), assumed(columns, question, table), columns.unpaired,
+            table.name, command, columns.pairing, assumed(columns, question, table), columns.unpaired,
             str(columns.seed),
         ), texts=texts, text_marks=marks,
     )  # fmt: skip
@@ -155,25 +150,6 @@ def read_lines(table: Table, columns: Columns) -> list[Line]:
     return sorted(lines, key=lambda line: line.text) if columns.text else lines
 
 
-def synthetic(table: Table, columns: Columns) -> list[Line]:
-    """Return values with the means and deviations of a table of means: what a comparison without pairing reads."""
-    (mean,), lines = columns.scores, []
-    for place, values in zip(table.places, table.frame.to_dict("records"), strict=True):
-        middle, deviation, count = (number_of(values[name]) for name in (mean, columns.deviation, columns.count))
-        for name, number in ((mean, middle), (columns.deviation, deviation), (columns.count, count)):
-            wrong = number is None or not math.isfinite(number) or (name != mean and number < 0)
-            if wrong or (name == columns.count and number not in range(1, MOST_VALUES + 1)):
-                kind = "whole number above 0" if name == columns.count else "number"
-                raise UserError(f"{table.name}, {place}: {name} is `{brief_name(values[name])}`; write a {kind}")
-        assert middle is not None and deviation is not None and count is not None
-        data, axes = str(values[columns.data]) if columns.data else "", {name: values[name] for name in columns.row}
-        pattern = np.arange(int(count)) - (int(count) - 1) / 2
-        spread = pattern / pattern.std(ddof=1) * deviation if count > 1 else np.zeros(max(1, int(count)))
-        label = label_of(axes)
-        lines += [Line(place, "", data, label, axes, seed, "", [middle + float(x)]) for seed, x in enumerate(spread)]
-    return lines
-
-
 def cells_of(lines: Sequence[Line], columns: Columns, table: Table) -> dict[str, list[Line]]:
     """Return the lines of each row and seed; raise UserError if a row has a seed, or a text of a seed, twice."""
     cells: dict[str, list[Line]] = {}
@@ -193,7 +169,7 @@ def cells_of(lines: Sequence[Line], columns: Columns, table: Table) -> dict[str,
 def sections_of(
     lines: Sequence[Line], columns: Columns, question: Question, table: Table, title: str
 ) -> list[RecordedSection]:
-    """Return the sections, one unless the table is our own export; a row has all seeds of its section."""
+    """Return the sections, one unless the table is our own export."""
     sections, show = [], Show.model_validate({"table": {"values": list(columns.scores)}})
     for section in dict.fromkeys(line.section for line in lines):
         own = [line for line in lines if line.section == section]
@@ -204,11 +180,10 @@ def sections_of(
         ordered = sorted(groups, key=lambda key: key[1] != baseline)
         positions = {key: number for number, key in enumerate(ordered)}
         several = len({data for data, _ in groups}) > 1
-        every = seeds_of_most([(line.data, line.label, line.seed) for line in own])
         rows = []
         for data, label in ordered:
             line = groups[data, label]
-            seeds = every if columns.pairing == "seeds" else [x.seed for x in own if (x.data, x.label) == (data, label)]
+            seeds = list(dict.fromkeys(x.seed for x in own if (x.data, x.label) == (data, label)))
             cells = [cell_of(replace(line, seed=seed)) for seed in seeds]
             against = positions.get((data, baseline)) if label != baseline else None
             axes = ({"data": data} if several else {}) | (line.axes if len(line.axes) > 1 else {})
@@ -216,13 +191,6 @@ def sections_of(
             rows.append(RecordedRow(name, axes, label == baseline, data, cells, seeds, against))
         sections.append(RecordedSection(section or title, "", show, rows))
     return sections
-
-
-def seeds_of_most(found: Sequence[tuple[str, str, int]]) -> list[int]:
-    """Return the seeds that at least half of the rows have. A row that lacks one of them is incomplete."""
-    counts = Counter(seed for _, _, seed in set(found))
-    rows = len({(data, label) for data, label, _ in found})
-    return sorted(seed for seed, count in counts.items() if 2 * count >= rows)
 
 
 def baseline_of(labels: Sequence[str], wanted: str | None, table: Table) -> str:

@@ -89,9 +89,10 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
             "not used: best_step, size",
         ),
         ("m,seed 0,seed 1\na,.5,.6\nb,.7,.6\n", "rows by m; scores score (assumed: higher is better); paired by seed"),
+        ("model,mean\nbase,.8\n", "rows by model; scores mean (assumed: higher is better); no shared seeds"),
         (
-            "m,seed,acc\na,seed0,.5\na,seed1,.6\nb,seed0,.5\nb,seed1,.6\n",
-            "rows by m; scores acc (higher is better); paired by",
+            "model,f1,f1_std,acc,acc_std,n\nbase,.8,.1,.7,.1,3\n",
+            "scores f1 (higher is better), acc (higher is better); deviations f1_std, acc_std, counts n",
         ),
         ("m,seed,acc\na,0,.5\na,1,.6\nb,2,.5\nb,3,.6\n", "no shared seeds: rows are not paired"),
         ("model,dataset,mean,std,n\na,x,1,1,5\na,y,1,1,5\nb,x,1,1,5\nb,y,1,1,5\n", "data sets by dataset"),
@@ -148,12 +149,12 @@ MISTAKES = {
     "model,model,acc\nbase,0,.8\n": "line 1: the column model is there twice",
     HEAD: "has no rows",
     HEAD + BASE + "new,0,.8\nother,0,.9\n": None,
-    "model,mean\nbase,.8\n": "line 2: a mean without its standard deviation",
-    "model,mean,std\nbase,.8,.1\n": "line 2: a mean without its number of values",
+    HEAD + "a,seed0,.5\na,seed1,.6\n": "line 2: seed is `seed0`, which is not a whole number",
+    "model,mean,n\nbase,.8,3\n": "the column n seems to count runs, but no column has their standard deviation; add",
+    "model,mean,std\nbase,.8,.1\n": "mean with std, without the number of runs; add a column n with the number of runs",
     "model,mean,std,n\nbase,.8,.1,5\nnew,.9,-1,5\n": "line 3: std is `-1`; write a number",
     "a,b\n1,2\n3,4\n": "no column names the rows that are compared; say which: --row COLUMN",
-    "model,accuracy_mean,accuracy_std\nbase,.8,.1\n": "line 2: a mean without its number of values",
-    "model,f1,f1_std,acc,acc_std,n\nbase,.8,.1,.7,.1,3\n": "f1_std, acc_std are of several scores",
+    "model,accuracy_mean,accuracy_std\nbase,.8,.1\n": "accuracy_mean with accuracy_std, without the number of runs",
     "model,f1,ci95,n\nbase,.8,.1,3\n": "ci95 is no standard deviation over seeds",
     "model,seed,accuracy,f1\na,0,OOM,.8\na,1,.8,.8\nbase,0,OOM,.8\n": "line 2: accuracy is `OOM`, which is not",
     "model,seed,accuracy\na,0,.81\na,1,.8\nbase,0,83\nbase,1,84\n": "line 2 and line 5: one has accuracy as a fr",
@@ -569,8 +570,8 @@ def test_runs_of_transformers_trainer_are_named_by_their_run_names():
 )
 def test_more_mistakes_are_named(tmp_path, text, options, message):
     (tmp_path / "t.csv").write_text(text, encoding="utf-8")
-    table, columns = choose(read(str(tmp_path / "t.csv"), ""), Columns((), ()))
     with pytest.raises(UserError, match=re.escape(message)):
+        table, columns = choose(read(str(tmp_path / "t.csv"), ""), Columns((), ()))
         ablate.judge_table(table, columns, Question("a", **options), "")
 
 

@@ -1,0 +1,172 @@
+"""Read tables of means, standard deviations and numbers of runs: in columns of their own, or as `81.2 ± 0.5` in cells.
+
+Each line becomes as many values as it had runs, with its mean and standard deviation: what Welch's t-test reads.
+"""
+
+import math
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ablate.names import COUNT, DEVIATION, MEAN, NUMBER, OTHER_SPREADS, Columns, free, named, number_of, plain
+from ablate.table import Table
+from contrastive.errors import UserError, brief_name
+from contrastive.grid.messages import comma_list
+
+MOST_VALUES = 100_000  # behind a mean
+MARKUP = re.compile(r"\\(?:textbf|mathbf|bf|underline|uline)\b|\\?%|\\[,;! ]|[${}*_~\s]")  # of LaTeX and Markdown
+DIGITS = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)"
+CELL = re.compile(rf"{DIGITS}(?:±{DIGITS}|\({DIGITS}\))", re.IGNORECASE)
+LIKE_CELL = re.compile(r"[\d.,]+(?:±[\d.,]+|\([\d.,]+\))")
+SAID = "± was read as the standard deviation over runs"
+
+
+class Moments(NamedTuple):
+    mean: float
+    deviation: float
+
+
+def unmarked(cell: Any) -> str:
+    """Return a cell without spaces and markup, and with the sign ± however it was written."""
+    if not isinstance(cell, str):
+        return ""
+    return MARKUP.sub("", re.sub(r"\\pm|\+/?-", "±", cell).replace("−", "-"))
+
+
+def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:
+    """Read `81.2 ± 0.5`, `81.2 +/- 0.5`, `81.2 (0.5)` and LaTeX's `$81.2 \\pm 0.5$` as mean and standard deviation."""
+    cells = {name: [*map(unmarked, table.frame[name])] for name in table.frame.columns if name not in known.row}
+    found = [name for name, own in cells.items() if 2 * sum(map(bool, map(LIKE_CELL.fullmatch, own))) > len(own)]
+    scores = [name for name in found if name in known.scores or not known.scores]
+    if not scores:  # perhaps some that nobody asked for
+        return replace(table, frame=table.frame.drop(columns=found)), known
+    first = brief_name(next(cell for cell in table.frame[scores[0]] if LIKE_CELL.fullmatch(unmarked(cell))))
+    if known.seed:
+        raise UserError(
+            f"{table.name}: {scores[0]} is `{first}` beside the column {known.seed}; write the score of each seed alone"
+        )
+    if plain_scores := [name for name in known.scores if name not in scores]:
+        raise UserError(f"{table.name}: {scores[0]} has ±, {plain_scores[0]} has not; name one kind with --score")
+    moments = {name: moments_of(table, name, cells[name]) for name in scores}
+    known = replace(known, scores=tuple(scores), deviations=("±",), notes=(*known.notes, SAID))
+    return expanded(table, known, moments, f"{scores[0]} is `{first}`, a mean ± standard deviation")
+
+
+def moments_of(table: Table, name: str, cells: Sequence[str]) -> list[Moments]:
+    """Return mean and deviation of each line; in brackets only with a point, since 81.2(5) may mean 0.5 or 5."""
+    found = []
+    for place, cell, written in zip(table.places, cells, table.frame[name], strict=True):
+        match = CELL.fullmatch(cell)
+        if match and (match[2] or "." in match[3]):
+            found.append(Moments(float(match[1]), float(match[2] or match[3])))
+        elif math.isnan(number_of(written) or 0.0):
+            found.append(Moments(math.nan, 0.0))
+        else:
+            raise UserError(f"{table.name}, {place}: {name} is `{brief_name(written)}`; write it as 81.2 ± 0.5")
+    return found
+
+
+def means_in_columns(table: Table, known: Columns) -> tuple[Table, Columns]:
+    """Read columns such as mean, std and n, or f1_mean, f1_std, acc_mean, acc_std and n."""
+    if known.seed or known.deviations:
+        return table, known
+    pairs = deviations_by_mean(table, known)
+    if not pairs:
+        return table, check_no_count(table, known)
+    for deviation in pairs.values():
+        if not plain(deviation).endswith(DEVIATION):
+            raise UserError(
+                f"{table.name}: {brief_name(deviation)} is no standard deviation over seeds; give columns mean, std "
+                "and n, or one line for each seed, or say which columns are scores: --score COLUMN"
+            )
+    names = {mean: score_named(mean) for mean in pairs}
+    moments = {
+        names[mean]: [
+            Moments(amount(table, place, mean, line), amount(table, place, deviation, line, least=0.0))
+            for place, line in zip(table.places, table.frame.to_dict("records"), strict=True)
+        ]
+        for mean, deviation in pairs.items()
+    }
+    known = replace(known, scores=tuple(names.values()), deviations=tuple(pairs.values()))
+    table = replace(table, frame=table.frame.rename(columns=names))
+    return expanded(table, known, moments, f"{comma_list(list(pairs))} with {comma_list([*known.deviations])}")
+
+
+def check_no_count(table: Table, known: Columns) -> Columns:
+    """Raise UserError if a column counts runs, so that the scores are means, without deviations."""
+    if (count := named(table, COUNT)) and not known.scores and not known.text:
+        raise UserError(
+            f"{table.name}: the column {count} seems to count runs, but no column has their standard deviation; add a "
+            "column std, or give one line for each seed, or say which columns are scores: --score COLUMN"
+        )
+    return known
+
+
+def deviations_by_mean(table: Table, known: Columns) -> dict[str, str]:
+    """Return the columns of deviations by those of their means: f1_std beside f1 or f1_mean, or std beside mean."""
+    pairs = dict[str, str]()
+    for name in table.frame.columns:
+        stem, _, kind = plain(name).rpartition("_")
+        mean = named(table, [stem, *(f"{stem}_{kind}" for kind in MEAN)])
+        if kind in (*DEVIATION, *OTHER_SPREADS) and mean and (not known.scores or mean in known.scores):
+            pairs[mean] = name
+    deviation = named(table, (*DEVIATION, *OTHER_SPREADS))
+    if pairs or deviation is None:
+        return pairs
+    others = [name for name in free(table, known)[1] if name != deviation and plain(name) not in COUNT]
+    usual = named(table, MEAN)
+    means = known.scores or ((usual,) if usual else tuple(others))
+    if len(means) != 1:
+        raise UserError(f"{table.name}: which column is the mean of {deviation}? Say it: --score COLUMN")
+    return {means[0]: deviation}
+
+
+def score_named(mean: str) -> str:
+    """Return the score's name: `f1` of `f1_mean`."""
+    return "score" if plain(mean) in MEAN else re.sub(rf"[ _](?:{'|'.join(MEAN)})$", "", mean, flags=re.IGNORECASE)
+
+
+def amount(table: Table, place: str, name: str, line: Mapping[Hashable, Any], least: float = -math.inf) -> float:
+    """Return a number of a line; raise UserError if it is none, or less than it can be."""
+    number = number_of(line[name])
+    if number is None or not math.isfinite(number) or number < least:
+        raise UserError(f"{table.name}, {place}: {name} is `{brief_name(line[name])}`; write a number")
+    return number
+
+
+def expanded(
+    table: Table, known: Columns, moments: Mapping[str, Sequence[Moments]], what: str
+) -> tuple[Table, Columns]:
+    """Return the table with one line for each run behind a mean, and its columns."""
+    count = named(table, COUNT)
+    if count is None:
+        raise UserError(f"{table.name}: {what}, without the number of runs; add a column n with the number of runs")
+    counts = []
+    for place, value in zip(table.places, table.frame[count], strict=True):
+        if (number := number_of(value)) not in range(1, MOST_VALUES + 1):
+            raise UserError(
+                f"{table.name}, {place}: {count} is `{brief_name(value)}`; write a whole number above 0 of runs"
+            )
+        counts.append(int(number or 0))
+    frame = table.frame.reset_index(drop=True)
+    frame = frame.loc[frame.index.repeat(counts)].reset_index(drop=True)
+    values = {
+        score: [m.mean + float(x) for m, n in zip(own, counts, strict=True) for x in m.deviation * pattern(n)]
+        for score, own in moments.items()
+    }
+    frame = frame.assign(**{NUMBER: [k for n in counts for k in range(n)]}, **values)
+    places = [place for place, n in zip(table.places, counts, strict=True) for _ in range(n)]
+    known = replace(known, seed=NUMBER, count=count)
+    words, numbers = free(table, known)
+    unused = tuple(name for name in numbers if name not in (*known.deviations, count, *known.row))
+    row = known.row or tuple(name for name in words if name not in known.deviations)
+    return replace(table, frame=frame, places=places), replace(known, row=row, unused=unused)
+
+
+def pattern(count: int) -> np.ndarray:
+    """Return equally spaced numbers with mean 0 and standard deviation 1; 0 for a single one."""
+    numbers = np.arange(count) - (count - 1) / 2
+    return numbers / numbers.std(ddof=1) if count > 1 else np.zeros(1)

@@ -1,0 +1,103 @@
+"""Turn tables of other shapes into one line for each row and seed: scores below each other, seeds beside, and logs."""
+
+import math
+import re
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from ablate.names import IGNORED, NUMBER, RUNS, SECONDS, SEED, STEPS, Columns, free, is_numeric, named, number_of, plain
+from ablate.table import ScoreKind, Table
+from contrastive.errors import UserError
+
+NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of a table with one score a line
+OWN = {"section", "row", "label", "variant", "seed", "cell", "score", "value"}  # columns of our own results.csv
+OF_SEED = re.compile(r"(?:seed|run|rep|trial|fold|s)?[ _-]?(\d+)", re.IGNORECASE)  # a heading of a wide table
+RUN_NAMES = (*SEED, *RUNS, "run_id", "run_name", "name", "id")  # columns of which each value is a run
+
+
+def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Columns]:
+    """Turn a table with one score a line (columns such as metric and value) into one with a column for each score."""
+    name, value = named(table, NAME), named(table, VALUE)
+    asked = known.scores and {*known.scores} <= {*table.frame.columns}
+    if name is None or value is None or asked or name in table.settings or is_numeric(table.frame[name]):
+        return table, known
+    own = {plain(column) for column in table.frame.columns} >= OWN
+    frame, kinds = own_export(table.frame) if own else (table.frame, {})
+    keys = [column for column in frame.columns if column not in (name, value)]
+    keys = [column for column in keys if own or column.lower() not in IGNORED or column == SECONDS]
+    wide = dict[tuple[Any, ...], dict[Hashable, Any]]()
+    places = dict[tuple[Any, ...], dict[str, str]]()
+    for place, line in zip((table.places[i] for i in frame.index), frame.to_dict("records"), strict=True):
+        key, score = tuple(str(line[column]) for column in keys), str(line[name])
+        if before := places.setdefault(key, {}).get(score):
+            raise UserError(
+                f"{table.name}, {before} and {place}: both have the same {', '.join(keys)} and {name}; remove one, or "
+                "add a column that tells them apart"
+            )
+        places[key][score] = place
+        wide.setdefault(key, {column: line[column] for column in keys})[score] = line[value]
+    firsts = [next(iter(by_score.values())) for by_score in places.values()]
+    return Table(table.name, pd.DataFrame(list(wide.values())), firsts, kinds), known
+
+
+def own_export(frame: pd.DataFrame) -> tuple[pd.DataFrame, Mapping[str, ScoreKind]]:
+    """Return the trained vectors of finished cells in our own export, and the kinds of its scores."""
+    kinds = dict[str, ScoreKind]()
+    frame = frame[(frame["variant"].fillna("") == "") & ~frame["score"].isin(["", None]) & frame["score"].notna()]
+    for line in frame.to_dict("records"):
+        count = number_of(line["count"])
+        texts = int(count) if count and math.isfinite(count) else None
+        kinds[line["score"]] = ScoreKind(str(line["higher_is_better"]).lower() == "true", texts)
+    several = ["section"] if frame["section"].nunique() > 1 else []
+    run = "seed" if frame["seed"].map(number_of).notna().any() else "cell"  # of rows that are not paired
+    return frame[[*several, "label", run, "seconds", "score", "value"]], kinds
+
+
+def seeds_beside_each_other(table: Table, known: Columns) -> tuple[Table, Columns]:
+    """Turn a table with a column for each seed (`seed 0`, `seed 1`) into one with a line for each."""
+    matches = {name: OF_SEED.fullmatch(name) for name in table.frame.columns}
+    seeds = {name: int(match[1]) for name, match in matches.items() if match and is_numeric(table.frame[name])}
+    numbers = sorted(seeds.values())
+    counted = all(name[:2].lower() in ("se", "ru", "re", "tr", "fo") for name in seeds) or (
+        numbers and numbers == [*range(numbers[0], numbers[0] + len(numbers))] and numbers[0] in (0, 1)
+    )  # not shots or years
+    if len(seeds) < 2 or known.seed or named(table, (*SEED, *RUNS)) or known.scores or not counted:
+        return table, known
+    others = [name for name in table.frame.columns if name not in seeds]
+    number = "seed" if all(name.lower().startswith("seed") for name in seeds) else NUMBER
+    lines = [
+        {name: line[name] for name in others} | {number: seed, "score": line[name]}
+        for line in table.frame.to_dict("records") for name, seed in seeds.items()
+    ]  # fmt: skip
+    places = [f"{place}, {name}" for place in table.places for name in seeds]
+    return Table(table.name, pd.DataFrame(lines), places, table.kinds, table.settings), known
+
+
+def last_step_of_each_run(table: Table, known: Columns) -> tuple[Table, Columns]:
+    """Keep the last line of each run of a log, in which lines of a run differ by their step or epoch."""
+    step = named(table, STEPS)
+    if step is None or step in (*known.row, *known.scores) or known.text or not is_numeric(table.frame[step]):
+        return table, known
+    run = [*filter(None, (known.seed, *(named(table, (name,)) for name in RUN_NAMES)))]
+    keys = [*dict.fromkeys([*known.row, *known.keys, *run, *free(table, known)[0], *sorted(table.settings)])]
+    keys = [name for name in keys if name in table.frame.columns]
+    steps = table.frame[step].map(number_of).astype(float)
+    groups = steps.groupby([table.frame[name].astype(str) for name in keys]) if keys else steps.groupby(steps * 0)
+    if (groups.size() == 1).all() or steps.isna().any() or groups.apply(lambda own: own.duplicated().any()).any():
+        return table, known
+    if not run:
+        if not groups.apply(lambda own: own.is_monotonic_increasing).all():
+            return table, known
+        raise UserError(
+            f"{table.name}: several lines of a row with increasing {step}; if they are a log, add a column seed that "
+            f"names the run of each line; if each is a run of its own, remove the column {step}"
+        )
+    last = sorted(groups.idxmax())
+    ends = " to ".join(f"{end:g}" for end in sorted({steps[last].min(), steps[last].max()}))
+    note = f"the last line of each run is used ({step} {ends})"
+    frame = table.frame.loc[last].reset_index(drop=True)
+    table = replace(table, frame=frame, places=[table.places[i] for i in last])
+    return table, replace(known, notes=(*known.notes, note))
