@@ -1,10 +1,13 @@
 """Run training commands at several seeds, read a number from their output, and keep every result in a folder."""
 
+import errno
 import fcntl
 import json
+import logging
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -16,42 +19,68 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from ablate import metric as metric_module
 from contrastive.errors import UserError, brief
+from contrastive.runs.store import write_atomic
 
 PLACE = "{seed}"
 JOB = "{job}"  # 0, 1, … among the runs of a moment
 TRIES = 2
-NUMBER = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
 TOLD = 8  # last lines of output shown when a run failed
-# Ends with all its children when this program does, however that ends: its standard input is then closed.
+# Ends with all its children when its command ends, and when this program does: its standard input is then closed.
 WRAPPER = """import ctypes, os, signal, subprocess, sys, threading
 ending = threading.Lock()
+def kill_children():
+    import psutil
+    for _ in range(100):
+        children = psutil.Process().children(recursive=True)
+        for process in children:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                pass
+        if not psutil.wait_procs(children, 1)[1] and not psutil.Process().children(recursive=True):
+            return
 def end_with_parent():
     os.read(0, 1)
-    import psutil
     ending.acquire()  # for ever: we must not exit when the first of them is killed
-    for process in psutil.Process().children(recursive=True):
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            pass
+    kill_children()
     os.killpg(0, signal.SIGKILL)
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: what children leave behind stays a descendant
 threading.Thread(target=end_with_parent, daemon=True).start()
 code = subprocess.call(sys.argv[1], shell=True, stdin=subprocess.DEVNULL)
 with ending:
+    try:
+        os.waitpid(-1, os.WNOHANG)  # raises an error if the command left no process behind
+        kill_children()
+    except ChildProcessError:
+        pass
     os._exit(code & 0xFF)
 """
 
 
 class RunFailed(UserError):
-    """A command failed twice at one seed, or printed no number."""
+    """A command failed twice at one seed, or printed no number. `who`: whose command it was."""
+
+    def __init__(self, who: str, why: str):
+        super().__init__(who, why)
+        self.who, self.why = who, why
+
+    def __str__(self) -> str:
+        return f"{self.who} failed twice {self.why}"
+
+
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
 class Run:
     """A finished run: whose it is, its seed, the number that it printed, and how long it took."""
+
+    __pydantic_config__ = STRICT
 
     who: str
     seed: int
@@ -59,59 +88,43 @@ class Run:
     seconds: float
 
 
-def run_command(command: str, metric: str, log: str) -> tuple[float | None, str]:
+def run_command(command: str, metric: str, log: str, timeout: float | None = None) -> tuple[float | None, str]:
     """Run a shell command; return the last number of its output that `metric` finds, or None and what went wrong."""
     popen, pipe, words = subprocess.Popen, subprocess.PIPE, [sys.executable, "-P", "-c", WRAPPER, command]
+    code: int | None = None
     with open(log, "wb") as out, popen(words, stdin=pipe, stdout=out, stderr=out, start_new_session=True) as process:
         try:
-            code = process.wait()
-        except BaseException:
+            code = process.wait(timeout)
+        except BaseException as error:
             if process.stdin:
                 process.stdin.close()  # so that it ends, with its children
             process.wait()
-            raise
-    text = Path(log).read_text(encoding="utf-8", errors="replace")
-    tail = brief(" | ".join(text.strip().splitlines()[-TOLD:]), 600)
-    if code:
-        return None, f"ended with code {code}: {tail or 'no output'}"
-    value, why = number_in(text, metric)
-    return value, why and f"{why}: {tail or 'no output'}"
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+    if code == 0:
+        value, why = search(metric, log)
+    else:
+        value, why = None, f"took longer than {timeout:g} s" if code is None else f"ended with code {code}"
+    return value, why and f"{why}: {last_lines(log) or 'no output'}"
 
 
-def number_in(text: str, metric: str) -> tuple[float | None, str]:
-    """Return the last number of an output that `metric` finds, or None and what is wrong with it."""
-    found = [match for match in re.finditer(metric, text) if match[1] is not None]
-    if not found:
-        return None, f"printed nothing that --metric `{metric}` finds"
-    last = found[-1]
-    if unread := unread_after(text, last):  # of a run that diverged, the good epoch before does not count
-        return None, f"printed `{brief(unread)}` last, which --metric `{metric}` does not find"
-    if re.match(r"[eE][-+]?\d", text[last.end(1) :]):
-        return (
-            None,
-            f"printed `{brief(last[1])}` with an exponent, which --metric `{metric}` cuts off; add e+- to its group",
-        )
-    try:
-        value = float(last[1].rstrip("."))
-    except ValueError:
-        return None, f"printed `{brief(last[1])}`, which is not a number"
-    return (value, "") if math.isfinite(value) else (None, f"printed {value}, which cannot be compared")
+def search(metric: str, log: str) -> tuple[float | None, str]:
+    """Search a log in a process of its own, since a regular expression may take for ever."""
+    words = [sys.executable, "-P", metric_module.__file__, log, metric]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode == -signal.SIGALRM:
+        raise UserError(f"--metric `{brief(metric)}` takes too long in {log}; write it without nested repetitions")
+    if done.returncode:
+        raise UserError(f"--metric `{brief(metric)}` cannot be searched for in {log}: {brief(done.stderr[-600:])}")
+    value, why = json.loads(done.stdout)
+    return value, why
 
 
-def unread_after(text: str, last: re.Match[str]) -> str:
-    """Return what stands after the last match in the place of a number: nan, inf, none, or a cut minus sign.
-
-    The place is between the same words (other numbers aside), those of the line if the match has none before its group.
-    """
-    before, after = text[last.start() : last.start(1)].strip(), text[last.end(1) : last.end()].rstrip()
-    start = "" if before else "(?m:^)"
-    before = before or text[text.rfind("\n", 0, last.start()) + 1 : last.start(1)].strip()
-    if not (before or after):
-        return ""
-    known = re.escape(re.sub(NUMBER, "\0", before)).replace("\0", NUMBER)
-    number = r"(?:[-+]?(?i:nan|inf|infinity|none|null)(?!\w)|-\.?\d[\d.]*)"
-    found = list(re.finditer(rf"{start}{known}\s*{number}{re.escape(after)}", text[last.end() :]))
-    return found[-1][0].strip() if found else ""
+def last_lines(log: str) -> str:
+    with open(log, "rb") as file:
+        file.seek(max(0, os.path.getsize(log) - 20_000))
+        text = file.read().decode("utf-8", errors="replace")
+    return brief(" | ".join(text.strip().splitlines()[-TOLD:]), 600)
 
 
 Runner = Callable[[str, str, str], tuple[float | None, str]]
@@ -133,7 +146,10 @@ class RunFolder:
     def opened(self) -> Iterator["RunFolder"]:
         """Lock the folder and read its runs; raise UserError if another process uses it."""
         with locked(self.path):
-            self.runs = [Run(**line) for line in read_lines(self.path / "runs.jsonl")]
+            self.runs = read_lines(file := self.path / "runs.jsonl", Run)
+            for number, run in enumerate(self.runs):
+                if any((run.who, run.seed) == (other.who, other.seed) for other in self.runs[:number]):
+                    raise damaged(file, number + 1, f"{run.who}, seed {run.seed} is there twice")
             yield self
 
     def values(self, who: str) -> dict[int, float]:
@@ -191,49 +207,84 @@ def run_twice(
     why = ""
     for _ in range(TRIES):
         began = time.monotonic()
-        value, why = runner(command.replace(PLACE, str(seed)), metric, str(folder / f"{name}{who}-{seed}.log"))
+        log = folder / f"{name}{who}-{seed}.log".replace(" ", "-")
+        value, why = runner(command.replace(PLACE, str(seed)), metric, str(log))
         if value is not None:
             return value, round(time.monotonic() - began, 1)
+        check_room(folder)  # so that the command is not blamed
         tell(f"{who}, seed {seed}: {why}")
-    raise RunFailed(f"{who} failed twice with seed {seed}: {why}")
+    raise RunFailed(who, f"with seed {seed}: {why}")
+
+
+def check_room(folder: Path) -> None:
+    """Raise OSError if the disk of a folder is full."""
+    try:
+        write_atomic(folder / ".room", bytes(1 << 20))
+        (folder / ".room").unlink()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from None
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder of runs; raise UserError if another process uses it."""
+def locked(folder: Path, tell: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Lock a folder of runs. If another process uses it, `tell` so and wait; raise UserError without `tell`."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "a", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"another `ablate judge` is at work in {folder}; wait for it, or stop it") from None
+            if tell is None:
+                raise UserError(f"another `ablate judge` is at work in {folder}; wait for it, or stop it") from None
+            tell(f"another `ablate judge` is at work in {folder}; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def append(path: Path, line: Mapping[str, object]) -> None:
-    """Append a line of JSON, so that it is either whole on disk or not there."""
-    with open(path, "ab+") as file:
-        file.seek(0, os.SEEK_END)
-        end = file.tell()
-        if end:
-            file.seek(end - 1)
-            torn = file.read(1) != b"\n"
-            if torn:
-                file.write(b"\n")
-        file.write(json.dumps(line).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read lines of JSON, without one that a kill has cut."""
-    lines = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+    """Append a line of JSON, so that it is either whole on disk or not there, also if the disk is full."""
+    with open(path, "ab+", buffering=0) as file:
+        file.seek(0)
+        content = file.read()
+        torn = content[content.rfind(b"\n") + 1 :]
+        if torn and not is_json(torn):
+            file.truncate(len(content) - len(torn))
+        end = file.seek(0, os.SEEK_END)
+        text = (b"\n" if torn and is_json(torn) else b"") + json.dumps(line).encode() + b"\n"
         try:
-            lines.append(json.loads(line))
-        except ValueError:
-            continue
-    return lines
+            if file.write(text) != len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+        except OSError as error:
+            file.truncate(end)
+            raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def read_lines(path: Path, kind: Any = dict[str, Any]) -> list[Any]:
+    """Read lines of JSON, each as a `kind`; a last one that a kill has cut is left out. Raises UserError for others."""
+    adapter, found = TypeAdapter(kind), []
+    lines = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    for number, line in enumerate(lines, 1):
+        try:
+            if number < len(lines) or is_json(line):
+                found.append(adapter.validate_json(line))
+            elif line:
+                logging.warning("%s: line %d was cut when it was written, and is left out", path, number)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise damaged(path, number, " ".join(["", *map(str, first["loc"]), first["msg"]]).strip()) from None
+    return found
+
+
+def is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def damaged(path: Path, line: int, why: str) -> UserError:
+    return UserError(f"{path}, line {line} is damaged ({brief(why)}): mend that line, or name another folder")
 
 
 def check_command(option: str, command: str) -> None:

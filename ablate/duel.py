@@ -1,21 +1,14 @@
 """Decide between two commands with as few runs as possible: pairs of runs by seed, and a test after each look."""
 
-import contextlib
-import hashlib
-import itertools
 import json
 import math
-import os
 import re
-import shlex
-import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 
-from ablate.commands import PLACE, RunFolder, check_command, check_metric
+from ablate.commands import RunFolder, check_command, check_metric
 from contrastive.errors import UserError, printable
 from reports.compare import Verdict, verdict
 from reports.markdown import code
@@ -23,7 +16,6 @@ from reports.statistics import Decided, Measurements, decide
 from reports.statistics.cutoffs import looks_up_to
 from reports.statistics.power import needed
 
-OPERATORS = set("();<>|&")  # of the shell
 BASELINE, CANDIDATE = "baseline", "candidate"
 EXIT_CODES: dict[str, int] = {"better": 0, "worse": 1, "equivalent": 1}
 UNDECIDED, BROKEN = 2, 3  # exit codes
@@ -49,10 +41,6 @@ class Duel:
             raise UserError(f"--max-runs is {self.max_runs}; a verdict needs two pairs of runs, so at least 4")
         if self.margin is not None and not 0 < self.margin < math.inf:
             raise UserError(f"--margin is {self.margin:g}; give a size above 0")
-
-    def digest(self) -> str:
-        """Identify the runs: the commands, the metric, the files that the commands name, and the state of Git."""
-        return code_digest(self.baseline, self.candidate, metric=self.metric)
 
 
 @dataclass(frozen=True)
@@ -134,6 +122,9 @@ def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome
         tell(f"{pairs} pairs: {outcome.size}, {outcome.verdict}")
         if outcome.verdict in EXIT_CODES:
             break
+        if pairs >= SAME and folder.values(BASELINE) == folder.values(CANDIDATE):
+            tell("both commands print the same numbers, so that more runs would tell nothing")
+            break
         if pairs >= SAME and all(len(set(folder.values(who).values())) == 1 for who in commands):
             tell("the seed changes neither command's number, so that more runs would tell nothing")
             break
@@ -169,92 +160,3 @@ def judged(duel: Duel, values: np.ndarray) -> tuple[Verdict, Decided]:
     if word == "no spread":  # the same numbers at every seed
         word = "equivalent" if duel.margin is not None and abs(line.difference) < duel.margin else "undecided"
     return word, line
-
-
-def code_digest(*commands: str, metric: str) -> str:
-    """Identify what the commands would do: with the files that they name, and the state of Git where they run."""
-    files = [file for command in commands for file in files_in(command)]
-    written = {path for path, is_written in files if is_written}
-    read = {str(path): file_digest(path) for path in sorted({path for path, _ in files} - written)}
-    folders = {folder for command in commands for folder in folders_in(command)}
-    folders |= {Path(name).parent for name, digest in read.items() if digest and name.startswith("..")}
-    states = {str(folder): git_state(folder, written) for folder in sorted(folders)}
-    content = [*commands, metric, os.getcwd(), read, states]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def file_digest(path: Path) -> str | None:
-    """Return the digest of a file; None if there is none, or the word of a command is no path at all."""
-    try:
-        if path.is_file():  # no device
-            with path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError):
-        pass
-    return None
-
-
-def files_in(command: str, folder: Path = Path()) -> Iterator[tuple[Path, bool]]:
-    """Yield what may be files in a command (also after `cd` and in `bash -c '...'`), and whether it writes them.
-
-    Written are files after `>` and `tee`, and those of one seed, such as `{seed}.log`.
-    """
-    before, tee = "", False
-    for word in words_of(command):
-        if before == "cd":
-            folder /= expanded(word)
-        elif any(letter.isspace() for letter in word):
-            with contextlib.suppress(UserError):  # a text, no command
-                yield from files_in(word, folder)
-        else:
-            tee = word == "tee" or (tee and not set(word) <= OPERATORS)
-            for name in filter(None, (word, word.partition("=")[2])):  # also of --config=FILE
-                yield folder / expanded(name), tee or before.endswith(">") or (PLACE in name and name != PLACE)
-        before = word
-
-
-def folders_in(command: str) -> set[Path]:
-    """Return the folders in which a command works: the working directory, unless it leaves that at once."""
-    words = [word for word in words_of(command) if not set(word) <= OPERATORS]
-    folder = Path()
-    found = set() if words[:1] == ["cd"] else {folder}
-    for before, word in itertools.pairwise(["", *words]):
-        if before == "cd":
-            folder /= expanded(word)
-            found.add(folder)
-        elif any(letter.isspace() for letter in word):  # as in `bash -c '...'`
-            with contextlib.suppress(UserError):
-                found |= {folder / inner for inner in folders_in(word)}
-    return found
-
-
-def expanded(word: str) -> str:
-    return os.path.expandvars(os.path.expanduser(word))
-
-
-def words_of(command: str) -> list[str]:
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    try:
-        return list(lexer)
-    except ValueError as error:
-        raise UserError(f"`{command}` is not a command: {error}") from None
-
-
-def git_state(folder: Path, written: Iterable[Path] = ()) -> str:
-    """Return the commit of a folder and a digest of its changes, without files that the commands write.
-
-    Without Git, it is empty.
-    """
-    names = sorted(os.path.relpath(path, folder).replace(PLACE, "*") for path in written)
-    excluded = [f":(exclude){name}" for name in names if not name.startswith("..")]
-    try:
-        done = [
-            subprocess.run(["git", "-C", str(folder), *words], capture_output=True)
-            for words in (("rev-parse", "HEAD"), ("diff", "HEAD", "--", ":/", *excluded))
-        ]
-    except OSError:
-        return ""
-    if any(each.returncode for each in done):
-        return ""
-    return f"{done[0].stdout.decode().strip()} {hashlib.sha256(done[1].stdout).hexdigest()[:12]}"

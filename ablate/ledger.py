@@ -18,9 +18,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import special
 
-from ablate.commands import RunFailed, append, check_metric, read_lines
-from ablate.duel import code_digest
+from ablate.commands import STRICT, Run, RunFailed, append, check_metric, damaged, read_lines
 from contrastive.errors import UserError, brief
+from contrastive.runs.store import write_atomic
 
 ALPHA = 0.05
 SPENDING = 20  # tests that share half of the level
@@ -32,6 +32,7 @@ LOOK_SHARE = 2  # the level of a test is divided by this for its looks (they are
 FUTILE = 0.3  # a test ends when its statistic is below this; after the first pair, below FUTILE − 1
 ALIKE = 2 / 3  # degrees of freedom of a successive difference
 BASELINE, CANDIDATE = "baseline", "candidate"
+SETTINGS = {"metric": str, "lower": bool}  # and their types
 AGAIN = "baseline again"  # its run with every fourth proposal
 
 Result = Literal["kept", "dropped", "failed"]
@@ -130,6 +131,8 @@ class LedgerState:
 class Proposal:
     """A judged proposal, as a line of ledger.jsonl."""
 
+    __pydantic_config__ = STRICT
+
     number: int
     candidate: str
     baseline: str
@@ -142,9 +145,22 @@ class Proposal:
     code: str = ""  # of the baseline, as it was measured
 
     def __str__(self) -> str:
-        size = "" if self.difference is None else f", {self.difference:+.4g} over {self.pairs} pairs"
+        size = (
+            ""
+            if self.difference is None
+            else f", {self.difference:+.4g} over {self.pairs} pair{'s' * (self.pairs != 1)}"
+        )
         runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
         return f"{self.number:4} {self.result:8} {runs}{size}: {brief(self.candidate, 120)}"
+
+
+@dataclass(frozen=True)
+class LedgerRun(Run):
+    """A line of runs.jsonl: a run of a proposal, or with -N of the baseline that was measured before it."""
+
+    proposal: int
+    command: str
+    code: str
 
 
 @dataclass
@@ -157,6 +173,7 @@ class Ledger:
     run_command: Callable[
         [str, str, int, str], tuple[float, float]
     ]  # who, command, seed, prefix of the log → value, seconds
+    code_of: Callable[..., str] = lambda *commands: json.dumps(commands)  # identifies what commands would do
     tell: Callable[[str], None] = lambda text: None
     proposals: list[Proposal] = field(default_factory=list)
     state: LedgerState = field(default_factory=LedgerState)
@@ -169,8 +186,10 @@ class Ledger:
             self._measure(proposal.number, proposal.baseline, proposal.code, new=False)
             if proposal.result == "failed":
                 self._spend(proposal.number)
-            else:
-                self.state.judge(self._replay(proposal.number, proposal.baseline, proposal.candidate, new=False))
+                continue
+            run = self._replay(proposal.number, proposal.baseline, proposal.candidate, new=False)
+            if self.state.judge(run)[0] != proposal.result or len(self._runs(proposal.number)) != proposal.runs:
+                raise damaged(self.path / "ledger.jsonl", proposal.number, "runs.jsonl has other runs")
             if proposal.result == "kept":
                 self.current = None
 
@@ -189,9 +208,9 @@ class Ledger:
     def _spend(self, number: int) -> None:
         """Count the test of a failed proposal, if it had begun: it might have been kept. Its seeds are used up."""
         lines = self._runs(number)
-        whose = [line["who"] for line in lines]
+        whose = [line.who for line in lines]
         self.state.tests += BASELINE in whose or whose.count(CANDIDATE) > 1
-        self.state.seed = max([self.state.seed, *(line["seed"] + 1 for line in lines)])
+        self.state.seed = max([self.state.seed, *(line.seed + 1 for line in lines)])
 
     @property
     def baseline(self) -> str | None:
@@ -201,6 +220,14 @@ class Ledger:
         last = self.proposals[-1]
         return last.candidate if last.result == "kept" else last.baseline
 
+    def kept_already(self, candidate: str) -> Proposal | None:
+        """Return the proposal that was kept last if it is this one, with the code that it had."""
+        kept = next((each for each in reversed(self.proposals) if each.result == "kept"), None)
+        if kept is None or kept.candidate != candidate:
+            return None
+        codes = {run.code for run in self._runs(kept.number)}
+        return kept if codes == {self.code_of(candidate, kept.baseline)} else None
+
     def judge(self, candidate: str, baseline: str) -> Proposal:
         """Judge a proposal and record it; an interrupted one continues if its code is the same."""
         if candidate == baseline:
@@ -208,10 +235,10 @@ class Ledger:
                 "the proposal is the baseline's own command; give the baseline a folder of its own, such as "
                 "--baseline 'cd ../best && …'"
             )
-        self._measure(len(self.proposals) + 1, baseline, code_digest(baseline, metric=self.metric), new=True)
-        code = code_digest(candidate, baseline, metric=self.metric)
-        if left := [line for line in self._runs(len(self.proposals) + 1) if line["code"] != code]:
-            command = next((line["command"] for line in left if line["who"] == CANDIDATE), "unknown")
+        self._measure(len(self.proposals) + 1, baseline, self.code_of(baseline), new=True)
+        code = self.code_of(candidate, baseline)
+        if left := [line for line in self._runs(len(self.proposals) + 1) if line.code != code]:
+            command = next((line.command for line in left if line.who == CANDIDATE), "unknown")
             why = "another proposal" if command != candidate else "another version of it"
             self._record(command, baseline, "failed", why=f"interrupted, and {why} followed")
             self.tell(str(self.proposals[-1]).strip() + f" ({self.proposals[-1].why})")
@@ -220,6 +247,8 @@ class Ledger:
         try:
             proposal = self._record(candidate, baseline, *self.state.judge(run))
         except RunFailed as failed:
+            if failed.who != CANDIDATE:
+                raise  # the same call goes on when the baseline is mended
             self.state = state_of(json.loads(before))
             return self._record(candidate, baseline, "failed", why=str(failed))
         if proposal.result == "kept":
@@ -231,7 +260,7 @@ class Ledger:
     ) -> Proposal:
         runs = self._runs(number := len(self.proposals) + 1)
         mean = (-1 if self.lower else 1) * float(np.mean(differences)) + 0.0 if differences else None
-        seconds = sum(line["seconds"] for line in runs)
+        seconds = sum(line.seconds for line in runs)
         pairs, code = len(differences), self.current[1] if self.current else ""
         proposal = Proposal(number, candidate, baseline, result, len(runs), seconds, pairs, mean, why, code)
         if result == "failed":
@@ -240,14 +269,14 @@ class Ledger:
         self.proposals.append(proposal)
         return proposal
 
-    def _runs(self, number: int) -> list[dict[str, Any]]:
-        return [line for line in read_lines(self.path / "runs.jsonl") if line["proposal"] == number]
+    def _runs(self, number: int) -> list[LedgerRun]:
+        return [line for line in read_lines(self.path / "runs.jsonl", LedgerRun) if line.proposal == number]
 
     def _replay(self, number: int, baseline: str, candidate: str, code: str = "", *, new: bool) -> Runner:
         """Return a runner that gives the stored runs of a proposal first, then new ones."""
         lines = self._runs(number)
         if number < 0:  # several baselines may have been measured before the proposal was judged
-            lines = [line for line in lines if line["code"] == code]
+            lines = [line for line in lines if line.code == code]
         stored = iter(lines)
         sign = -1.0 if self.lower else 1.0
 
@@ -257,25 +286,29 @@ class Ledger:
                 if not new:
                     raise UserError(f"{self.path}/runs.jsonl lacks runs of proposal {number}; begin another ledger")
                 command = candidate if who == CANDIDATE else baseline
-                value, seconds = self.run_command(who, command, seed, f"{number}-")
-                line = {"proposal": number, "who": who, "seed": seed, "value": value, "seconds": seconds}
-                append(self.path / "runs.jsonl", line | {"command": command, "code": code})
+                value, seconds = self.run_command(who, command, seed, f"{abs(number)}-")
+                line = LedgerRun(who, seed, value, seconds, number, command, code)
+                append(self.path / "runs.jsonl", asdict(line))
                 self.tell(f"{who}, seed {seed}: {value:g} ({seconds:.0f} s)")
-            if (line["who"], line["seed"]) != (who, seed):
+            if (line.who, line.seed) != (who, seed):
                 raise UserError(f"{self.path}/runs.jsonl does not fit its ledger.jsonl; begin another ledger")
-            return sign * float(line["value"])
+            return sign * line.value
 
         return run
 
 
 def read_proposals(path: Path) -> list[Proposal]:
-    return [Proposal(**line) for line in read_lines(path / "ledger.jsonl")]
+    proposals = read_lines(file := path / "ledger.jsonl", Proposal)
+    for number, proposal in enumerate(proposals, 1):
+        if proposal.number != number:
+            raise damaged(file, number, f"it is proposal {proposal.number}, not {number}")
+    return proposals
 
 
 def summary(path: Path, proposals: Sequence[Proposal]) -> list[str]:
     """Return what was tried, kept and what it cost, as lines."""
-    runs = read_lines(path / "runs.jsonl")
-    kept, hours = sum(each.result == "kept" for each in proposals), sum(run["seconds"] for run in runs) / 3600
+    runs = read_lines(path / "runs.jsonl", LedgerRun)
+    kept, hours = sum(each.result == "kept" for each in proposals), sum(run.seconds for run in runs) / 3600
     return [*map(str, proposals), f"{len(proposals)} proposals, {kept} kept, {len(runs)} runs, {hours:.1f} h"]
 
 
@@ -286,7 +319,7 @@ def state_of(values: dict[str, Any]) -> LedgerState:
 def settings(path: Path, given: dict[str, Any]) -> dict[str, Any]:
     """Return the metric and direction of a ledger, fixed by its first run; raise UserError if others are given."""
     file, begun = path / "ledger.json", (path / "runs.jsonl").exists()
-    stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if begun else {}
+    stored = read_settings(file) if begun else {}
     for name, value in given.items():
         if stored and value not in (None, False, "", stored[name]):
             raise UserError(
@@ -298,5 +331,16 @@ def settings(path: Path, given: dict[str, Any]) -> dict[str, Any]:
     if not given["metric"]:
         raise UserError("a new ledger needs --metric: a regular expression that finds the number in the output")
     check_metric(given["metric"])
-    file.write_text(json.dumps(given), encoding="utf-8")
+    write_atomic(file, json.dumps(given))
     return given
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """Return the stored metric and direction; raise UserError if they are damaged."""
+    try:
+        stored = json.loads(file.read_bytes())
+        if not isinstance(stored, dict) or {name: type(v) for name, v in stored.items()} != SETTINGS:
+            raise ValueError("it needs a metric and lower")
+    except (OSError, ValueError) as error:
+        raise damaged(file, 1, str(error)) from None
+    return stored

@@ -217,6 +217,7 @@ def judge(
     ] = None,
     max_runs: MaxRuns = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="Begin no run after this time, e.g. 90m, 2h.")] = "",
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="End a run that takes longer, e.g. 90s, 5m.")] = "",
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at a time.")] = 1,
     engine: Annotated[JudgeEngine, typer.Option(metavar="ENGINE", help="local, or ray.")] = JudgeEngine.local,
     folder: Annotated[Path | None, typer.Option(help="Keep results here, not below the home.")] = None,
@@ -231,20 +232,28 @@ def judge(
     """Decide which of two training commands is better.
 
     Both run at several seeds until it is decided. Exit code 0: the candidate is better; 1: worse or equivalent;
-    2: undecided; 3: not judged, such as a run that failed twice. With --ledger: 0 kept, 1 dropped, 3 failed.
+    2: undecided; 3: not judged, such as a run that failed twice. With --ledger: 0 kept, 1 dropped, 3 failed,
+    4 the baseline failed, 5 another error.
     """
-    from ablate.duel import Duel
     from contrastive.errors import UserError
-    from flows.judging import judge_commands, judge_in_ledger
+    from flows.judging import judge_commands, judge_in_ledger, known_verdict
     from flows.options import check_ledger_options
 
     if ledger is not None:
         check_ledger_options(context, candidate)
-        raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, engine.value, as_json))
+        raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, engine.value, as_json, timeout))
     if not (baseline and candidate and metric):
         raise UserError("--baseline, --candidate and --metric are needed, or --ledger FOLDER")
-    duel = Duel(baseline, candidate, metric, lower, margin, MOST_RUNS if max_runs is None else max_runs)
-    raise typer.Exit(judge_commands(duel, engine.value, jobs, budget, folder, gate, as_json))
+    most = MOST_RUNS if max_runs is None else max_runs
+    asked: dict[str, object] = {"baseline": baseline, "candidate": candidate, "metric": metric}
+    asked |= {"lower": lower, "margin": margin, "max_runs": most}
+    code = known_verdict(asked, folder, gate, as_json)
+    if code is None:
+        from ablate.duel import Duel
+
+        duel = Duel(baseline, candidate, metric, lower, margin, most)
+        code = judge_commands(duel, engine.value, jobs, budget, folder, gate, as_json, timeout)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -454,6 +463,8 @@ def main() -> None:
     escape_logs()
     judging = sys.argv[1:2] == ["judge"]
     broken = 3 if judging else 2  # the codes 1 and 2 of `judge` are verdicts
+    if judging and any(word.partition("=")[0] == "--ledger" for word in sys.argv):
+        broken = 5  # the code 3 of a ledger is a failed proposal
     if not judging:  # whose commands import from their own folder
         os.environ["PYTHONSAFEPATH"] = "1"  # our processes must not import a `tasks/` of the working directory
     try:

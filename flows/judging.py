@@ -1,58 +1,99 @@
 """`ablate judge`: run two commands until it is decided which is better; the exit code says so."""
 
+import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ablate.commands import (
-    JOB,
-    RunFailed,
-    RunFolder,
-    Runner,
-    check_command,
-    locked,
-    run_command,
-    run_twice,
-)
-from ablate.duel import BROKEN, Duel, fenced, fight
-from ablate.ledger import Ledger, read_proposals, settings, summary
 from contrastive.errors import UserError
-from contrastive.runs.store import home
+from contrastive.runs.store import home, write_atomic
+from flows.identity import code_digest, identity_of, watch_outputs
 from flows.terminal import complain, say, tell
+
+if TYPE_CHECKING:  # these imports take seconds, and a verdict that is known needs none
+    from ablate.commands import Runner
+    from ablate.duel import Duel, Outcome
+
+BROKEN = 3  # exit code: a run failed
+
+
+def known_verdict(settings: dict[str, Any], folder: Path | None, gate: Path | None, as_json: bool) -> int | None:
+    """Repeat a verdict if its commands, code, settings and runs are unchanged; return the exit code, or None."""
+    commands, metric = (settings["baseline"], settings["candidate"]), settings["metric"]
+    identity = identity_of(*commands, metric=metric, own=filter(None, (folder, gate)))
+    where = folder or home() / "judge" / identity.digest
+    try:
+        stored = json.loads((where / "verdict.json").read_bytes())
+        if stored["key"] != verdict_key(where, settings):
+            return None
+        code, text, markdown, count = (stored[name] for name in ("code", "text", "markdown", "runs"))
+        shown = json.dumps(stored["json"]) if as_json else str(text)
+    except (OSError, ValueError, KeyError, TypeError):  # it is made again
+        return None
+    tell(reused(count, where, None if folder else identity.checked))
+    say(shown)
+    if gate:
+        gate.write_text(str(markdown), encoding="utf-8")
+    return int(stored["json"]["verdict"] == "worse") if gate else int(code)
+
+
+def verdict_key(where: Path, settings: dict[str, Any]) -> str:
+    """Identify what a verdict depends on: the settings and all runs."""
+    content = json.dumps(settings, sort_keys=True).encode() + (where / "runs.jsonl").read_bytes()
+    return hashlib.sha256(content).hexdigest()
+
+
+def reused(count: int, where: Path, checked: str | None) -> str:
+    runs = f"{count} run{'s' * (count != 1)} reused"
+    if checked is None:
+        return f"{runs} from {where} whatever has changed in code, as --folder says; another --folder begins anew"
+    return f"{runs} from {where}: {checked} unchanged; --folder NEW begins anew"
 
 
 def judge_commands(
-    duel: Duel, engine: str, jobs: int, budget: str, folder: Path | None, gate: Path | None, as_json: bool
+    duel: "Duel",
+    engine: str,
+    jobs: int,
+    budget: str,
+    folder: Path | None,
+    gate: Path | None,
+    as_json: bool,
+    timeout: str = "",
 ) -> int:
     """Judge a candidate command against a baseline command; return the exit code.
 
     With `gate`, write the verdict there as Markdown; the exit code is then 0 unless the candidate is worse or broken.
     """
+    from ablate.commands import RunFailed, RunFolder
+    from ablate.duel import fight
+
     duel.check()
     if gate and not gate.absolute().parent.is_dir():
         raise UserError(f"--gate {gate}: its folder does not exist; make it first")
     if gate:
         gate.unlink(missing_ok=True)
-    deadline, code = float("inf"), duel.digest()
-    if budget:
-        from flows.forecast import budget_seconds
-
-        deadline = time.monotonic() + budget_seconds(budget)
-    where = folder or home() / "judge" / code
-    with runner(engine) as run:
+    commands, own = (duel.baseline, duel.candidate), [path for path in (folder, gate) if path]
+    identity = identity_of(*commands, metric=duel.metric, own=own)
+    deadline = time.monotonic() + seconds_of("--budget", budget) if budget else float("inf")
+    where = folder or home() / "judge" / identity.digest
+    with runner(engine, timeout, watch_outputs(commands, tell)) as run:
         runs = RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline)
         try:
             with runs.opened():
                 check_same(where, duel)
                 if runs.runs:
-                    tell(f"{len(runs.runs)} runs are in {where} already")
+                    tell(reused(len(runs.runs), where, None if folder else identity.checked))
                 outcome = fight(duel, runs, tell)
+                if time.monotonic() < deadline:
+                    keep_verdict(where, duel, outcome)
         except RunFailed as failed:
             return not_judged(str(failed), where, gate, as_json)
-    if not folder and duel.digest() != code:
+    if not folder and code_digest(*commands, metric=duel.metric, own=own) != identity.digest:
         tell(
             "warning: a file that the commands name, or one under Git, changed during the runs, so that the same "
             "command begins anew; if the commands write it, name it after `>`, put {seed} in its name, or name "
@@ -65,8 +106,26 @@ def judge_commands(
     return outcome.exit_code
 
 
+def keep_verdict(where: Path, duel: "Duel", outcome: "Outcome") -> None:
+    """Keep a final verdict beside its runs, so that the same call need not compute it again."""
+    told = {"code": outcome.exit_code, "text": str(outcome), "json": json.loads(outcome.as_json())}
+    told |= {"key": verdict_key(where, asdict(duel)), "markdown": outcome.as_markdown(duel), "runs": outcome.runs}
+    write_atomic(where / "verdict.json", json.dumps(told))
+
+
+def seconds_of(option: str, text: str) -> float:
+    from flows.forecast import budget_seconds
+
+    try:
+        return budget_seconds(text)
+    except UserError:
+        raise UserError(f"{option} `{text}` is not a time such as 45s, 90m, 2h or 1h30m") from None
+
+
 def not_judged(why: str, folder: Path, gate: Path | None, as_json: bool) -> int:
     """Say that a run failed; return the exit code."""
+    from ablate.duel import fenced
+
     if gate:
         gate.write_text(f"**Not judged**: a run failed\n\n{fenced(why)}", encoding="utf-8")
     if as_json:
@@ -75,30 +134,48 @@ def not_judged(why: str, folder: Path, gate: Path | None, as_json: bool) -> int:
     return BROKEN
 
 
-def check_same(folder: Path, duel: Duel) -> None:
+def check_same(folder: Path, duel: "Duel") -> None:
     """Raise UserError if a folder has the runs of other commands or another metric."""
     file, content = folder / "commands.json", json.dumps([duel.baseline, duel.candidate, duel.metric])
-    if file.exists() and file.read_text(encoding="utf-8") != content:
+    stored = file.read_bytes().strip() if file.exists() else b""
+    if stored and stored != content.encode():
+        try:
+            json.loads(stored)
+        except ValueError:
+            raise UserError(f"{file}, line 1 is damaged: remove the file if its runs are of these commands") from None
         raise UserError(f"{folder} has runs of other commands or another metric; name another --folder")
-    file.write_text(content, encoding="utf-8")
+    if not stored:
+        write_atomic(file, content)
 
 
 LEDGER_CODES = {"kept": 0, "dropped": 1, "failed": BROKEN}
+BASELINE_FAILED, OTHER_ERROR = 4, 5  # exit codes of a ledger
 
 
 def judge_in_ledger(
-    folder: Path, baseline: str, candidate: str, metric: str, lower: bool, engine: str, as_json: bool
+    folder: Path, baseline: str, candidate: str, metric: str, lower: bool, engine: str, as_json: bool, timeout: str
 ) -> int:
     """Judge a proposal of a ledger, or show the ledger if there is no candidate; return the exit code."""
     if not candidate:
         return show_ledger(folder, as_json)
-    with locked(folder), runner(engine) as run:
+    from ablate.commands import JOB, RunFailed, check_command, locked, run_twice
+    from ablate.ledger import Ledger, settings
+
+    watched = watch_outputs([command for command in (baseline, candidate) if command], tell)
+    with locked(folder, tell), runner(engine, timeout, watched) as run:
         kept = settings(folder, {"metric": metric, "lower": lower})
 
         def run_one(who: str, command: str, seed: int, name: str) -> tuple[float, float]:
             return run_twice(run, who, command.replace(JOB, "0"), seed, kept["metric"], folder, tell, name)
 
-        ledger = Ledger(folder, kept["metric"], kept["lower"], run_one, tell)
+        ledger = Ledger(
+            folder,
+            kept["metric"],
+            kept["lower"],
+            run_one,
+            partial(code_digest, metric=kept["metric"], own=[folder]),
+            tell,
+        )
         ledger.load()
         named = baseline or ledger.baseline
         if named is None:
@@ -106,10 +183,10 @@ def judge_in_ledger(
         check_command("--candidate", candidate)
         check_command("--baseline", named)
         try:
-            proposal = ledger.judge(candidate, named)
+            proposal = ledger.kept_already(candidate) or ledger.judge(candidate, named)
         except RunFailed as failed:  # of the baseline
-            complain(f"{failed}; its output is in {folder}")
-            return BROKEN
+            complain(f"{failed}; its output is in {folder}; nothing is recorded, and the same call goes on")
+            return BASELINE_FAILED
     say(json.dumps(asdict(proposal)) if as_json else str(proposal).strip())
     if proposal.why:
         complain(f"{proposal.why}; its output is in {folder}")
@@ -120,19 +197,31 @@ def show_ledger(folder: Path, as_json: bool) -> int:
     """Print what a ledger has tried and kept; another process may be at work in it."""
     if not folder.is_dir():
         raise UserError(f"there is no ledger {folder}; name --baseline, --candidate and --metric to begin one")
+    from ablate.ledger import read_proposals, summary
+
     proposals = read_proposals(folder)
     say("\n".join([json.dumps(asdict(each)) for each in proposals] if as_json else summary(folder, proposals)))
     return 0
 
 
 @contextmanager
-def runner(engine: str) -> Iterator[Runner]:
-    """Yield a function that runs a command: on this machine, or on a node of the Ray cluster."""
+def runner(engine: str, timeout: str, after: Callable[[], None]) -> Iterator["Runner"]:
+    """Yield a function that runs a command, here or on a node of the Ray cluster, and then calls `after`."""
+    from ablate.commands import run_command
+
+    limit = seconds_of("--timeout", timeout) if timeout else None
     if engine != "ray":
-        yield run_command
+
+        def run(command: str, metric: str, log: str) -> tuple[float | None, str]:
+            try:
+                return run_command(command, metric, log, limit)
+            finally:
+                after()
+
+        yield run
         return
     from contrastive.config.experiment import Resources
     from tasks import engines
 
     with engines.start("ray", Resources(), 1) as cluster:
-        yield lambda command, metric, log: cluster.run("train", run_command, command, metric, log)
+        yield lambda command, metric, log: cluster.run("train", run_command, command, metric, log, limit)

@@ -24,7 +24,7 @@ def check_ledger_options(context: typer.Context, candidate: str) -> None:
     alone = ("margin", "max_runs", "budget", "folder", "gate", "jobs")
     refuse_without_effect(context, alone, "with --ledger", "judge without a ledger")
     if not candidate:
-        new = ("baseline", "candidate", "metric", "lower", "engine")
+        new = ("baseline", "candidate", "metric", "lower", "engine", "timeout")
         refuse_without_effect(context, new, "without a command to judge", "name one as --candidate")
 
 

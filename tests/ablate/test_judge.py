@@ -14,10 +14,12 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from ablate.commands import RunFailed, RunFolder, number_in, read_lines
-from ablate.duel import Duel, code_digest, fight
+from ablate.commands import RunFailed, RunFolder, read_lines
+from ablate.duel import Duel, fight
+from ablate.metric import number_in
 from contrastive.errors import UserError
 from flows.cli import app, main
+from flows.identity import code_digest
 from reports.statistics.cutoffs import looks_up_to
 
 METRIC = "loss: ([-0-9.naif]+)"

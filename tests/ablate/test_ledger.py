@@ -233,5 +233,5 @@ def test_a_failure_in_a_first_run_spends_nothing_even_when_the_baseline_runs_aga
 def test_a_first_baseline_that_failed_is_measured_again_when_it_is_mended(propose, tmp_path):
     settings = ("--metric", METRIC, "--lower")
     broken = propose("--lift 0.4", "--baseline", f"{propose.script} --lift -9 ; test {{seed}} -lt 3", *settings)
-    assert broken.exit_code == 3 and "baseline failed twice with seed 3" in broken.output
+    assert broken.exit_code == 4 and "baseline failed twice with seed 3" in broken.output
     assert propose("--lift 0.4", "--baseline", propose.script).exit_code == 0

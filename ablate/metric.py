@@ -1,0 +1,91 @@
+"""Find the last number that a regular expression matches in a log. Runs as a program, so that a search can be ended."""
+
+import json
+import math
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+
+from contrastive.errors import brief
+
+NUMBER = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
+BLOCK, OVERLAP = 1 << 22, 1 << 16  # bytes of a log in memory at a time, and of the next block that a match may reach
+LIMIT = 20  # seconds to search a block
+
+
+def number_in(text: str, metric: str) -> tuple[float | None, str]:
+    """Return the last number of an output that `metric` finds, or None and what is wrong with it."""
+    return number_in_blocks(1, lambda _: text, metric)
+
+
+def number_in_blocks(count: int, block: Callable[[int], str], metric: str) -> tuple[float | None, str]:
+    """Return the number of the last match in blocks of text; look after it for one that was not found."""
+    for index in reversed(range(count)):
+        last, text = None, block(index)
+        for match in re.finditer(metric, text):
+            last = match if match[1] is not None else last
+        if last is None:
+            continue
+        if unread := unread_after(text, last):  # of a run that diverged, the good epoch before does not count
+            later = (last_of(unread, block(after)) for after in reversed(range(index + 1, count)))
+            if found := next(filter(None, later), "") or last_of(unread, text[last.end() :]):
+                return None, f"printed `{brief(found)}` last, which --metric `{metric}` does not find"
+        return read_number(text, last, metric)
+    return None, f"printed nothing that --metric `{metric}` finds"
+
+
+def read_number(text: str, last: re.Match[str], metric: str) -> tuple[float | None, str]:
+    if re.match(r"[eE][-+]?\d", text[last.end(1) :][:9]):
+        why = f"printed `{brief(last[1])}` with an exponent, which --metric `{metric}` cuts off; add e+- to its group"
+        return None, why
+    try:
+        value = float(last[1].rstrip("."))
+    except ValueError:
+        return None, f"printed `{brief(last[1])}`, which is not a number"
+    return (value, "") if math.isfinite(value) else (None, f"printed {value}, which cannot be compared")
+
+
+def unread_after(text: str, last: re.Match[str]) -> str | None:
+    """Return a pattern of what may stand in the place of a number: nan, inf, none, or a cut minus sign.
+
+    The place is between the same words (other numbers aside), those of the line if the match has none before its group.
+    """
+    before, after = text[last.start() : last.start(1)].strip(), text[last.end(1) : last.end()].rstrip()
+    start = "" if before else "(?m:^)"
+    before = before or text[text.rfind("\n", 0, last.start()) + 1 : last.start(1)].strip()
+    if not (before or after):
+        return None
+    known = re.escape(re.sub(NUMBER, "\0", before)).replace("\0", NUMBER)
+    number = r"(?:[-+]?(?i:nan|inf|infinity|none|null)(?!\w)|-\.?\d[\d.]*)"
+    return rf"{start}{known}\s*{number}{re.escape(after)}"
+
+
+def last_of(pattern: str, text: str) -> str:
+    found = ""
+    for match in re.finditer(pattern, text):
+        found = match[0]
+    return found.strip()
+
+
+def block_of(path: str, index: int) -> str:
+    """Return a block of a log, from the beginning of a line."""
+    with open(path, "rb") as file:
+        file.seek(index * BLOCK)
+        skipped = len(file.readline(OVERLAP)) if index else 0
+        return file.read(max(0, BLOCK + OVERLAP - skipped)).decode(errors="replace")
+
+
+def main(path: str, metric: str) -> None:
+    """Print the number; the system ends this process if a block takes too long."""
+
+    def block(index: int) -> str:
+        signal.alarm(LIMIT)
+        return block_of(path, index)
+
+    print(json.dumps(number_in_blocks(max(1, -(-os.path.getsize(path) // BLOCK)), block, metric)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
