@@ -76,6 +76,7 @@ class Comparison:
     only_theirs: tuple[int, ...] = ()
     mcnemar: tuple[float, ...] = ()
     improvement: float = math.nan  # probability that a seed of this row beats a seed of the baseline
+    paired: bool = True  # at the seeds that both rows have; else of all runs
 
     @property
     def tested(self) -> bool:
@@ -167,7 +168,8 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     }
     stopping = results.grid.stopping
     most_seeds = None if stopping is None else stopping.most_seeds
-    judged = judge_family(rows, measured, most_seeds, results.paired) if may_compare else Judged()
+    ragged = results.table is not None
+    judged = judge_family(rows, measured, most_seeds, results.paired, ragged) if may_compare else Judged()
     scores = [replace(score, comparison=comparison(score, rows, measured, judged, results)) for score in scores]
     same_seeds = results.paired and (stopping is not None or len({tuple(row.seeds) for row in rows}) == 1)
     complete = may_rank and may_compare and all(score.complete for score in scores if score.tested)
@@ -204,11 +206,14 @@ def comparison(
         return None
     key, against = (score.row.number, score.value), rows[score.row.against]
     ours, theirs = measured[key], measured[against.number, score.value]
-    if results.paired:
+    paired = judged.groups[key].paired if key in judged.groups else results.paired
+    if paired:
         ours, theirs = ours.beside(theirs)
-    by_text, seeds = results.paired and ours.same_texts(theirs), min(len(ours.seeds), len(theirs.seeds))
+    by_text, seeds = paired and ours.same_texts(theirs), min(len(ours.seeds), len(theirs.seeds))
     difference = float(ours.numbers.mean() - theirs.numbers.mean()) if seeds else math.nan
-    described = Comparison(against, seeds, difference, by_text, "too early" if results.progress else "not comparable")
+    described = Comparison(
+        against, seeds, difference, by_text, "too early" if results.progress else "not comparable", paired=paired
+    )
     if by_text and ours.per_text.dtype == np.bool_:
         counts = [mcnemar(our, their) for our, their in zip(ours.per_text, theirs.per_text, strict=True)]
         only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
@@ -220,6 +225,8 @@ def comparison(
     if decided is None:
         return described
     outcome = verdict(difference, decided.half_width, bool(score.higher), score.margin, decided.seeds)
+    if results.table is not None:
+        outcome = with_failures(outcome, lacks(score.row, score, results), lacks(against, score, results))
     needs = None
     if outcome == "undecided":
         needs = judged.needed(*key, score.margin, more_texts=not score.row.recorded.drawn)
@@ -233,6 +240,17 @@ def comparison(
         needs=needs,
         needs_seconds=seconds_of_more_seeds(needs, seeds, score.row, against, results),
     )
+
+
+def lacks(row: Row, score: RowScore, results: Results) -> bool:
+    """Return whether a run of a row has no value of a score, such as one that failed or diverged."""
+    return not bool(np.isfinite(seed_scores(row, score.value, results)).all())
+
+
+def with_failures(outcome: Verdict, ours: bool, theirs: bool) -> Verdict:
+    """Return the verdict if runs without a value (of this row, of the other) would have changed it for the worse."""
+    hidden = (ours and outcome in ("better", "equivalent")) or (theirs and outcome in ("worse", "equivalent"))
+    return "undecided" if hidden else outcome
 
 
 def seconds_of_more_seeds(needs: Needed | None, seeds: int, row: Row, against: Row, results: Results) -> float:

@@ -30,7 +30,8 @@ PARTLY = _("seed, and by text where each text is known")
 
 def sentences(section: Section) -> list[Text]:
     """Return the sentences below a section's tables."""
-    return [*stopped(section), *tested(section), *unequal_note(section), *same_note(section)]
+    notes = (stopped, tested, ragged_note, unequal_note, same_note)
+    return [sentence for note in notes for sentence in note(section)]
 
 
 def stopped(section: Section) -> Iterator[Text]:
@@ -100,6 +101,23 @@ def size_text(size: float, value: str) -> Text:
 def possible(size: float, value: str) -> bool:
     """Return whether a difference of this size can occur: shares differ by at most 1."""
     return unit(value) == 1 or size <= 1
+
+
+def ragged_note(section: Section) -> list[Text]:
+    """Name the rows that were compared by part of their runs, or by all runs without pairing, for want of seeds."""
+    if section.most_seeds is not None or not section.paired:
+        return []
+    tested = [(score.row, each) for score, each in section.comparisons if each.tested]
+    shared = [row.label for row, each in tested if each.paired and {*row.seeds} != {*each.against.seeds}]
+    unpaired = [row.label for row, each in tested if not each.paired]
+    sentences = (
+        (_("Compared at the seeds that both rows have, so not by the means above: {names}."), shared),
+        (
+            _("Compared by all runs, since too few seeds are shared (not paired: Welch's t, by Bonferroni): {names}."),
+            unpaired,
+        ),
+    )
+    return [text.of(names=listed([*dict.fromkeys(names)])) for text, names in sentences if names]
 
 
 def unequal_note(section: Section) -> list[Text]:

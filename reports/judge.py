@@ -3,7 +3,7 @@ rows."""
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +11,15 @@ from jaxtyping import Float
 from reports.rows import Row, SeedValues, side_by_side
 from reports.statistics import Decided, Measurements, Needed, decide, detectable, needed
 from reports.statistics.cutoffs import Pair, all_pairs_of
-from reports.statistics.unpaired import Sample, decide_unpaired, detectable_unpaired, needed_unpaired
+from reports.statistics.decide import pooled_freedom
+from reports.statistics.unpaired import (
+    Sample,
+    compare_samples,
+    decide_unpaired,
+    detectable_unpaired,
+    needed_unpaired,
+    worth_pairing,
+)
 
 Key = tuple[int, str]  # number of a row, name of a value
 MOST_ROWS, BEST = 40, 10  # above MOST_ROWS only the BEST rows are compared with all others
@@ -51,14 +59,22 @@ class Judged:
 
 
 def judge_family(
-    rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds: int | None, paired: bool = True
+    rows: list[Row],
+    seed_values: dict[Key, SeedValues],
+    most_seeds: int | None,
+    paired: bool = True,
+    ragged: bool = False,
 ) -> Judged:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
     There a row with a failed cell gets no further verdict, but its earlier values stay in the pooled variance, so other
-    verdicts do not change."""
+    verdicts do not change. `ragged`: rows with any seeds are compared, by those that both have or by all runs."""
     values = list(dict.fromkeys(value for _, value in seed_values))
     judged = Judged()
-    parts = [part for value in values for part in groups_of(rows, value, seed_values, most_seeds, paired)]
+    parts = [
+        part
+        for value in values
+        for part in groups_of(rows, value, seed_values, most_seeds is not None or ragged, paired)
+    ]
     for value, members, pairs in parts:
         measured, share = [seed_values[i, value] for i in members], 1 / len(parts)
         group = RowGroup(value, members, pairs, side_by_side(measured), share, most_seeds, paired)
@@ -69,14 +85,33 @@ def judge_family(
             judged.detectable[value] = detectable_unpaired(decided, share)
             continue
         decided = decide(group.measured, pairs, share, most_seeds)
-        for (ours, theirs), comparison in zip(pairs, decided, strict=True):
+        by_all = by_all_runs(group, measured) if ragged else {}
+        for pair, comparison in zip(pairs, decided, strict=True):
+            ours, theirs = (members[position] for position in pair)
+            if pair in by_all:
+                judged.decided[ours, value], judged.groups[ours, value] = by_all[pair], replace(group, paired=False)
             # only if all seeds that both rows should have are measured
-            if comparison.seeds == len({*rows[members[ours]].seeds} & {*rows[members[theirs]].seeds}):
-                judged.decided[members[ours], value] = comparison
-                judged.groups[members[ours], value] = group
-        limits = [judged.detectable.get(value), detectable(decided, pairs, len(members), group.share, most_seeds)]
+            elif ragged or comparison.seeds == len({*rows[ours].seeds} & {*rows[theirs].seeds}):
+                judged.decided[ours, value], judged.groups[ours, value] = comparison, group
+        by_seed = {pair: line for pair, line in zip(pairs, decided, strict=True) if pair not in by_all}
+        limits = [
+            judged.detectable.get(value),
+            detectable([*by_seed.values()], [*by_seed], len(members), group.share, most_seeds) if by_seed else None,
+            detectable_unpaired([*by_all.values()], share),
+        ]
         judged.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
     return judged
+
+
+def by_all_runs(group: RowGroup, values: list[SeedValues]) -> dict[Pair, Decided]:
+    """Compare the pairs of rows that share too few seeds for a paired comparison."""
+    freedom, tests, found = pooled_freedom(group.measured), len(group.pairs), dict[Pair, Decided]()
+    for pair in group.pairs:
+        ours, theirs = (values[position] for position in pair)
+        shared, counts = len({*ours.seeds} & {*theirs.seeds}), (len(ours.seeds), len(theirs.seeds))
+        if not worth_pairing(shared, counts, freedom, tests):
+            found[pair] = compare_samples(sample_of(ours), sample_of(theirs), tests, group.share)
+    return found
 
 
 def sample_of(values: SeedValues) -> Sample:
@@ -85,12 +120,12 @@ def sample_of(values: SeedValues) -> Sample:
 
 
 def groups_of(
-    rows: list[Row], value: str, seed_values: dict[Key, SeedValues], most_seeds: int | None, paired: bool = True
+    rows: list[Row], value: str, seed_values: dict[Key, SeedValues], any_seeds: bool, paired: bool = True
 ) -> Iterator[tuple[str, list[int], list[Pair]]]:
     """Yield value, rows and pairs: a group per data set for trained vectors, one per configuration for variants."""
     by_group: dict[tuple[str, str], list[int]] = {}
     for i, row in enumerate(rows):
-        if (i, value) in seed_values and takes_part(seed_values[i, value], row, most_seeds is not None):
+        if (i, value) in seed_values and takes_part(seed_values[i, value], row, any_seeds):
             baseline = row if row.against is None else rows[row.against]
             names = [("vectors", str(row.position))] if row.variant else [("data", baseline.data)]
             names += [("vectors", str(row.position))] if not row.variant and has_variants(row, rows) else []
@@ -102,14 +137,14 @@ def groups_of(
             (positions[i], positions[against])
             for i in members
             if (against := rows[i].against) in positions and bool(rows[i].variant) == (kind == "vectors")
-            if not paired or most_seeds is not None or seed_values[i, value].seeds == seed_values[against, value].seeds
+            if not paired or any_seeds or seed_values[i, value].seeds == seed_values[against, value].seeds
         ]
         if pairs:
             yield value, members, pairs
 
 
-def takes_part(measured: SeedValues, row: Row, study: bool) -> bool:
-    return bool(np.isfinite(measured.numbers).all()) and (len(measured.seeds) == len(row.seeds) or study)
+def takes_part(measured: SeedValues, row: Row, any_seeds: bool) -> bool:
+    return bool(np.isfinite(measured.numbers).all()) and (len(measured.seeds) == len(row.seeds) or any_seeds)
 
 
 def has_variants(row: Row, rows: list[Row]) -> bool:

@@ -112,7 +112,6 @@ class TableSource:
     name: str
     command: str  # builds the report again
     pairing: Literal["seeds", "none", "means"] = "seeds"  # none: values without seeds; means: no single values
-    unused: tuple[str, ...] = ()  # rows at seeds that most rows lack
     assumed: tuple[str, ...] = ()  # scores that are taken to be better if higher, for want of a known name
     unpaired: Literal["", "numbered", "sorted"] = ""  # why equal values of `seed` are not paired
     seed: str = ""  # column of seeds or numbers of runs

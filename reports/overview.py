@@ -223,7 +223,7 @@ def forest_row(each: PrimaryComparison, scale: float) -> ForestRow:
     score, comparison, measured = each.score, each.comparison, each.section.measured
     key, baseline = (score.row.number, score.value), (comparison.against.number, score.value)
     by_seed: list[float] = []
-    if each.section.paired and key in measured and baseline in measured:
+    if each.section.paired and comparison.paired and key in measured and baseline in measured:
         ours, theirs = measured[key].beside(measured[baseline])
         by_seed = [scale * float(difference) for difference in ours.numbers - theirs.numbers]
     return ForestRow(

@@ -202,14 +202,15 @@ def side_by_side(measured: list[SeedValues]) -> Measurements:
 
 def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[str, SeedValues]:
     """Return each value of a row, with its values for each text if it is a mean over texts. In a study that adds seeds,
-    only seeds with results count."""
+    and in a table of another program, only seeds with results count."""
     names = [f"{row.variant}{value}" for value in values]
     examples = [results.examples(cell, names) for cell in row.cells]
     by_value = {}
     for value, name in zip(values, names, strict=True):
         numbers, higher = seed_scores(row, value, results), direction(value, results)
         finite = np.isfinite(numbers)
-        kept = finite if results.grid.stopping is not None and finite.any() else np.ones(len(numbers), bool)
+        any_seeds = (results.grid.stopping is not None or results.table is not None) and finite.any()
+        kept = finite if any_seeds else np.ones(len(numbers), bool)
         numbers, seeds = numbers[kept], [seed for seed, keep in zip(row.seeds, kept, strict=True) if keep]
         stored = [cell for cell, keep in zip(examples, kept, strict=True) if keep]
         each = [arrays.get(name) for arrays, _ in stored]

@@ -139,10 +139,11 @@ class Rows:
 
 
 def unequal_seeds(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
-    """Return cells of rows with other seeds than the first row; none in a study that adds seeds, where rows differ."""
+    """Return cells of rows with other seeds than the first row; none where rows may differ: in a study that adds seeds,
+    and in a table of another program."""
     rows = list(grouped(cells, lambda cell: id(cell.row)).values())
     seeds = [sorted(cell.seed for cell in row) for row in rows]
-    if results.grid.stopping is not None or not results.paired:
+    if results.grid.stopping is not None or results.table is not None:
         return []
     return [cell for row, row_seeds in zip(rows, seeds, strict=True) if row_seeds != seeds[0] for cell in row]
 
@@ -197,9 +198,13 @@ def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCe
     for value in section.show.table.values:
         measured = values_of(results, finished, value)
         if without := [cell for cell in finished if cell.cell not in measured]:
-            words = _("{where}: finished, without {value}", where=where(without), value=value)
+            ours = results.table is None
+            text = _("{where}: finished, without {value}") if ours else _("{where}: no value of {value}")
+            words = text.of(where=where(without), value=value)
             if why := reasons_missing(without, value, results):
                 words = _("{said}: {why}", said=words, why=why)
+            if not ours:
+                words = _("{said}. A row that lacks a run is not called better or equivalent.", said=words)
             yield Guard("missing score", words, True)
 
 
@@ -208,12 +213,6 @@ def reasons_missing(cells: list[SectionCell], value: str, results: Results) -> s
     split = value.rpartition(".")[0]
     notes = [note for cell in cells for note in results.notes.get(cell.cell, {}).items()]
     return "; ".join({why: None for name, why in notes if name.rpartition(".")[0] == split})
-
-
-def unused(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Say which lines of another program's table are not used."""
-    if results.table and results.table.unused:
-        yield Guard("unused", _("Not used, since most rows lack the seed: {rows}.", rows=listed(results.table.unused)))
 
 
 UNPAIRED = {
@@ -260,4 +259,4 @@ def baseline_finished(cells: list[SectionCell]) -> bool:
     return any(cell.row.baseline and cell.status == "finished" for cell in cells)
 
 
-CHECKS = (unfinished, unmeasured, one_seed, rows, unused, unpaired, assumed, no_baseline)
+CHECKS = (unfinished, unmeasured, one_seed, rows, unpaired, assumed, no_baseline)

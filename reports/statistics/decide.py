@@ -225,6 +225,11 @@ def residuals(values: Float[ndarray, "k s"]) -> tuple[Float[ndarray, "k s"], Flo
     return rest, np.where(freedoms > RANK, freedoms, 0.0)
 
 
+def pooled_freedom(measured: Measurements) -> float:
+    """Return the degrees of freedom of the pooled variance, by which rows have which seeds."""
+    return float(residuals(np.where(measured.measured, 0.0, np.nan))[1].sum())
+
+
 def at_level(values: Float[ndarray, " levels"], level: float) -> float:
     """Interpolate values tabulated at LEVELS, linearly in the logarithm of the level."""
     return float(np.interp(-np.log(level), -np.log(LEVELS), values))

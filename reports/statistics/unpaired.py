@@ -10,6 +10,24 @@ from reports.statistics.decide import ALPHA, Decided
 from reports.statistics.power import COUNTS, MOST_SEEDS, POWER, Needed
 
 Sample = tuple[float, float, int]  # mean, standard deviation, and number of values
+MOVES = 1.0  # variance that a seed is expected to give to all rows, for a variance of 1 of each row at a seed
+
+
+def worth_pairing(shared: int, counts: tuple[int, int], freedom: float, tests: int) -> bool:
+    """Return whether two rows are compared by the seeds that both have (paired), or by all runs (Welch).
+
+    The choice is by numbers of runs alone, so that no value can influence it: the one whose interval is expected to be
+    narrower. `freedom`: of the pooled variance. Rows with the same seeds are always paired.
+    """
+    if shared == max(counts):
+        return True
+    if shared < 2:
+        return False
+    first, second = (1 / count for count in counts)
+    welch = (first + second) ** 2 / (first**2 / (counts[0] - 1) + second**2 / (counts[1] - 1))
+    tail = np.array(ALPHA / 2 / tests)
+    by_seed = student(tail, max(freedom, 1.0)) * (2 / shared) ** 0.5
+    return bool(by_seed <= student(tail, welch) * ((1 + MOVES) * (first + second)) ** 0.5)
 
 
 def decide_unpaired(samples: Sequence[Sample], pairs: Sequence[Pair], share: float = 1.0) -> list[Decided]:

@@ -24,7 +24,7 @@ def test_numbers_of_runs_pair_nothing_unless_asked():
     assert {score.row.label: score.seeds for score in found.comparisons} == {"m1": 3, "m2": 4}
     assert verdicts(found)["m1"] == "better"
     asked = ablate.judge(table, baseline="base", paired=True)
-    assert "paired by run" in asked.columns and verdicts(asked)["m1"] == "not comparable"
+    assert "paired by run" in asked.columns and verdicts(asked)["m1"] == "better"
     assert "paired by run" in ablate.judge(table, seed="run", baseline="base").columns
     with pytest.raises(UserError, match="--paired pairs runs by their numbers, but no two rows share any"):
         ablate.judge(table.drop(columns="run"), baseline="base", paired=True)
