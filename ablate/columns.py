@@ -4,6 +4,7 @@ RULES are applied in their order. Each takes the table and what is known of its 
 known. What no rule knows is asked for.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -80,7 +81,11 @@ def seeds_by_name(table: Table, known: Columns) -> Known:
     runs = [name for name in (named(table, (run,)) for run in RUNS) if name and is_whole(table.frame[name])]
     taken = (*known.row, *known.scores)
     found = [name for name in (named(table, SEED), *runs) if name and name not in taken]
-    return table, replace(known, seed=known.seed or next(iter(found), None))
+    seed = known.seed or next(iter(found), None)
+    for value in table.frame[seed] if seed else ():
+        if 2**63 <= abs(number_of(value) or 0) < math.inf:
+            raise UserError(f"{table.name}: {seed} is `{brief_name(value)}`; write seeds below 2^63 = {2**63}")
+    return table, replace(known, seed=seed)
 
 
 def texts_and_data_by_name(table: Table, known: Columns) -> Known:

@@ -39,10 +39,13 @@ def unmarked(cell: Any) -> str:
 def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:
     """Read `81.2 ± 0.5`, `81.2 +/- 0.5`, `81.2 (0.5)` and LaTeX's `$81.2 \\pm 0.5$` as mean and standard deviation."""
     cells = {name: [*map(unmarked, table.frame[name])] for name in table.frame.columns if name not in known.row}
-    found = [name for name, own in cells.items() if 2 * sum(map(bool, map(LIKE_CELL.fullmatch, own))) > len(own)]
+    found = [
+        name for name, own in cells.items() if 2 * sum(map(bool, map(LIKE_CELL.fullmatch, own))) >= max(1, len(own))
+    ]
     scores = [name for name in found if name in known.scores or not known.scores]
-    if not scores:  # perhaps some that nobody asked for
-        return replace(table, frame=table.frame.drop(columns=found)), known
+    table = replace(table, frame=table.frame.drop(columns=[name for name in found if name not in scores]))
+    if not scores:
+        return table, known
     first = brief_name(next(cell for cell in table.frame[scores[0]] if LIKE_CELL.fullmatch(unmarked(cell))))
     if known.seed:
         raise UserError(

@@ -69,7 +69,8 @@ def number_of(value: Any) -> float | None:
         return math.nan
     try:
         number = float(value.strip().removesuffix("%") if isinstance(value, str) else value)
-        return int(value) if EXACT < abs(number) < math.inf and not isinstance(value, float) else number
+        whole = EXACT <= abs(number) < math.inf and str(value).strip().lstrip("+-").isdecimal()
+        return int(value) if whole else number
     except OverflowError:
         return math.inf
     except (TypeError, ValueError):

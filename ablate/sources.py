@@ -3,6 +3,7 @@
 import ast
 import csv
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from contrastive.errors import UserError, brief
 from contrastive.grid.messages import nearest_name
 from reports.mlflow_runs import all_runs
 
-FINISHED = "finished"
+FINISHED = ("finished", "complete")  # of W&B and MLflow; of Optuna
 STATES = ("state", "status")  # columns of W&B's and our own exports
 MLFLOW, MTEB, SENTENCE_TRANSFORMERS = "mlflow:", "mteb:", "sentence-transformers:"
 
@@ -38,20 +39,41 @@ def read(source: str, tracking_uri: str) -> Table:
 
 
 def finished_runs(table: Table) -> Table:
-    """Return a table as W&B's or MLflow's clients write it in the usual form, without runs that are not finished."""
-    return without_unfinished(from_search_runs(with_dicts(table)))
+    """Return a table as trackers' clients write it in the usual form, without runs that are not finished."""
+    return without_unfinished(from_optuna(from_search_runs(with_dicts(table))))
 
 
 def from_search_runs(table: Table) -> Table:
-    """Take the params, metrics and names of runs from a data frame of `mlflow.search_runs`."""
-    names = [str(name) for name in table.frame.columns]
+    """Take params, metrics and names from a frame of `mlflow.search_runs`, without runs that have child runs."""
+    names, parent = list(map(str, table.frame.columns)), "tags.mlflow.parentRunId"
     if not any(name.startswith("metrics.") for name in names):
         return table
+    if {"run_id", parent} <= {*names}:
+        table = kept_lines(table, ~table.frame["run_id"].isin(table.frame[parent].dropna()))
     kept = {name: name.partition(".")[2] for name in names if name.startswith(("params.", "metrics."))}
     kept |= {name: new for name, new in (("tags.mlflow.runName", "run_name"), ("status", "status")) if name in names}
+    return renamed(table, kept, "params.")
+
+
+def from_optuna(table: Table) -> Table:
+    """Take params, values and user attributes from a frame of Optuna's `study.trials_dataframe`."""
+    names = list(map(str, table.frame.columns))
+    if not {"number", "state"} <= {*names} or not any(name.startswith("params_") for name in names):
+        return table
+    kept = {name: re.sub("^(params|user_attrs)_", "", name) for name in names}
+    return renamed(table, {n: new for n, new in kept.items() if new != n or re.match("value|state$", n)}, "params_")
+
+
+def renamed(table: Table, kept: dict[str, str], params: str) -> Table:
+    """Return the kept columns under their new names; those that begin with `params` are settings."""
+    settings = frozenset(new for name, new in kept.items() if name.startswith(params))
     frame = table.frame[list(kept)].rename(columns=kept)
-    settings = frozenset(kept[name] for name in names if name.startswith("params."))
     return replace(of_frame(frame, table.name), places=table.places, settings=settings)
+
+
+def kept_lines(table: Table, kept: pd.Series) -> Table:
+    places = [place for place, keep in zip(table.places, kept, strict=True) if keep]
+    return replace(table, frame=table.frame[kept.tolist()].reset_index(drop=True), places=places)
 
 
 def with_dicts(table: Table) -> Table:
@@ -71,11 +93,9 @@ def with_dicts(table: Table) -> Table:
 def without_unfinished(table: Table) -> Table:
     """Leave out lines whose column `state` or `status` says anything but finished, if some say so."""
     for name in table.frame.columns:
-        states = table.frame[name].astype(str).str.lower()
-        if name.lower() in STATES and (states == FINISHED).any():
-            kept = (states == FINISHED).tolist()
-            places = [place for place, keep in zip(table.places, kept, strict=True) if keep]
-            return replace(table, frame=table.frame[kept].reset_index(drop=True), places=places)
+        finished = table.frame[name].astype(str).str.lower().isin(FINISHED)
+        if name.lower() in STATES and finished.any():
+            return kept_lines(table, finished)
     return table
 
 
@@ -89,16 +109,17 @@ def read_mlflow(name: str, tracking_uri: str) -> Table:
         names = [each.name for each in client.search_experiments()]
         raise UserError(f"MLflow has no experiment {name}{nearest_name(name, names)}; check MLFLOW_TRACKING_URI")
     runs = list(reversed(all_runs(client, experiment.experiment_id)))
-    parents = {run.data.tags.get("mlflow.parentRunId") for run in runs}
-    runs = [
-        run for run in runs if run.info.status == "FINISHED" and run.info.run_id not in parents and run.data.metrics
+    records = [
+        {"run_id": run.info.run_id, "status": run.info.status, "tags.mlflow.runName": run.info.run_name}
+        | {"tags.mlflow.parentRunId": run.data.tags.get("mlflow.parentRunId")}
+        | {f"params.{key}": value for key, value in run.data.params.items()}
+        | {f"metrics.{key}": value for key, value in run.data.metrics.items()}
+        for run in runs
     ]
-    if not runs:
+    if not any(run.info.status == "FINISHED" and run.data.metrics for run in runs):
         raise UserError(f"the MLflow experiment {name} has no finished run with metrics")
-    records = [{"run_name": run.info.run_name} | run.data.params | run.data.metrics for run in runs]
-    places = [f"run {run.info.run_name} ({run.info.run_id[:8]})" for run in runs]
-    settings = frozenset(key for run in runs for key in run.data.params)
-    return Table(name, pd.DataFrame(records), places, settings=settings)
+    table = Table(name, pd.DataFrame(records), [f"run {run.info.run_name} ({run.info.run_id[:8]})" for run in runs])
+    return finished_runs(kept_lines(table, pd.Series([bool(run.data.metrics) for run in runs])))
 
 
 def read_folder(folder: str, pattern: str, scores_of: Callable[[Path], dict[str, float]], what: str) -> Table:

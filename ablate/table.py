@@ -1,4 +1,4 @@
-"""Read a table of scores: CSV, TSV, Parquet or JSON lines, with the place of each row for messages."""
+"""Read a table of scores: CSV, TSV, Parquet, JSON, JSON lines or Excel, with the place of each row for messages."""
 
 import csv
 import json
@@ -13,11 +13,14 @@ import pandas as pd
 from contrastive import paths
 from contrastive.errors import UserError, brief, brief_name
 
-SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl")
+SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".json", ".xlsx")
 DELIMITERS = ",;\t"
 UNNAMED = "index"  # the first column of a table that pandas wrote: numbers of lines, or names
 DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d+)( ?%)?")
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+\.\d+")
+GERMAN = re.compile(r"[-+]?\d{1,3}(\.\d{3})+,\d+")  # 1.234,5
+POINT = re.compile(r"[-+]?\d+\.\d+")
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 AMBIGUOUS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # 1,234 in a file whose delimiter is a comma
 
 
@@ -46,8 +49,8 @@ def read_file(source: str) -> Table:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise UserError(f"{brief(path)}: a table is a file {', '.join(SUFFIXES)}; save it as one of these")
-    if suffix == ".parquet":
-        return of_frame(_parquet(path), path.name)
+    if suffix in (".parquet", ".json", ".xlsx"):
+        return of_frame(_whole_file(path, suffix), path.name)
     lines = list(_json_lines(path) if suffix == ".jsonl" else _delimited(path, suffix))
     if not lines:
         raise UserError(f"{brief(path)} has no rows; it needs one for each row and seed")
@@ -74,20 +77,45 @@ def scalar(value: Any) -> Any:
     return str(value) if hasattr(value, "__len__") and not isinstance(value, str) else value
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+def _whole_file(path: Path, suffix: str) -> pd.DataFrame:
     try:
-        return pd.read_parquet(path)
-    except Exception as error:  # pyarrow raises many types
-        raise UserError(f"{brief(path)} cannot be read as Parquet: {brief(error)}; write it again") from None
+        if suffix == ".json":
+            return _json(_text(path))
+        return pd.read_parquet(path) if suffix == ".parquet" else pd.read_excel(path)
+    except (UserError, ImportError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{brief(path)}: Excel files need openpyxl; save the sheet as CSV") from None
+    except Exception as error:  # pyarrow and openpyxl raise many types
+        kind = {".parquet": "Parquet", ".json": "JSON"}.get(suffix, "Excel")
+        raise UserError(f"{brief(path)} cannot be read as {kind}: {brief(error)}; write it again, or as CSV") from None
+
+
+def _json(text: str) -> pd.DataFrame:
+    """Return a list of objects, or an object of columns, as a data frame."""
+    content = json.loads(text)
+    lines = isinstance(content, list) and all(isinstance(line, dict) for line in content)
+    columns = isinstance(content, dict) and all(isinstance(values, list | dict) for values in content.values())
+    if not lines and not (columns and len(content) > 1):
+        raise ValueError('expected a list of objects such as {"model": "a", "seed": 0, "acc": 0.8}')
+    return pd.DataFrame(content)
 
 
 def _text(path: Path) -> str:
     content = path.read_bytes()
+    wrong, start = "not UTF-8", content.find(b"\0")
+    if content.startswith(UTF_16):
+        raise UserError(f"{brief(path)} is UTF-16; save the file as UTF-8 (in Excel: CSV UTF-8)")
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise UserError(f"{brief(path)}, line {line}: not UTF-8; save the file as UTF-8") from None
+        start = error.start
+    else:
+        if start < 0:
+            return text
+        wrong = "a NUL byte, which no table has"
+    line = content[:start].count(b"\n") + 1
+    raise UserError(f"{brief(path)}, line {line}: {wrong}; save the file as UTF-8")
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -107,7 +135,7 @@ def _delimited(path: Path, suffix: str) -> Iterator[tuple[int, dict[str, Any]]]:
     first = text.lstrip("\r\n").split("\n", 1)[0]
     delimiter = "\t" if suffix == ".tsv" else max(DELIMITERS, key=first.count)
     reader = csv.reader(text.splitlines(), delimiter=delimiter, strict=True)
-    names: list[str] = []
+    names, signs = list[str](), dict[str, str]()
     try:
         for values in reader:
             if not any(value.strip() for value in values):
@@ -122,6 +150,12 @@ def _delimited(path: Path, suffix: str) -> Iterator[tuple[int, dict[str, Any]]]:
                     "put texts that contain a delimiter in double quotes"
                 )
             else:
+                for name, value in zip(names, values, strict=True):
+                    if (sign := decimal_sign(value.strip())) and signs.setdefault(name, sign) != sign:
+                        raise UserError(
+                            f"{brief(path)}, line {reader.line_num}: {name} is `{value.strip()}`, but other lines have "
+                            f"the decimal sign `{signs[name]}`; write all numbers in the same way"
+                        )
                 plain = [with_point(value.strip(), delimiter) for value in values]
                 yield reader.line_num, dict(zip(names, plain, strict=True))
     except csv.Error as error:
@@ -134,7 +168,13 @@ def with_point(value: str, delimiter: str) -> str:
         return value
     if match := DECIMAL_COMMA.fullmatch(value):
         return f"{match[1]}.{match[2]}{match[3] or ''}"
+    if GERMAN.fullmatch(value):
+        return value.replace(".", "").replace(",", ".")
     return value.replace(",", "") if THOUSANDS.fullmatch(value) else value
+
+
+def decimal_sign(value: str) -> str | None:
+    return "." if POINT.fullmatch(value) else "," if DECIMAL_COMMA.fullmatch(value) or GERMAN.fullmatch(value) else None
 
 
 def _check_header(path: Path, line: int, names: list[str]) -> None:

@@ -182,8 +182,8 @@ def test_names_that_do_not_exist_are_answered_with_the_nearest(tmp_path):
     with pytest.raises(UserError, match="no such score; did you mean `acc`"):
         ablate.judge(frame(), baseline="base", margin={"ac": 0.1})
     with pytest.raises(UserError, match="file .csv, .tsv, .parquet, .jsonl"):
-        (tmp_path / "t.xlsx").touch()
-        read(str(tmp_path / "t.xlsx"), "")
+        (tmp_path / "t.ods").touch()
+        read(str(tmp_path / "t.ods"), "")
 
 
 def test_what_is_missing_stops_its_own_row_alone(tmp_path):

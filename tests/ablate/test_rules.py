@@ -1,0 +1,220 @@
+"""The rules of columns in their order, each with a table of its own; and files that tools and spreadsheets write."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ablate
+from ablate.columns import RULES, Columns, choose
+from ablate.names import NUMBER, number_of
+from ablate.results import Question
+from ablate.sources import finished_runs, read
+from ablate.table import Table, of_frame
+from contrastive.errors import UserError
+from tests.ablate.test_tables import frame, verdicts
+
+UNKNOWN = Columns((), ())
+
+
+def table(text: str) -> Table:
+    head, *lines = (line.split(",") for line in text.split())
+    return of_frame(pd.DataFrame(lines, columns=head), "t.csv")
+
+
+def written(tmp_path, text: str | bytes, name: str = "t.csv") -> Table:
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read(str(tmp_path / name), "")
+
+
+ORDER = {
+    "no_chart": ("m,loss__MAX a,1", UNKNOWN, UNKNOWN),
+    "scores_below_each_other": ("m,metric,value a,f1,1", UNKNOWN, UNKNOWN),
+    "seeds_beside_each_other": ("m,seed0,seed1 a,1,2", UNKNOWN, UNKNOWN),
+    "names_exist": ("m,f1 a,1", Columns(("m",), ("f1",)), Columns(("m",), ("f1",))),
+    "seeds_by_name": ("m,Seed,f1 a,1,2", UNKNOWN, Columns((), (), "Seed")),
+    "texts_and_data_by_name": ("m,Text_ID,dataset a,b,c", UNKNOWN, Columns((), (), None, "Text_ID", "dataset")),
+    "last_step_of_each_run": (
+        "m,seed,step,f1 a,0,1,2 a,0,2,3",
+        Columns((), (), "seed"),
+        Columns((), (), "seed", notes=("the last line of each run is used (step 2)",)),
+    ),
+    "means_in_cells": (
+        "m,f1,n a,1±.1,2",
+        UNKNOWN,
+        Columns(("m",), ("f1",), NUMBER, deviations=("±",), count="n",
+                notes=("± was read as the standard deviation over runs",)),
+    ),
+    "means_in_columns": (
+        "m,f1_mean,f1_std,n a,1,.1,2",
+        UNKNOWN,
+        Columns(("m",), ("f1",), NUMBER, deviations=("f1_std",), count="n"),
+    ),
+    "seeds_in_names": ("m,f1 a-seed3,1", UNKNOWN, Columns((), (), "seed")),
+    "names_without_seeds": ("m,seed,f1 a-3,3,1 a-4,4,1", Columns((), (), "seed"), Columns((), (), "seed")),
+    "one_seed_of_texts": ("m,text,f1 a,x,1", Columns((), (), text="text"), Columns((), (), "seed", "text")),
+    "rows_by_words_and_settings": (
+        "m,lr,seed,f1 a,.1,0,1 a,.2,0,1 a,.1,1,2 a,.2,1,3",
+        Columns((), (), "seed"),
+        Columns(("m", "lr"), (), "seed"),
+    ),
+    "scores_by_name_or_values": (
+        "m,f1,steps_run a,.5,7",
+        Columns(("m",), ()),
+        Columns(("m",), ("f1",), unused=("steps_run",)),
+    ),
+    "shared_seeds": ("m,seed,f1 a,0,1 a,1,1 b,2,1", Columns(("m",), ("f1",), "seed"), Columns(("m",), ("f1",))),
+}  # fmt: skip
+
+
+def test_every_rule_has_a_test_in_the_order_of_the_rules():
+    assert [rule.__name__ for rule in RULES] == [*ORDER]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_a_rule_adds_what_it_finds_and_leaves_what_is_known(rule):
+    text, before, after = ORDER[rule.__name__]
+    assert rule(table(text), before)[1] == after
+    known = Columns(("m",), ("f1",), "seed", "text", "data")
+    assert rule(table("m,f1,seed,text,data a,1,0,x,d"), known)[1] == known
+
+
+CELLS = ["81.2 ± 0.5", "81.2±.5", "81.2 +/- 0.5", "81.2 (0.5)", "$81.2 \\pm 0.5$", "$\\mathbf{81.2} \\pm 0.5$",
+         "\\textbf{81.2 $\\pm$ 0.5}", "$81.2_{\\pm 0.5}$", "**81.2** ± 0.5", "81.2% ± 0.5%", "81.2\\% $\\pm$ 0.5\\%"]  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_means_and_deviations_in_cells_give_what_columns_give(cell):
+    cells = pd.DataFrame([("base", cell, "70.1 ± 0.3", 5), ("new", "83.2 ± 0.4", "71 ± .3", 5)],
+                         columns=["model", "accuracy", "f1", "seeds"])  # fmt: skip
+    columns = pd.DataFrame([("base", 81.2, 0.5, 70.1, 0.3, 5), ("new", 83.2, 0.4, 71, 0.3, 5)],
+                           columns=["model", "accuracy", "accuracy_std", "f1", "f1_std", "n"])  # fmt: skip
+    found, expected = (ablate.judge(each, baseline="base") for each in (cells, columns))
+    assert "± was read as the standard deviation over runs" in found.columns
+    pd.testing.assert_frame_equal(found.frame(), expected.frame())
+    (only,) = ablate.judge(cells, baseline="base", score="f1").comparisons
+    assert only.value == "f1" and only.seeds == 5
+
+
+def test_eleven_scores_are_read_if_each_is_named():
+    scores = [f"f{k}" for k in range(2, 13)]
+    wide = frame().drop(columns="acc").assign(**{name: np.linspace(0, 1, 12) for name in scores})
+    with pytest.raises(UserError, match="has 11 columns of numbers; say which are scores"):
+        choose(of_frame(wide, "t"), UNKNOWN)
+    assert choose(of_frame(wide, "t"), Columns((), tuple(scores)))[1].scores == tuple(scores)
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "scores"),
+    [
+        ("Model,Average,ARC,MMLU a,70.5,60.1,50.2 b,71.5,61.1,51.2", ("Model",), ("Average", "ARC", "MMLU")),
+        ("model,Avg a,70 b,71", ("model",), ("Avg",)),
+        ("model,seed,Mean a,0,70 a,1,71 b,0,71 b,1,72", ("model",), ("Mean",)),
+        ("m,seed,eval_f1,acc,train_loss a,0,.1,.2,.3 a,1,.2,.3,.1", ("m",), ("eval_f1", "acc")),
+    ],
+)
+def test_averages_and_scores_beside_eval_are_scores(text, row, scores):
+    assert (lambda c: (c.row, c.scores))(choose(table(text), UNKNOWN)[1]) == (row, scores)
+
+
+def test_trials_of_optuna_are_compared_by_their_params():
+    """The frame of `study.trials_dataframe()`, by its documentation."""
+    trials = [
+        {"number": k, "value": 0.8 + lr + seed / 100 * (1 + lr), "datetime_start": pd.Timestamp(2026, 1, 1, k),
+         "datetime_complete": pd.Timestamp(2026, 1, 1, k, 5), "duration": pd.Timedelta(minutes=5), "params_lr": lr,
+         "params_optimizer": "adam", "params_seed": seed, "user_attrs_f1": 0.5 + k / 100, "state": "COMPLETE"}
+        for k, (lr, seed) in enumerate((lr, seed) for lr in (0.1, 0.01) for seed in range(3))
+    ]  # fmt: skip
+    trials.append(trials[-1] | {"number": 6, "value": None, "params_seed": 3, "state": "PRUNED"})
+    for frames in (pd.DataFrame(trials), pd.DataFrame(trials).astype(str)):
+        read_table, columns = choose(finished_runs(of_frame(frames, "t")), UNKNOWN)
+        assert (columns.row, columns.scores, columns.seed) == (("lr", "optimizer"), ("value", "f1"), "seed")
+        assert len(read_table.frame) == 6
+    plain = pd.DataFrame(trials[:6]).drop(columns=["params_seed", "params_optimizer"])
+    assert choose(finished_runs(of_frame(plain, "t")), UNKNOWN)[1].row == ("lr",)
+
+
+def test_a_parent_run_is_left_out():
+    runs = [{"run_id": "p", "params.model": None, "params.seed": None, "metrics.acc": 0.9}] + [
+        {"run_id": f"{m}{s}", "params.model": m, "params.seed": str(s), "metrics.acc": 0.8 + s / 100 + (m == "b") / 9,
+         "tags.mlflow.parentRunId": "p"} for m in ("base", "b") for s in range(3)
+    ]  # fmt: skip
+    assert verdicts(ablate.judge(pd.DataFrame(runs), baseline="base")) == {"b": "better"}
+
+
+def test_seeds_are_exact_integers(tmp_path):
+    lines = [(m, s, 0.8 + k / 100) for m in ("base", "new") for k, s in enumerate((2**62, 2**62 + 1, 2**53 + 1))]
+    given = pd.DataFrame(lines, columns=["model", "seed", "acc"])
+    for each in (given, given.astype(str)):
+        found = ablate.judge(each, baseline="base")
+        assert {*found.results.grid.sections[0].rows[0].seeds} == {2**62, 2**62 + 1, 2**53 + 1}
+        assert found.report(tmp_path / "report").is_file()
+    assert number_of("100000000000000000001") == 10**20 + 1 and number_of(10**400) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("m;seed;loss\na;0;1.234,5\na;1;-12.345.678,25\n", ["1234.5", "-12345678.25"]),
+        ('m,seed,loss\na,0,"0,8022"\na,1,"0,81"\n', ["0.8022", "0.81"]),
+        ("m;seed;loss\na;0;0,8022\na;1;1,234\n", ["0.8022", "1.234"]),
+    ],
+)
+def test_decimal_commas_are_read(tmp_path, text, values):
+    assert written(tmp_path, text).frame["loss"].tolist() == values
+
+
+def test_json_of_records_or_columns_is_read(tmp_path):
+    expected = verdicts(ablate.judge(frame(), baseline="base"))
+    for orient in ("records", "list", "dict"):
+        read_table = written(tmp_path, json.dumps(frame().to_dict(orient)), "t.json")  # type: ignore[call-overload]
+        assert verdicts(ablate.judge_table(*choose(read_table, UNKNOWN), Question("base"), "")) == expected
+
+
+def test_a_log_keeps_the_last_line_of_each_run():
+    log = pd.concat([frame().assign(step=step, acc=lambda f, gain=gain: f["acc"] + gain)
+                     for step, gain in ((100, -0.2), (200, 0.0))])  # fmt: skip
+    found = ablate.judge(log.reset_index(drop=True), baseline="base")
+    assert "the last line of each run is used (step 200)" in found.columns
+    pd.testing.assert_frame_equal(found.frame(), ablate.judge(frame(), baseline="base").frame())
+
+
+QUESTIONS = {
+    "m,seed,f1\na,0,.1\na,100000000000000000000,.2\n": "seed is `100000000000000000000`; write seeds below 2^63",
+    "m,f1\na,81.2 ± 0.5\nb,80 ± 1\n": "f1 is `81.2 ± 0.5`, a mean ± standard deviation, without the number of runs; "
+    "add a column n with the number of runs",
+    "m,f1,n\na,81.2 ± 0.5,3\nb,80,3\n": "line 3: f1 is `80`; write it as 81.2 ± 0.5",
+    "m,f1,n\na,81.2(5),3\nb,80.1(6),3\n": "line 2: f1 is `81.2(5)`; write it as 81.2 ± 0.5",
+    "m;f1;n\na;81,2 ± 0,5;3\n": "line 2: f1 is `81,2 ± 0,5`; write it as 81.2 ± 0.5",
+    "m,seed,f1\na,0,81.2 ± 0.5\na,1,80 ± 1\n": "f1 is `81.2 ± 0.5` beside the column seed; write the score of each",
+    "m,step,f1\na,1,.1\na,2,.2\nb,1,.1\n": "several lines of a row with increasing step; if they are a log, add a "
+    "column seed that names the run of each line; if each is a run of its own, remove the column step",
+    "seed,bert,roberta\n0,1,2\n1,2,3\n": "if bert, roberta are the rows, with one line for each seed, write them below "
+    'each other: frame.melt("seed", var_name="model", value_name="score") in pandas',
+    "m;seed;f1\na;0;0.812\na;1;1,234\n": "line 3: f1 is `1,234`, but other lines have the decimal sign `.`; write all",
+    "m,seed,f1\na,0,1\nb,0\0,1\n": "line 3: a NUL byte, which no table has; save the file as UTF-8",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
+def test_what_is_not_known_is_asked_for(tmp_path, text):
+    with pytest.raises(UserError, match=re.escape(QUESTIONS[text])):
+        choose(written(tmp_path, text), UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", "m,seed,f1\na,0,1\n".encode("utf-16"), "is UTF-16; save the file as UTF-8"),
+        ("t.json", b'{"results": [1]}', 'expected a list of objects such as {"model": "a", "seed": 0'),
+        ("t.json", b'{"a": [1], "b": [1, 2]}', "cannot be read as JSON: All arrays must be of the same length"),
+        ("t.json", b"[1", "cannot be read as JSON"),
+        ("t.xlsx", b"PK", "save the sheet as CSV|cannot be read as Excel"),
+        ("t.ods", b"", "a table is a file .csv, .tsv, .parquet, .jsonl, .json, .xlsx; save it as one of these"),
+    ],
+)
+def test_files_that_are_no_tables_are_named(tmp_path, name, content, message):
+    with pytest.raises(UserError, match=message.replace("[", "\\[").replace("{", "\\{")):
+        written(tmp_path, content, name)
