@@ -28,6 +28,7 @@ from contrastive.runs.store import write_atomic
 PLACE = "{seed}"
 JOB = "{job}"  # 0, 1, … among the runs of a moment
 TRIES = 2
+SEARCH = 20  # seconds to search 4 MiB of a log
 TOLD = 8  # last lines of output shown when a run failed
 # Ends with all its children when its command ends, and when this program does: its standard input is then closed.
 WRAPPER = """import ctypes, os, signal, subprocess, sys, threading
@@ -65,12 +66,7 @@ with ending:
 class RunFailed(UserError):
     """A command failed twice at one seed, or printed no number. `who`: whose command it was."""
 
-    def __init__(self, who: str, why: str):
-        super().__init__(who, why)
-        self.who, self.why = who, why
-
-    def __str__(self) -> str:
-        return f"{self.who} failed twice {self.why}"
+    who = ""
 
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -91,7 +87,7 @@ class Run:
 def run_command(command: str, metric: str, log: str, timeout: float | None = None) -> tuple[float | None, str]:
     """Run a shell command; return the last number of its output that `metric` finds, or None and what went wrong."""
     popen, pipe, words = subprocess.Popen, subprocess.PIPE, [sys.executable, "-P", "-c", WRAPPER, command]
-    code: int | None = None
+    code = None
     with open(log, "wb") as out, popen(words, stdin=pipe, stdout=out, stderr=out, start_new_session=True) as process:
         try:
             code = process.wait(timeout)
@@ -110,7 +106,7 @@ def run_command(command: str, metric: str, log: str, timeout: float | None = Non
 
 def search(metric: str, log: str) -> tuple[float | None, str]:
     """Search a log in a process of its own, since a regular expression may take for ever."""
-    words = [sys.executable, "-P", metric_module.__file__, log, metric]
+    words = [sys.executable, "-P", metric_module.__file__, log, metric, str(SEARCH)]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode == -signal.SIGALRM:
         raise UserError(f"--metric `{brief(metric)}` takes too long in {log}; write it without nested repetitions")
@@ -213,7 +209,9 @@ def run_twice(
             return value, round(time.monotonic() - began, 1)
         check_room(folder)  # so that the command is not blamed
         tell(f"{who}, seed {seed}: {why}")
-    raise RunFailed(who, f"with seed {seed}: {why}")
+    failed = RunFailed(f"{who} failed twice with seed {seed}: {why}")
+    failed.who = who
+    raise failed
 
 
 def check_room(folder: Path) -> None:
@@ -246,10 +244,9 @@ def append(path: Path, line: Mapping[str, object]) -> None:
         file.seek(0)
         content = file.read()
         torn = content[content.rfind(b"\n") + 1 :]
-        if torn and not is_json(torn):
-            file.truncate(len(content) - len(torn))
-        end = file.seek(0, os.SEEK_END)
-        text = (b"\n" if torn and is_json(torn) else b"") + json.dumps(line).encode() + b"\n"
+        whole = is_json(torn)  # such as a line that was mended by hand
+        file.truncate(end := len(content) - (0 if whole else len(torn)))
+        text = b"\n" * whole + json.dumps(line).encode() + b"\n"
         try:
             if file.write(text) != len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -12,7 +12,6 @@ from contrastive.errors import brief
 
 NUMBER = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
 BLOCK, OVERLAP = 1 << 22, 1 << 16  # bytes of a log in memory at a time, and of the next block that a match may reach
-LIMIT = 20  # seconds to search a block
 
 
 def number_in(text: str, metric: str) -> tuple[float | None, str]:
@@ -63,26 +62,18 @@ def unread_after(text: str, last: re.Match[str]) -> str | None:
 
 
 def last_of(pattern: str, text: str) -> str:
-    found = ""
-    for match in re.finditer(pattern, text):
-        found = match[0]
-    return found.strip()
+    return ["", *(match[0].strip() for match in re.finditer(pattern, text))][-1]
 
 
-def block_of(path: str, index: int) -> str:
-    """Return a block of a log, from the beginning of a line."""
-    with open(path, "rb") as file:
-        file.seek(index * BLOCK)
-        skipped = len(file.readline(OVERLAP)) if index else 0
-        return file.read(max(0, BLOCK + OVERLAP - skipped)).decode(errors="replace")
-
-
-def main(path: str, metric: str) -> None:
-    """Print the number; the system ends this process if a block takes too long."""
+def main(path: str, metric: str, limit: str) -> None:
+    """Print the number in a log; the system ends this process if a block takes more than `limit` seconds."""
 
     def block(index: int) -> str:
-        signal.alarm(LIMIT)
-        return block_of(path, index)
+        signal.alarm(int(limit))
+        with open(path, "rb") as file:
+            file.seek(index * BLOCK)
+            skipped = len(file.readline(OVERLAP)) if index else 0  # a block begins at a line
+            return file.read(BLOCK + OVERLAP - skipped).decode(errors="replace")
 
     print(json.dumps(number_in_blocks(max(1, -(-os.path.getsize(path) // BLOCK)), block, metric)))
 

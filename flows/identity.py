@@ -32,11 +32,11 @@ class Identity:
     checked: str
 
 
-def code_digest(*commands: str, metric: str, own: Iterable[Path] = ()) -> str:
+def code_digest(*commands: str, metric: str, own: Collection[Path] = ()) -> str:
     return identity_of(*commands, metric=metric, own=own).digest
 
 
-def identity_of(*commands: str, metric: str, own: Iterable[Path] = ()) -> Identity:
+def identity_of(*commands: str, metric: str, own: Collection[Path] = ()) -> Identity:
     """Identify commands, with the files that they name or may import, the variables, and Git where they run.
 
     Files in `own`, and those that earlier runs wrote, do not count.
@@ -44,7 +44,7 @@ def identity_of(*commands: str, metric: str, own: Iterable[Path] = ()) -> Identi
     named = [file for command in commands for file in files_in(command)]
     written = {path for path, is_written in named if is_written}
     read = {str(path): file_digest(path) for path in sorted({path for path, _ in named} - written)}
-    ignored = [*(os.path.abspath(path) for path in (*written, *own, home() / "judge")), *known_outputs()]
+    ignored = [*map(os.path.abspath, (*written, *own)), str(home() / "judge"), *known_outputs()]
     states = {str(folder): git_state(folder, written) for folder in sorted(working_folders(commands, read))}
     scripts = [Path(name) for name, digest in read.items() if digest]
     others = states_of(path for path in untracked(states, scripts) if not is_ignored(path, ignored))
@@ -86,9 +86,10 @@ def is_ignored(path: Path, ignored: Iterable[str]) -> bool:
     """Return whether a file is one of some files, or in one of some folders; {seed} stands for anything."""
     name = os.path.abspath(path)
     return any(
-        name == other or name.startswith(f"{other}{os.sep}") or (PLACE in other and fnmatch.fnmatch(name, pattern))
+        name == other
+        or name.startswith(f"{other}{os.sep}")
+        or (PLACE in other and fnmatch.fnmatch(name, other.replace("[", "[[]").replace(PLACE, "*")))
         for other in ignored
-        for pattern in [other.replace("[", "[[]").replace(PLACE, "*")]
     )
 
 
@@ -109,7 +110,7 @@ def known_outputs() -> list[str]:
     return file.read_text(encoding="utf-8", errors="surrogateescape").splitlines() if file.exists() else []
 
 
-def watch_outputs(commands: Collection[str], tell: Callable[[str], None]) -> Callable[[], None]:
+def watch_outputs(commands: Collection[str], own: Collection[Path], tell: Callable[[str], None]) -> Callable[[], None]:
     """Return a function to call after each run: it notes untracked files that have changed since now as outputs.
 
     Code and configuration is never an output.
@@ -126,7 +127,7 @@ def watch_outputs(commands: Collection[str], tell: Callable[[str], None]) -> Cal
     before = files()
 
     def note() -> None:
-        known = [*known_outputs(), str(home() / "judge")]
+        known = [*known_outputs(), *map(os.path.abspath, own), str(home() / "judge")]
         changed = [name for name, state in files().items() if before.get(name) != state]
         new = [name for name in changed if Path(name).suffix not in CODE and not is_ignored(Path(name), known)]
         if new:

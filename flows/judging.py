@@ -25,7 +25,7 @@ BROKEN = 3  # exit code: a run failed
 def known_verdict(settings: dict[str, Any], folder: Path | None, gate: Path | None, as_json: bool) -> int | None:
     """Repeat a verdict if its commands, code, settings and runs are unchanged; return the exit code, or None."""
     commands, metric = (settings["baseline"], settings["candidate"]), settings["metric"]
-    identity = identity_of(*commands, metric=metric, own=filter(None, (folder, gate)))
+    identity = identity_of(*commands, metric=metric, own=[path for path in (folder, gate) if path])
     where = folder or home() / "judge" / identity.digest
     try:
         stored = json.loads((where / "verdict.json").read_bytes())
@@ -81,7 +81,7 @@ def judge_commands(
     identity = identity_of(*commands, metric=duel.metric, own=own)
     deadline = time.monotonic() + seconds_of("--budget", budget) if budget else float("inf")
     where = folder or home() / "judge" / identity.digest
-    with runner(engine, timeout, watch_outputs(commands, tell)) as run:
+    with runner(engine, timeout, watch_outputs(commands, own, tell)) as run:
         runs = RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline)
         try:
             with runs.opened():
@@ -161,8 +161,8 @@ def judge_in_ledger(
     from ablate.commands import JOB, RunFailed, check_command, locked, run_twice
     from ablate.ledger import Ledger, settings
 
-    watched = watch_outputs([command for command in (baseline, candidate) if command], tell)
-    with locked(folder, tell), runner(engine, timeout, watched) as run:
+    named = [command for command in (baseline, candidate) if command]
+    with locked(folder, tell), runner(engine, timeout, watch_outputs(named, [folder], tell)) as run:
         kept = settings(folder, {"metric": metric, "lower": lower})
 
         def run_one(who: str, command: str, seed: int, name: str) -> tuple[float, float]:
@@ -177,13 +177,13 @@ def judge_in_ledger(
             tell,
         )
         ledger.load()
-        named = baseline or ledger.baseline
-        if named is None:
+        beaten = baseline or ledger.baseline
+        if beaten is None:
             raise UserError("a new ledger needs --baseline: the command that proposals must beat")
         check_command("--candidate", candidate)
-        check_command("--baseline", named)
+        check_command("--baseline", beaten)
         try:
-            proposal = ledger.kept_already(candidate) or ledger.judge(candidate, named)
+            proposal = ledger.kept_already(candidate) or ledger.judge(candidate, beaten)
         except RunFailed as failed:  # of the baseline
             complain(f"{failed}; its output is in {folder}; nothing is recorded, and the same call goes on")
             return BASELINE_FAILED
