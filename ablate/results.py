@@ -140,7 +140,7 @@ def read_lines(table: Table, columns: Columns) -> list[Line]:
         text = str(values[columns.text]) if columns.text else ""
         section = str(values[columns.section]) if columns.section else ""
         seconds = number_of(values.get(SECONDS))
-        scores = [math.nan if n is None else n for n in numbers]
+        scores = [n if n is not None and math.isfinite(n) else math.nan for n in numbers]
         lines.append(
             Line(place, section, data, label, axes, seed, text, scores, math.nan if seconds is None else seconds)
         )
