@@ -189,7 +189,7 @@ def scores_by_name_or_values(table: Table, known: Columns) -> Known:
     """Take for scores the columns of numbers with names of scores, or whose values vary between seeds."""
     others = [name for name in free(table, known)[1] if name not in table.settings]
     if known.scores:
-        return table, replace(known, unused=known.unused or tuple(others))
+        return table, known if known.deviations else replace(known, unused=tuple(others))
     row = [*known.row, *filter(None, (known.data, known.section))]
     seeds = 0 if known.text else 1 if known.seed is None else table.frame[known.seed].nunique()
     scores = scores_among(table, others, row, seeds)
@@ -198,7 +198,7 @@ def scores_by_name_or_values(table: Table, known: Columns) -> Known:
 
 def scores_among(table: Table, names: Sequence[str], row: Sequence[str], seeds: int) -> tuple[str, ...]:
     """Leave out what transformers' trainer logs, deviations, what a row has at all seeds, and counts beside scores."""
-    names = [name for name in names if is_score(name) or not (OF_TRAINER.search(name.lower()) or is_spread(name))]
+    names = [name for name in names if not is_spread(name) and not OF_TRAINER.search(name.lower())]
     if any(name.startswith(EVALUATED) for name in names):
         names = [name for name in names if not TRAINED.match(name)]
     fixed = {name for name in names if seeds and not is_score(name) and table.frame[name].nunique() == 1}

@@ -20,7 +20,7 @@ MOST_VALUES = 100_000  # behind a mean
 MARKUP = re.compile(r"\\(?:textbf|mathbf|bf|underline|uline)\b|\\?%|\\[,;! ]|[${}*_~\s]")  # of LaTeX and Markdown
 DIGITS = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)"
 CELL = re.compile(rf"{DIGITS}(?:±{DIGITS}|\({DIGITS}\))", re.IGNORECASE)
-LIKE_CELL = re.compile(r"[\d.,]+(?:±[\d.,]+|\([\d.,]+\))")
+LIKE_CELL = re.compile(r"[-+\d.,]+±[\d.,]+|(?=.*[.,])[-+\d.,]+\([\d.,]+\)")
 SAID = "± was read as the standard deviation over runs"
 
 

@@ -22,7 +22,7 @@ MEAN, DEVIATION, COUNT = (
     ("n", "count", "seeds", "n_seeds", "num_seeds", "runs", "n_runs"),
 )
 OTHER_SPREADS = ("ci", "ci95", "ci_95", "sem", "stderr", "std_err", "se", "half_width", "error_bar", "var", "variance")
-STEPS = ("step", "global_step", "_step", "trainer/global_step", "steps", "epoch")
+STEPS = ("step", "global_step", "_step", "trainer/global_step", "steps", "epoch", "training_iteration", "iteration")
 IGNORED = {
     *STEPS, "runtime", "created", "date", "timestamp", "time", "user", "notes", "tags", "_runtime", "_timestamp",
     "state", "status", "sweep", "id", "run_id", "path", "checkpoint", "cell", "commit", "line", "hostname", "seconds",

@@ -15,7 +15,7 @@ from contrastive.errors import UserError
 NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of a table with one score a line
 OWN = {"section", "row", "label", "variant", "seed", "cell", "score", "value"}  # columns of our own results.csv
 OF_SEED = re.compile(r"(?:seed|run|rep|trial|fold|s)?[ _-]?(\d+)", re.IGNORECASE)  # a heading of a wide table
-RUN_NAMES = (*SEED, *RUNS, "run_id", "run_name", "name", "id")  # columns of which each value is a run
+RUN_NAMES = (*SEED, *RUNS, "run_id", "run_name", "name", "id", "trial_id")  # columns of which each value is a run
 
 
 def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Columns]:

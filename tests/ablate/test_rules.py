@@ -81,8 +81,10 @@ def test_a_rule_adds_what_it_finds_and_leaves_what_is_known(rule):
     assert rule(table("m,f1,seed,text,data a,1,0,x,d"), known)[1] == known
 
 
-CELLS = ["81.2 ± 0.5", "81.2±.5", "81.2 +/- 0.5", "81.2 (0.5)", "$81.2 \\pm 0.5$", "$\\mathbf{81.2} \\pm 0.5$",
-         "\\textbf{81.2 $\\pm$ 0.5}", "$81.2_{\\pm 0.5}$", "**81.2** ± 0.5", "81.2% ± 0.5%", "81.2\\% $\\pm$ 0.5\\%"]  # fmt: skip
+CELLS = [
+    "81.2 ± 0.5", "81.2±.5", "81.2 +/- 0.5", "81.2 (0.5)", "$81.2 \\pm 0.5$", "$\\mathbf{81.2} \\pm 0.5$",
+    "\\textbf{81.2 $\\pm$ 0.5}", "$81.2_{\\pm 0.5}$", "**81.2** ± 0.5", "81.2% ± 0.5%", "81.2\\% $\\pm$ 0.5\\%",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -92,7 +94,7 @@ def test_means_and_deviations_in_cells_give_what_columns_give(cell):
     columns = pd.DataFrame([("base", 81.2, 0.5, 70.1, 0.3, 5), ("new", 83.2, 0.4, 71, 0.3, 5)],
                            columns=["model", "accuracy", "accuracy_std", "f1", "f1_std", "n"])  # fmt: skip
     found, expected = (ablate.judge(each, baseline="base") for each in (cells, columns))
-    assert "± was read as the standard deviation over runs" in found.columns
+    assert found.columns.endswith("deviations ±, counts seeds; ± was read as the standard deviation over runs")
     pd.testing.assert_frame_equal(found.frame(), expected.frame())
     (only,) = ablate.judge(cells, baseline="base", score="f1").comparisons
     assert only.value == "f1" and only.seeds == 5
@@ -112,6 +114,8 @@ def test_eleven_scores_are_read_if_each_is_named():
         ("Model,Average,ARC,MMLU a,70.5,60.1,50.2 b,71.5,61.1,51.2", ("Model",), ("Average", "ARC", "MMLU")),
         ("model,Avg a,70 b,71", ("model",), ("Avg",)),
         ("model,seed,Mean a,0,70 a,1,71 b,0,71 b,1,72", ("model",), ("Mean",)),
+        ("m,seed,f1,f1_std a,0,.1,.1 a,1,.2,.1 b,0,.1,.1 b,1,.2,.1", ("m",), ("f1",)),
+        ("trial_id,training_iteration,f1 a,1,.1 a,2,.2 b,1,.1 b,2,.3", ("trial_id",), ("f1",)),
         ("m,seed,eval_f1,acc,train_loss a,0,.1,.2,.3 a,1,.2,.3,.1", ("m",), ("eval_f1", "acc")),
     ],
 )
@@ -152,6 +156,7 @@ def test_seeds_are_exact_integers(tmp_path):
         assert {*found.results.grid.sections[0].rows[0].seeds} == {2**62, 2**62 + 1, 2**53 + 1}
         assert found.report(tmp_path / "report").is_file()
     assert number_of("100000000000000000001") == 10**20 + 1 and number_of(10**400) == np.inf
+    assert number_of("1e20") == number_of("100000000000000000000.0") == 1e20
 
 
 @pytest.mark.parametrize(
