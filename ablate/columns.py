@@ -79,8 +79,7 @@ def names_exist(table: Table, known: Columns) -> Known:
 def seeds_by_name(table: Table, known: Columns) -> Known:
     """Take a column called seed for the seeds, or one of whole numbers called run, fold and the like."""
     runs = [name for name in (named(table, (run,)) for run in RUNS) if name and is_whole(table.frame[name])]
-    taken = (*known.row, *known.scores)
-    found = [name for name in (named(table, SEED), *runs) if name and name not in taken]
+    found = [name for name in (named(table, SEED), *runs) if name and name not in (*known.row, *known.scores)]
     seed = known.seed or next(iter(found), None)
     for value in table.frame[seed] if seed else ():
         if 2**63 <= abs(number_of(value) or 0) < math.inf:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +21,8 @@ MARKUP = re.compile(r"\\(?:textbf|mathbf|bf|underline|uline)\b|\\?%|\\[,;! ]|[${
 DIGITS = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)"
 CELL = re.compile(rf"{DIGITS}(?:±{DIGITS}|\({DIGITS}\))", re.IGNORECASE)
 LIKE_CELL = re.compile(r"[-+\d.,]+±[\d.,]+|(?=.*[.,])[-+\d.,]+\([\d.,]+\)")
+Moments = tuple[float, float]  # mean and standard deviation
 SAID = "± was read as the standard deviation over runs"
-
-
-class Moments(NamedTuple):
-    mean: float
-    deviation: float
 
 
 def unmarked(cell: Any) -> str:
@@ -64,9 +60,9 @@ def moments_of(table: Table, name: str, cells: Sequence[str]) -> list[Moments]:
     for place, cell, written in zip(table.places, cells, table.frame[name], strict=True):
         match = CELL.fullmatch(cell)
         if match and (match[2] or "." in match[3]):
-            found.append(Moments(float(match[1]), float(match[2] or match[3])))
+            found.append((float(match[1]), float(match[2] or match[3])))
         elif math.isnan(number_of(written) or 0.0):
-            found.append(Moments(math.nan, 0.0))
+            found.append((math.nan, 0.0))
         else:
             raise UserError(f"{table.name}, {place}: {name} is `{brief_name(written)}`; write it as 81.2 ± 0.5")
     return found
@@ -88,7 +84,7 @@ def means_in_columns(table: Table, known: Columns) -> tuple[Table, Columns]:
     names = {mean: score_named(mean) for mean in pairs}
     moments = {
         names[mean]: [
-            Moments(amount(table, place, mean, line), amount(table, place, deviation, line, least=0.0))
+            (amount(table, place, mean, line), amount(table, place, deviation, line, least=0.0))
             for place, line in zip(table.places, table.frame.to_dict("records"), strict=True)
         ]
         for mean, deviation in pairs.items()
@@ -150,14 +146,12 @@ def expanded(
     counts = []
     for place, value in zip(table.places, table.frame[count], strict=True):
         if (number := number_of(value)) not in range(1, MOST_VALUES + 1):
-            raise UserError(
-                f"{table.name}, {place}: {count} is `{brief_name(value)}`; write a whole number above 0 of runs"
-            )
+            raise UserError(f"{table.name}, {place}: {count} is `{brief_name(value)}`; write a whole number of runs")
         counts.append(int(number or 0))
     frame = table.frame.reset_index(drop=True)
     frame = frame.loc[frame.index.repeat(counts)].reset_index(drop=True)
     values = {
-        score: [m.mean + float(x) for m, n in zip(own, counts, strict=True) for x in m.deviation * pattern(n)]
+        score: [mean + float(x) for (mean, std), n in zip(own, counts, strict=True) for x in std * pattern(n)]
         for score, own in moments.items()
     }
     frame = frame.assign(**{NUMBER: [k for n in counts for k in range(n)]}, **values)

@@ -106,10 +106,8 @@ def is_numeric(values: pd.Series) -> bool:
 
 def is_whole(values: pd.Series) -> bool:
     """Return whether a column holds whole numbers, possibly with mistakes among them."""
-    numbers = [number_of(value) for value in values]
-    if not is_numeric(values):
-        return False
-    return all(number == math.floor(number) for number in numbers if number is not None and math.isfinite(number))
+    numbers = [number for value in values if (number := number_of(value)) is not None and math.isfinite(number)]
+    return is_numeric(values) and all(number == math.floor(number) for number in numbers)
 
 
 def is_score(name: str) -> bool:

@@ -68,12 +68,9 @@ def seeds_beside_each_other(table: Table, known: Columns) -> tuple[Table, Column
         return table, known
     others = [name for name in table.frame.columns if name not in seeds]
     number = "seed" if all(name.lower().startswith("seed") for name in seeds) else NUMBER
-    lines = [
-        {name: line[name] for name in others} | {number: seed, "score": line[name]}
-        for line in table.frame.to_dict("records") for name, seed in seeds.items()
-    ]  # fmt: skip
-    places = [f"{place}, {name}" for place in table.places for name in seeds]
-    return Table(table.name, pd.DataFrame(lines), places, table.kinds, table.settings), known
+    frame = table.frame.melt(others, [*seeds], number, "score")
+    frame[number] = frame[number].map(seeds)
+    return replace(table, frame=frame, places=[f"{place}, {name}" for name in seeds for place in table.places]), known
 
 
 def last_step_of_each_run(table: Table, known: Columns) -> tuple[Table, Columns]:

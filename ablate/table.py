@@ -20,7 +20,6 @@ DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d+)( ?%)?")
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+\.\d+")
 GERMAN = re.compile(r"[-+]?\d{1,3}(\.\d{3})+,\d+")  # 1.234,5
 POINT = re.compile(r"[-+]?\d+\.\d+")
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 AMBIGUOUS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # 1,234 in a file whose delimiter is a comma
 
 
@@ -78,17 +77,15 @@ def scalar(value: Any) -> Any:
 
 
 def _whole_file(path: Path, suffix: str) -> pd.DataFrame:
+    text = _text(path) if suffix == ".json" else ""
     try:
-        if suffix == ".json":
-            return _json(_text(path))
+        if text:
+            return _json(text)
         return pd.read_parquet(path) if suffix == ".parquet" else pd.read_excel(path)
-    except (UserError, ImportError) as error:
-        if isinstance(error, UserError):
-            raise
+    except ImportError:
         raise UserError(f"{brief(path)}: Excel files need openpyxl; save the sheet as CSV") from None
     except Exception as error:  # pyarrow and openpyxl raise many types
-        kind = {".parquet": "Parquet", ".json": "JSON"}.get(suffix, "Excel")
-        raise UserError(f"{brief(path)} cannot be read as {kind}: {brief(error)}; write it again, or as CSV") from None
+        raise UserError(f"{brief(path)} cannot be read: {brief(error)}; write it again, or as CSV") from None
 
 
 def _json(text: str) -> pd.DataFrame:
@@ -103,17 +100,14 @@ def _json(text: str) -> pd.DataFrame:
 
 def _text(path: Path) -> str:
     content = path.read_bytes()
-    wrong, start = "not UTF-8", content.find(b"\0")
-    if content.startswith(UTF_16):
+    wrong, start = "a NUL byte, which no table has", content.find(b"\0")
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UserError(f"{brief(path)} is UTF-16; save the file as UTF-8 (in Excel: CSV UTF-8)")
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        start = error.start
-    else:
         if start < 0:
-            return text
-        wrong = "a NUL byte, which no table has"
+            return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        wrong, start = "not UTF-8", error.start
     line = content[:start].count(b"\n") + 1
     raise UserError(f"{brief(path)}, line {line}: {wrong}; save the file as UTF-8")
 
