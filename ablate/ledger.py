@@ -10,6 +10,7 @@ proposal is the new baseline, and is measured with fresh seeds before the next p
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -184,12 +185,11 @@ class Ledger:
         self.proposals = read_proposals(self.path)
         for proposal in self.proposals:
             self._measure(proposal.number, proposal.baseline, proposal.code, new=False)
+            run = self._replay(proposal.number, proposal.baseline, proposal.candidate, new=False)
             if proposal.result == "failed":
                 self._spend(proposal.number)
-                continue
-            run = self._replay(proposal.number, proposal.baseline, proposal.candidate, new=False)
-            if self.state.judge(run)[0] != proposal.result or len(self._runs(proposal.number)) != proposal.runs:
-                raise damaged(self.path / "ledger.jsonl", proposal.number, "runs.jsonl has other runs")
+            elif self.state.judge(run)[0] != proposal.result:
+                raise damaged(self.path / "ledger.jsonl", proposal.number, "runs.jsonl gives another result")
             if proposal.result == "kept":
                 self.current = None
 
@@ -299,9 +299,10 @@ class Ledger:
 
 def read_proposals(path: Path) -> list[Proposal]:
     proposals = read_lines(file := path / "ledger.jsonl", Proposal)
-    for number, proposal in enumerate(proposals, 1):
-        if proposal.number != number:
-            raise damaged(file, number, f"it is proposal {proposal.number}, not {number}")
+    counts = Counter(run.proposal for run in read_lines(path / "runs.jsonl", LedgerRun))
+    for number, each in enumerate(proposals, 1):
+        if (each.number, each.runs) != (number, counts[number]):
+            raise damaged(file, number, f"runs.jsonl has {counts[number]} runs of proposal {number}")
     return proposals
 
 

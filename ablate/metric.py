@@ -37,8 +37,7 @@ def number_in_blocks(count: int, block: Callable[[int], str], metric: str) -> tu
 
 def read_number(text: str, last: re.Match[str], metric: str) -> tuple[float | None, str]:
     if re.match(r"[eE][-+]?\d", text[last.end(1) :][:9]):
-        why = f"printed `{brief(last[1])}` with an exponent, which --metric `{metric}` cuts off; add e+- to its group"
-        return None, why
+        return None, f"printed `{brief(last[1])}` with an exponent, which --metric `{metric}` cuts off; add e+- to it"
     try:
         value = float(last[1].rstrip("."))
     except ValueError:

@@ -1,7 +1,6 @@
 """Identify what commands would do: their text, the files and variables that they read, and the state of Git."""
 
 import contextlib
-import fnmatch
 import hashlib
 import itertools
 import json
@@ -44,7 +43,7 @@ def identity_of(*commands: str, metric: str, own: Collection[Path] = ()) -> Iden
     named = [file for command in commands for file in files_in(command)]
     written = {path for path, is_written in named if is_written}
     read = {str(path): file_digest(path) for path in sorted({path for path, _ in named} - written)}
-    ignored = [*map(os.path.abspath, (*written, *own)), str(home() / "judge"), *known_outputs()]
+    ignored = {*(os.path.abspath(path) for path in written.union(own)), str(home() / "judge"), *known_outputs()}
     states = {str(folder): git_state(folder, written) for folder in sorted(working_folders(commands, read))}
     scripts = [Path(name) for name, digest in read.items() if digest]
     others = states_of(path for path in untracked(states, scripts) if not is_ignored(path, ignored))
@@ -82,15 +81,11 @@ def untracked(states: dict[str, str], scripts: Iterable[Path]) -> Iterator[Path]
                 yield from script.absolute().parent.glob(f"*{script.suffix}")
 
 
-def is_ignored(path: Path, ignored: Iterable[str]) -> bool:
+def is_ignored(path: Path, ignored: Collection[str]) -> bool:
     """Return whether a file is one of some files, or in one of some folders; {seed} stands for anything."""
-    name = os.path.abspath(path)
-    return any(
-        name == other
-        or name.startswith(f"{other}{os.sep}")
-        or (PLACE in other and fnmatch.fnmatch(name, other.replace("[", "[[]").replace(PLACE, "*")))
-        for other in ignored
-    )
+    name = Path(os.path.abspath(path))
+    patterns = [other.replace("[", "[[]").replace(PLACE, "*") for other in ignored if PLACE in other]
+    return any(str(each) in ignored for each in (name, *name.parents)) or any(map(name.match, patterns))
 
 
 def states_of(paths: Iterable[Path]) -> dict[str, str | None]:
@@ -127,7 +122,7 @@ def watch_outputs(commands: Collection[str], own: Collection[Path], tell: Callab
     before = files()
 
     def note() -> None:
-        known = [*known_outputs(), *map(os.path.abspath, own), str(home() / "judge")]
+        known = {*known_outputs(), *map(os.path.abspath, own), str(home() / "judge")}
         changed = [name for name, state in files().items() if before.get(name) != state]
         new = [name for name in changed if Path(name).suffix not in CODE and not is_ignored(Path(name), known)]
         if new:

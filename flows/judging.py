@@ -210,18 +210,21 @@ def runner(engine: str, timeout: str, after: Callable[[], None]) -> Iterator["Ru
     from ablate.commands import run_command
 
     limit = seconds_of("--timeout", timeout) if timeout else None
-    if engine != "ray":
 
-        def run(command: str, metric: str, log: str) -> tuple[float | None, str]:
+    def watched(run: "Runner") -> "Runner":
+        def run_and_note(command: str, metric: str, log: str) -> tuple[float | None, str]:
             try:
-                return run_command(command, metric, log, limit)
+                return run(command, metric, log)
             finally:
                 after()
 
-        yield run
+        return run_and_note
+
+    if engine != "ray":
+        yield watched(lambda command, metric, log: run_command(command, metric, log, limit))
         return
     from contrastive.config.experiment import Resources
     from tasks import engines
 
     with engines.start("ray", Resources(), 1) as cluster:
-        yield lambda command, metric, log: cluster.run("train", run_command, command, metric, log, limit)
+        yield watched(lambda command, metric, log: cluster.run("train", run_command, command, metric, log, limit))

@@ -279,7 +279,7 @@ def test_logs_have_names_without_spaces_that_are_no_options(kept):
     ("name", "change", "why"),
     [
         ("ledger.jsonl", lambda lines: [lines[0][:30], *lines[1:]], "ledger.jsonl, line 1"),
-        ("ledger.jsonl", lambda lines: lines[1:], "line 1 .*it is proposal 2, not 1"),
+        ("ledger.jsonl", lambda lines: lines[1:], "line 1 .*of proposal 1"),
         ("ledger.jsonl", lambda lines: [lines[0].replace("kept", "dropped"), *lines[1:]], "line 1"),
         ("ledger.jsonl", lambda lines: [lines[0].replace('"runs"', '"running"'), *lines[1:]], "line 1.*runs Field"),
         ("runs.jsonl", lambda lines: [*lines[:2], "\udcff", *lines[3:]], "runs.jsonl, line 3"),
@@ -288,7 +288,8 @@ def test_logs_have_names_without_spaces_that_are_no_options(kept):
             lambda lines: [*lines[:2], lines[2].replace('"value"', '"v"'), *lines[3:]],
             "line 3.*value Field",
         ),
-        ("runs.jsonl", lambda lines: lines[:-3], "runs.jsonl"),
+        ("runs.jsonl", lambda lines: lines[:-1], "ledger.jsonl, line 2 .*0 runs of proposal 2"),
+        ("runs.jsonl", lambda lines: lines[1:], "runs.jsonl does not fit"),
         ("ledger.json", lambda lines: ["{"], "ledger.json, line 1"),
         ("ledger.json", lambda lines: ['{"metric": 3, "lower": false}'], "ledger.json, line 1"),
         ("ledger.json", lambda lines: [], "ledger.json, line 1"),
