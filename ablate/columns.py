@@ -301,9 +301,8 @@ def described(columns: Columns, lower: Sequence[str], assumed: Sequence[str] = (
     parts += [f"data sets by {columns.data}"] if columns.data else []
     parts += [pairing_described(columns)]
     parts += [f"texts by {columns.text}"] if columns.text else []
-    parts += [*columns.notes]
     parts += [f"not used: {comma_list(columns.unused)}"] if columns.unused else []
-    return brief("; ".join(parts), 1000)
+    return "; ".join([brief("; ".join(parts), 1000), *columns.notes])
 
 
 def pairing_described(columns: Columns) -> str:

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ablate.names import COUNT, DEVIATION, MEAN, NUMBER, OTHER_SPREADS, Columns, free, named, number_of, plain
+from ablate.names import COUNT, DEVIATION, MEAN, MISSING, NUMBER, OTHER_SPREADS, Columns, free, named, number_of, plain
 from ablate.table import Table
 from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list
 
 MOST_VALUES = 100_000  # behind a mean
 MARKUP = re.compile(r"\\(?:textbf|mathbf|bf|underline|uline)\b|\\?%|\\[,;! ]|[${}*_~\s]")  # of LaTeX and Markdown
-DIGITS = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)"
-CELL = re.compile(rf"{DIGITS}(?:±{DIGITS}|\({DIGITS}\))", re.IGNORECASE)
+DIGITS = r"(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+CELL = re.compile(rf"([-+]?{DIGITS})(?:±({DIGITS})|\(({DIGITS})\))", re.IGNORECASE)
 LIKE_CELL = re.compile(r"[-+\d.,]+±[\d.,]+|(?=.*[.,])[-+\d.,]+\([\d.,]+\)")
 Moments = tuple[float, float]  # mean and standard deviation
 SAID = "± was read as the standard deviation over runs"
@@ -35,9 +35,7 @@ def unmarked(cell: Any) -> str:
 def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:
     """Read `81.2 ± 0.5`, `81.2 +/- 0.5`, `81.2 (0.5)` and LaTeX's `$81.2 \\pm 0.5$` as mean and standard deviation."""
     cells = {name: [*map(unmarked, table.frame[name])] for name in table.frame.columns if name not in known.row}
-    found = [
-        name for name, own in cells.items() if 2 * sum(map(bool, map(LIKE_CELL.fullmatch, own))) >= max(1, len(own))
-    ]
+    found = [name for name, own in cells.items() if like_means([cell for cell in own if cell not in MISSING])]
     scores = [name for name in found if name in known.scores or not known.scores]
     table = replace(table, frame=table.frame.drop(columns=[name for name in found if name not in scores]))
     if not scores:
@@ -52,6 +50,10 @@ def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:
     moments = {name: moments_of(table, name, cells[name]) for name in scores}
     known = replace(known, scores=tuple(scores), deviations=("±",), notes=(*known.notes, SAID))
     return expanded(table, known, moments, f"{scores[0]} is `{first}`, a mean ± standard deviation")
+
+
+def like_means(cells: Sequence[str]) -> bool:
+    return 2 * sum(LIKE_CELL.fullmatch(cell) is not None for cell in cells) >= max(1, len(cells))
 
 
 def moments_of(table: Table, name: str, cells: Sequence[str]) -> list[Moments]:
@@ -106,13 +108,13 @@ def check_no_count(table: Table, known: Columns) -> Columns:
 
 def deviations_by_mean(table: Table, known: Columns) -> dict[str, str]:
     """Return the columns of deviations by those of their means: f1_std beside f1 or f1_mean, or std beside mean."""
-    pairs = dict[str, str]()
+    pairs, spreads = dict[str, str](), DEVIATION if known.scores else (*DEVIATION, *OTHER_SPREADS)
     for name in table.frame.columns:
         stem, _, kind = plain(name).rpartition("_")
         mean = named(table, [stem, *(f"{stem}_{kind}" for kind in MEAN)])
-        if kind in (*DEVIATION, *OTHER_SPREADS) and mean and (not known.scores or mean in known.scores):
+        if kind in spreads and mean and (not known.scores or mean in known.scores):
             pairs[mean] = name
-    deviation = named(table, (*DEVIATION, *OTHER_SPREADS))
+    deviation = named(table, spreads)
     if pairs or deviation is None:
         return pairs
     others = [name for name in free(table, known)[1] if name != deviation and plain(name) not in COUNT]

@@ -100,6 +100,16 @@ def test_means_and_deviations_in_cells_give_what_columns_give(cell):
     assert only.value == "f1" and only.seeds == 5
 
 
+@pytest.mark.parametrize("spread", ["ci95", "acc_sem"])
+def test_a_score_that_is_named_is_read_without_what_is_no_standard_deviation(spread):
+    given = table(f"m,acc,{spread} a,.1,.2 b,.3,.4")
+    with pytest.raises(
+        UserError, match="is no standard deviation over seeds.*say which columns are scores: --score"
+    ):
+        choose(given, UNKNOWN)
+    assert choose(given, Columns((), ("acc",)))[1] == Columns(("m",), ("acc",), unused=(spread,))
+
+
 def test_eleven_scores_are_read_if_each_is_named():
     scores = [f"f{k}" for k in range(2, 13)]
     wide = frame().drop(columns="acc").assign(**{name: np.linspace(0, 1, 12) for name in scores})
@@ -192,6 +202,8 @@ QUESTIONS = {
     "add a column n with the number of runs",
     "m,f1,n\na,81.2 ± 0.5,3\nb,80,3\n": "line 3: f1 is `80`; write it as 81.2 ± 0.5",
     "m,f1,n\na,81.2(5),3\nb,80.1(6),3\n": "line 2: f1 is `81.2(5)`; write it as 81.2 ± 0.5",
+    "m,f1,n\na,81.2 ± 0.5,3\nb,80 ± -1,3\n": "line 3: f1 is `80 ± -1`; write it as 81.2 ± 0.5",
+    "m,f1,n\na,81.2 ± 0.5,2.5\nb,,3\nc,-,3\n": "line 2: n is `2.5`; write a whole number of runs",
     "m;f1;n\na;81,2 ± 0,5;3\n": "line 2: f1 is `81,2 ± 0,5`; write it as 81.2 ± 0.5",
     "m,seed,f1\na,0,81.2 ± 0.5\na,1,80 ± 1\n": "f1 is `81.2 ± 0.5` beside the column seed; write the score of each",
     "m,step,f1\na,1,.1\na,2,.2\nb,1,.1\n": "several lines of a row with increasing step; if they are a log, add a "
