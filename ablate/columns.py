@@ -262,7 +262,8 @@ def check_found(table: Table, known: Columns, given: Columns) -> None:
 
 def rows_of(table: Table, known: Columns) -> pd.Series:
     """Return the row of each line, with its data set."""
-    return table.frame[[*known.row, *filter(None, (known.data, known.section))]].astype(str).agg(" ".join, axis=1)
+    frame = table.frame[[*known.row, *filter(None, (known.data, known.section))]].astype(str)
+    return pd.Series([" ".join(values) for values in frame.itertuples(index=False)], frame.index)
 
 
 def why_unpaired(table: Table, columns: Columns, given: Columns) -> Literal["", "numbered", "sorted"]:
