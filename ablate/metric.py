@@ -37,7 +37,7 @@ def number_in_blocks(count: int, block: Callable[[int], str], metric: str) -> tu
 
 def read_number(text: str, last: re.Match[str], metric: str) -> tuple[float | None, str]:
     if re.match(r"[eE][-+]?\d", text[last.end(1) :][:9]):
-        return None, f"printed `{brief(last[1])}` with an exponent, which --metric `{metric}` cuts off; add e+- to it"
+        return None, f"printed `{brief(last[1])}` with an exponent: --metric `{metric}` cuts it; add e+- to its group"
     try:
         value = float(last[1].rstrip("."))
     except ValueError:

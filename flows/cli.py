@@ -235,25 +235,16 @@ def judge(
     2: undecided; 3: not judged, such as a run that failed twice. With --ledger: 0 kept, 1 dropped, 3 failed,
     4 the baseline failed, 5 another error.
     """
-    from contrastive.errors import UserError
-    from flows.judging import judge_commands, judge_in_ledger, known_verdict
+    from flows.judging import judge_in_ledger, judge_pair
     from flows.options import check_ledger_options
 
     if ledger is not None:
         check_ledger_options(context, candidate)
         raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, engine.value, as_json, timeout))
-    if not (baseline and candidate and metric):
-        raise UserError("--baseline, --candidate and --metric are needed, or --ledger FOLDER")
-    most = MOST_RUNS if max_runs is None else max_runs
-    asked: dict[str, object] = {"baseline": baseline, "candidate": candidate, "metric": metric}
-    asked |= {"lower": lower, "margin": margin, "max_runs": most}
-    code = known_verdict(asked, folder, gate, as_json)
-    if code is None:
-        from ablate.duel import Duel
-
-        duel = Duel(baseline, candidate, metric, lower, margin, most)
-        code = judge_commands(duel, engine.value, jobs, budget, folder, gate, as_json, timeout)
-    raise typer.Exit(code)
+    more = {"engine": engine.value, "jobs": jobs, "budget": budget, "timeout": timeout}
+    pair = {"baseline": baseline, "candidate": candidate, "metric": metric, "lower": lower, "margin": margin}
+    pair["max_runs"] = MOST_RUNS if max_runs is None else max_runs
+    raise typer.Exit(judge_pair(pair, folder, gate, as_json, **more))
 
 
 @app.command()

@@ -51,7 +51,7 @@ def identity_of(*commands: str, metric: str, own: Collection[Path] = ()) -> Iden
     content = [*commands, metric, os.getcwd(), read, states, others, variables]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
     commits = [f"commit {state[:7]} with its changes" for state in states.values() if state]
-    files, given = len({os.path.abspath(path) for path in [*scripts, *others]}), len(variables)
+    files, given = len({os.path.abspath(path) for path in (*map(str, scripts), *others)}), len(variables)
     counts = [f"{count} {noun}{'s' * (count != 1)}" for count, noun in ((files, "file"), (given, "variable")) if count]
     return Identity(digest, ", ".join(["commands", *counts[:1], *dict.fromkeys(commits), *counts[1:]]))
 

@@ -16,10 +16,14 @@ from flows.identity import code_digest, identity_of, watch_outputs
 from flows.terminal import complain, say, tell
 
 if TYPE_CHECKING:  # these imports take seconds, and a verdict that is known needs none
-    from ablate.commands import Runner
+    from ablate.commands import RunFolder, Runner
     from ablate.duel import Duel, Outcome
 
 BROKEN = 3  # exit code: a run failed
+CHANGED = (
+    "warning: a file that the commands name, or one under Git, changed during the runs, so that the same command "
+    "begins anew; if the commands write it, name it after `>`, put {seed} in its name, or name a --folder"
+)
 
 
 def known_verdict(settings: dict[str, Any], folder: Path | None, gate: Path | None, as_json: bool) -> int | None:
@@ -55,6 +59,18 @@ def reused(count: int, where: Path, checked: str | None) -> str:
     return f"{runs} from {where}: {checked} unchanged; --folder NEW begins anew"
 
 
+def judge_pair(asked: dict[str, Any], folder: Path | None, gate: Path | None, as_json: bool, **more: Any) -> int:
+    """Answer with the verdict that is known, or run what is missing; `more` are the other options."""
+    if not (asked["baseline"] and asked["candidate"] and asked["metric"]):
+        raise UserError("--baseline, --candidate and --metric are needed, or --ledger FOLDER")
+    code = known_verdict(asked, folder, gate, as_json)
+    if code is not None:
+        return code
+    from ablate.duel import Duel
+
+    return judge_commands(Duel(**asked), folder=folder, gate=gate, as_json=as_json, **more)
+
+
 def judge_commands(
     duel: "Duel",
     engine: str,
@@ -73,13 +89,10 @@ def judge_commands(
     from ablate.duel import fight
 
     duel.check()
-    if gate and not gate.absolute().parent.is_dir():
-        raise UserError(f"--gate {gate}: its folder does not exist; make it first")
-    if gate:
-        gate.unlink(missing_ok=True)
+    clear(gate)
     commands, own = (duel.baseline, duel.candidate), [path for path in (folder, gate) if path]
     identity = identity_of(*commands, metric=duel.metric, own=own)
-    deadline = time.monotonic() + seconds_of("--budget", budget) if budget else float("inf")
+    deadline = time.monotonic() + (seconds_of("--budget", budget) if budget else float("inf"))
     where = folder or home() / "judge" / identity.digest
     with runner(engine, timeout, watch_outputs(commands, own, tell)) as run:
         runs = RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline)
@@ -89,28 +102,32 @@ def judge_commands(
                 if runs.runs:
                     tell(reused(len(runs.runs), where, None if folder else identity.checked))
                 outcome = fight(duel, runs, tell)
-                if time.monotonic() < deadline:
-                    keep_verdict(where, duel, outcome)
+                keep_verdict(runs, duel, outcome)
         except RunFailed as failed:
             return not_judged(str(failed), where, gate, as_json)
     if not folder and code_digest(*commands, metric=duel.metric, own=own) != identity.digest:
-        tell(
-            "warning: a file that the commands name, or one under Git, changed during the runs, so that the same "
-            "command begins anew; if the commands write it, name it after `>`, put {seed} in its name, or name "
-            "a --folder"
-        )
+        tell(CHANGED)
     say(outcome.as_json() if as_json else str(outcome))
     if gate:
         gate.write_text(outcome.as_markdown(duel), encoding="utf-8")
-        return int(outcome.verdict == "worse")
-    return outcome.exit_code
+    return int(outcome.verdict == "worse") if gate else outcome.exit_code
 
 
-def keep_verdict(where: Path, duel: "Duel", outcome: "Outcome") -> None:
-    """Keep a final verdict beside its runs, so that the same call need not compute it again."""
+def clear(gate: Path | None) -> None:
+    if gate is None:
+        return
+    if not gate.absolute().parent.is_dir():
+        raise UserError(f"--gate {gate}: its folder does not exist; make it first")
+    gate.unlink(missing_ok=True)
+
+
+def keep_verdict(runs: "RunFolder", duel: "Duel", outcome: "Outcome") -> None:
+    """Keep a verdict beside its runs, so that the same call need not compute it again, unless the budget ended it."""
+    if time.monotonic() > runs.deadline:
+        return
     told = {"code": outcome.exit_code, "text": str(outcome), "json": json.loads(outcome.as_json())}
-    told |= {"key": verdict_key(where, asdict(duel)), "markdown": outcome.as_markdown(duel), "runs": outcome.runs}
-    write_atomic(where / "verdict.json", json.dumps(told))
+    told |= {"key": verdict_key(runs.path, asdict(duel)), "markdown": outcome.as_markdown(duel), "runs": outcome.runs}
+    write_atomic(runs.path / "verdict.json", json.dumps(told))
 
 
 def seconds_of(option: str, text: str) -> float:
