@@ -37,7 +37,7 @@ def report_table(
     sizes = dict(size for text in margins for size in parsed_margin(text, columns))
     question = Question(baseline, sizes, tuple(lower), tuple(higher))
     verdicts = judge_table(table, columns, question, shlex.join(["ablate", *sys.argv[1:]]))
-    tell(f"{table.name}: {len(table.places)} lines; {verdicts.columns}")
+    tell(f"{table.name}: {len({*table.places})} lines; {verdicts.columns}")
     page = verdicts.report(home() / "reports" / "tables" / folder_name(source, verdicts.results.grid.experiment.name))
     for warning in verdicts.warnings:
         tell(f"warning: {warning}")

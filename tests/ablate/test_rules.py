@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import ablate
 from ablate.columns import RULES, Columns, choose
@@ -14,6 +15,7 @@ from ablate.results import Question
 from ablate.sources import finished_runs, read
 from ablate.table import Table, of_frame
 from contrastive.errors import UserError
+from flows.cli import app
 from tests.ablate.test_tables import frame, verdicts
 
 UNKNOWN = Columns((), ())
@@ -103,9 +105,7 @@ def test_means_and_deviations_in_cells_give_what_columns_give(cell):
 @pytest.mark.parametrize("spread", ["ci95", "acc_sem"])
 def test_a_score_that_is_named_is_read_without_what_is_no_standard_deviation(spread):
     given = table(f"m,acc,{spread} a,.1,.2 b,.3,.4")
-    with pytest.raises(
-        UserError, match="is no standard deviation over seeds.*say which columns are scores: --score"
-    ):
+    with pytest.raises(UserError, match="is no standard deviation over seeds.*say which columns are scores: --score"):
         choose(given, UNKNOWN)
     assert choose(given, Columns((), ("acc",)))[1] == Columns(("m",), ("acc",), unused=(spread,))
 
@@ -235,3 +235,11 @@ def test_what_is_not_known_is_asked_for(tmp_path, text):
 def test_files_that_are_no_tables_are_named(tmp_path, name, content, message):
     with pytest.raises(UserError, match=message.replace("[", "\\[").replace("{", "\\{")):
         written(tmp_path, content, name)
+
+
+def test_the_command_says_how_cells_were_read_and_counts_the_lines_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    (tmp_path / "t.csv").write_text("m,acc,runs\nbase,81.2 ± 0.5,5\nnew,83.2 ± 0.5,5\n", encoding="utf-8")
+    done = CliRunner().invoke(app, ["report", "--from", str(tmp_path / "t.csv")])
+    assert done.exit_code == 0 and "t.csv: 2 lines; rows by m" in done.output
+    assert "± was read as the standard deviation over runs" in done.output
