@@ -75,6 +75,7 @@ class Line:
 def results_of(table: Table, columns: Columns, question: Question, command: str) -> TableResults:
     """Return the results of a table; raise UserError that names the lines of a mistake."""
     lines = read_lines(table, columns)
+    lines += failed_lines(table, columns, lines)
     scale = {name: percent(table, name, [(x, x.scores[i]) for x in lines]) for i, name in enumerate(columns.scores)}
     by_cell = cells_of(lines, columns, table)
     scores, notes, texts, marks = dict[str, dict[str, float]](), dict[str, dict[str, str]](), {}, {}
@@ -148,6 +149,20 @@ def read_lines(table: Table, columns: Columns) -> list[Line]:
         more = [f"and {len(wrong) - 20} more"] if len(wrong) > 20 else []
         raise UserError("\n".join([f"{table.name}, {text}" for text in wrong[:20]] + more))
     return sorted(lines, key=lambda line: line.text) if columns.text else lines
+
+
+def failed_lines(table: Table, columns: Columns, finished: Sequence[Line]) -> list[Line]:
+    """Return a line without scores for each run that failed, unless the row has a finished run of the same seed."""
+    keys = [*columns.row, *filter(None, (columns.seed, columns.data))]
+    if table.failed is None or columns.text or not {*keys} <= {*table.failed.columns}:
+        return []
+    known = table.failed[~table.failed[keys].map(is_empty).any(axis=1)]
+    frame = known.assign(**dict.fromkeys(columns.scores, math.nan)).reset_index(drop=True)
+    found = {cell_of(line) for line in finished} if columns.seed else set()
+    lines = read_lines(replace(table, frame=frame, places=[*known.index]), columns)
+    if columns.seed is None:  # runs are numbered: go on where the finished ones end
+        lines = [replace(line, seed=-1 - number) for number, line in enumerate(lines)]
+    return list({cell_of(line): line for line in reversed(lines) if cell_of(line) not in found}.values())
 
 
 def cells_of(lines: Sequence[Line], columns: Columns, table: Table) -> dict[str, list[Line]]:

@@ -19,6 +19,7 @@ from contrastive.grid.messages import nearest_name
 from reports.mlflow_runs import all_runs
 
 FINISHED = ("finished", "complete")  # of W&B and MLflow; of Optuna
+FAILED = ("failed", "crashed", "killed", "fail", "error", "diverged", "oom")
 STATES = ("state", "status")  # columns of W&B's and our own exports
 MLFLOW, MTEB, SENTENCE_TRANSFORMERS = "mlflow:", "mteb:", "sentence-transformers:"
 
@@ -91,11 +92,13 @@ def with_dicts(table: Table) -> Table:
 
 
 def without_unfinished(table: Table) -> Table:
-    """Leave out lines whose column `state` or `status` says anything but finished, if some say so."""
+    """Leave out lines whose column `state` or `status` says anything but finished, if some say so; keep failed ones
+    aside."""
     for name in table.frame.columns:
-        finished = table.frame[name].astype(str).str.lower().isin(FINISHED)
-        if name.lower() in STATES and finished.any():
-            return kept_lines(table, finished)
+        states = table.frame[name].astype(str).str.lower()
+        if name.lower() in STATES and (finished := states.isin(FINISHED)).any():
+            failed = table.frame.set_axis(table.places)[states.isin(FAILED).tolist()]
+            return replace(kept_lines(table, finished), failed=failed)
     return table
 
 

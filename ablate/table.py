@@ -39,6 +39,7 @@ class Table:
     places: list[str]  # of each line, such as "line 5"
     kinds: Mapping[str, ScoreKind] = field(default_factory=dict)  # of scores whose kind the table says
     settings: frozenset[str] = frozenset()  # columns that are known to be no scores
+    failed: pd.DataFrame | None = None  # lines of runs that failed, indexed by their places
 
 
 def read_file(source: str) -> Table:

@@ -211,9 +211,7 @@ def comparison(
         ours, theirs = ours.beside(theirs)
     by_text, seeds = paired and ours.same_texts(theirs), min(len(ours.seeds), len(theirs.seeds))
     difference = float(ours.numbers.mean() - theirs.numbers.mean()) if seeds else math.nan
-    described = Comparison(
-        against, seeds, difference, by_text, "too early" if results.progress else "not comparable", paired=paired
-    )
+    described = Comparison(against, seeds, difference, by_text, unjudged(results), paired=paired)
     if by_text and ours.per_text.dtype == np.bool_:
         counts = [mcnemar(our, their) for our, their in zip(ours.per_text, theirs.per_text, strict=True)]
         only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
@@ -226,10 +224,9 @@ def comparison(
         return described
     outcome = verdict(difference, decided.half_width, bool(score.higher), score.margin, decided.seeds)
     if results.table is not None:
-        outcome = with_failures(outcome, lacks(score.row, score, results), lacks(against, score, results))
-    needs = None
-    if outcome == "undecided":
-        needs = judged.needed(*key, score.margin, more_texts=not score.row.recorded.drawn)
+        outcome = with_failures(outcome, *(lacks(row, score, results) for row in (score.row, against)))
+    more_texts = not score.row.recorded.drawn
+    needs = judged.needed(*key, score.margin, more_texts) if outcome == "undecided" else None
     return replace(
         described,
         verdict=outcome,
@@ -240,6 +237,10 @@ def comparison(
         needs=needs,
         needs_seconds=seconds_of_more_seeds(needs, seeds, score.row, against, results),
     )
+
+
+def unjudged(results: Results) -> Verdict:
+    return "too early" if results.progress else "not comparable"
 
 
 def lacks(row: Row, score: RowScore, results: Results) -> bool:

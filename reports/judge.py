@@ -15,7 +15,6 @@ from reports.statistics.decide import pooled_freedom
 from reports.statistics.unpaired import (
     Sample,
     compare_samples,
-    decide_unpaired,
     detectable_unpaired,
     needed_unpaired,
     worth_pairing,
@@ -78,25 +77,18 @@ def judge_family(
     for value, members, pairs in parts:
         measured, share = [seed_values[i, value] for i in members], 1 / len(parts)
         group = RowGroup(value, members, pairs, side_by_side(measured), share, most_seeds, paired)
-        if not paired:
-            decided = decide_unpaired([sample_of(values) for values in measured], pairs, share)
-            for (ours, _), comparison in zip(pairs, decided, strict=True):
-                judged.decided[members[ours], value], judged.groups[members[ours], value] = comparison, group
-            judged.detectable[value] = detectable_unpaired(decided, share)
-            continue
-        decided = decide(group.measured, pairs, share, most_seeds)
-        by_all = by_all_runs(group, measured) if ragged else {}
-        for pair, comparison in zip(pairs, decided, strict=True):
+        by_all = by_all_runs(group, measured) if ragged or not paired else {}
+        rest = [pair for pair in pairs if pair not in by_all]
+        by_seed = dict(zip(rest, decide(group.measured, rest, share, most_seeds, pairs), strict=True))
+        for pair, comparison in (by_all | by_seed).items():
             ours, theirs = (members[position] for position in pair)
-            if pair in by_all:
-                judged.decided[ours, value], judged.groups[ours, value] = by_all[pair], replace(group, paired=False)
             # only if all seeds that both rows should have are measured
-            elif ragged or comparison.seeds == len({*rows[ours].seeds} & {*rows[theirs].seeds}):
-                judged.decided[ours, value], judged.groups[ours, value] = comparison, group
-        by_seed = {pair: line for pair, line in zip(pairs, decided, strict=True) if pair not in by_all}
+            if ragged or not paired or comparison.seeds == len({*rows[ours].seeds} & {*rows[theirs].seeds}):
+                judged.decided[ours, value] = comparison
+                judged.groups[ours, value] = replace(group, paired=pair in by_seed)
         limits = [
             judged.detectable.get(value),
-            detectable([*by_seed.values()], [*by_seed], len(members), group.share, most_seeds) if by_seed else None,
+            detectable([*by_seed.values()], rest, len(members), group.share, most_seeds) if rest else None,
             detectable_unpaired([*by_all.values()], share),
         ]
         judged.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
@@ -104,12 +96,12 @@ def judge_family(
 
 
 def by_all_runs(group: RowGroup, values: list[SeedValues]) -> dict[Pair, Decided]:
-    """Compare the pairs of rows that share too few seeds for a paired comparison."""
+    """Compare the pairs of rows that share too few seeds for a paired comparison, or all if nothing is paired."""
     freedom, tests, found = pooled_freedom(group.measured), len(group.pairs), dict[Pair, Decided]()
     for pair in group.pairs:
         ours, theirs = (values[position] for position in pair)
         shared, counts = len({*ours.seeds} & {*theirs.seeds}), (len(ours.seeds), len(theirs.seeds))
-        if not worth_pairing(shared, counts, freedom, tests):
+        if not group.paired or not worth_pairing(shared, counts, freedom, tests):
             found[pair] = compare_samples(sample_of(ours), sample_of(theirs), tests, group.share)
     return found
 

@@ -64,3 +64,13 @@ def test_a_baseline_with_a_run_without_a_value_makes_nothing_worse_or_equivalent
     assert verdicts(ablate.judge(table, baseline="base"))["fewer"] == "better"
     found = ablate.judge(table, baseline="base", lower="accuracy", margin=1.0)
     assert verdicts(found)["fewer"] == "undecided"
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_run_that_a_tracker_calls_failed_counts_unless_its_seed_was_run_again(again: bool):
+    table = frame().assign(state="finished")
+    failed = {"model": "fewer", "seed": 314 if again else 2025, "accuracy": 0.9, "state": "crashed"}
+    table = pd.concat([table, pd.DataFrame([failed])])
+    found = ablate.judge(table, baseline="base")
+    assert verdicts(found)["fewer"] == ("better" if again else "undecided")
+    assert ("fewer, seed 2025: no value of accuracy" in "".join(found.warnings)) is not again

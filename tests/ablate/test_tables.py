@@ -462,10 +462,10 @@ def test_the_frame_of_search_runs_is_read_and_unfinished_runs_are_left_out():
         for o in ("sgd", "adam") for s in range(3)
     ])  # fmt: skip
     failed = pd.concat([runs, runs[-1:].assign(status="FAILED", **{"metrics.acc": 0.1, "params.seed": "3"})])
-    for table in (runs, failed):
+    for table, verdict in ((runs, "better"), (failed, "undecided")):
         found = ablate.judge(table, baseline="sgd")
         assert found.columns == "rows by optimizer; scores acc (higher is better); paired by seed"
-        assert verdicts(found) == {"adam": "better"}
+        assert verdicts(found) == {"adam": verdict}
 
 
 def test_names_of_runs_are_no_rows_if_settings_are_repeated(tmp_path):
