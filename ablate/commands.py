@@ -1,9 +1,7 @@
 """Run training commands at several seeds, read a number from their output, and keep every result in a folder."""
 
-import errno
 import fcntl
 import json
-import logging
 import math
 import os
 import re
@@ -30,36 +28,26 @@ JOB = "{job}"  # 0, 1, … among the runs of a moment
 TRIES = 2
 SEARCH = 20  # seconds to search 4 MiB of a log
 TOLD = 8  # last lines of output shown when a run failed
+APPENDING = threading.Lock()  # runs of several jobs may end at once
 # Ends with all its children when its command ends, and when this program does: its standard input is then closed.
-WRAPPER = """import ctypes, os, signal, subprocess, sys, threading
-ending = threading.Lock()
-def kill_children():
-    import psutil
+WRAPPER = """import contextlib, ctypes, os, psutil, subprocess, sys, threading
+def end(code):
     for _ in range(100):
         children = psutil.Process().children(recursive=True)
         for process in children:
-            try:
+            with contextlib.suppress(psutil.Error):
                 process.kill()
-            except psutil.NoSuchProcess:
-                pass
-        if not psutil.wait_procs(children, 1)[1] and not psutil.Process().children(recursive=True):
-            return
+        if not children:
+            break
+        psutil.wait_procs(children, 1)
+    os._exit(code)
 def end_with_parent():
     os.read(0, 1)
-    ending.acquire()  # for ever: we must not exit when the first of them is killed
-    kill_children()
-    os.killpg(0, signal.SIGKILL)
+    end(1)
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: what children leave behind stays a descendant
 threading.Thread(target=end_with_parent, daemon=True).start()
-code = subprocess.call(sys.argv[1], shell=True, stdin=subprocess.DEVNULL)
-with ending:
-    try:
-        os.waitpid(-1, os.WNOHANG)  # raises an error if the command left no process behind
-        kill_children()
-    except ChildProcessError:
-        pass
-    os._exit(code & 0xFF)
+end(subprocess.call(sys.argv[1], shell=True, stdin=subprocess.DEVNULL) & 0xFF)
 """
 
 
@@ -216,11 +204,18 @@ def run_twice(
 
 def check_room(folder: Path) -> None:
     """Raise OSError if the disk of a folder is full."""
-    try:
+    with naming(folder):
         write_atomic(folder / ".room", bytes(1 << 20))
-        (folder / ".room").unlink()
+    (folder / ".room").unlink()
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let errors of the system name a path."""
+    try:
+        yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(folder)) from None
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 @contextmanager
@@ -239,45 +234,22 @@ def locked(folder: Path, tell: Callable[[str], None] | None = None) -> Iterator[
 
 
 def append(path: Path, line: Mapping[str, object]) -> None:
-    """Append a line of JSON, so that it is either whole on disk or not there, also if the disk is full."""
-    with open(path, "ab+", buffering=0) as file:
-        file.seek(0)
-        content = file.read()
-        torn = content[content.rfind(b"\n") + 1 :]
-        whole = is_json(torn)  # such as a line that was mended by hand
-        file.truncate(end := len(content) - (0 if whole else len(torn)))
-        text = b"\n" * whole + json.dumps(line).encode() + b"\n"
-        try:
-            if file.write(text) != len(text):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(file.fileno())
-        except OSError as error:
-            file.truncate(end)
-            raise OSError(error.errno, error.strerror, str(path)) from None
+    """Append a line of JSON, so that it is either whole on disk or not there, also after a kill or on a full disk."""
+    with APPENDING, naming(path):
+        before = path.read_bytes().splitlines() if path.exists() else []
+        write_atomic(path, b"\n".join([*before, json.dumps(line).encode(), b""]))
 
 
 def read_lines(path: Path, kind: Any = dict[str, Any]) -> list[Any]:
-    """Read lines of JSON, each as a `kind`; a last one that a kill has cut is left out. Raises UserError for others."""
+    """Read lines of JSON, each as a `kind`; raise UserError with the number of a line that is damaged."""
     adapter, found = TypeAdapter(kind), []
-    lines = path.read_bytes().split(b"\n") if path.exists() else [b""]
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), 1):
         try:
-            if number < len(lines) or is_json(line):
-                found.append(adapter.validate_json(line))
-            elif line:
-                logging.warning("%s: line %d was cut when it was written, and is left out", path, number)
+            found.append(adapter.validate_json(line))
         except ValidationError as error:
             first = error.errors()[0]
-            raise damaged(path, number, " ".join(["", *map(str, first["loc"]), first["msg"]]).strip()) from None
+            raise damaged(path, number, " ".join([*map(str, first["loc"]), first["msg"]])) from None
     return found
-
-
-def is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
 
 
 def damaged(path: Path, line: int, why: str) -> UserError:

@@ -12,9 +12,10 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import special
@@ -33,7 +34,6 @@ LOOK_SHARE = 2  # the level of a test is divided by this for its looks (they are
 FUTILE = 0.3  # a test ends when its statistic is below this; after the first pair, below FUTILE − 1
 ALIKE = 2 / 3  # degrees of freedom of a successive difference
 BASELINE, CANDIDATE = "baseline", "candidate"
-SETTINGS = {"metric": str, "lower": bool}  # and their types
 AGAIN = "baseline again"  # its run with every fourth proposal
 
 Result = Literal["kept", "dropped", "failed"]
@@ -126,6 +126,16 @@ class LedgerState:
     def cutoff(self, freedom: float) -> float:
         level = ALPHA * SPENDING / ((self.tests + SPENDING - 1) * (self.tests + SPENDING))
         return -float(special.stdtrit(freedom, level / LOOK_SHARE))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The line of ledger.json: what every proposal of a ledger shares."""
+
+    __pydantic_config__ = STRICT
+
+    metric: str
+    lower: bool
 
 
 @dataclass(frozen=True)
@@ -242,14 +252,14 @@ class Ledger:
             why = "another proposal" if command != candidate else "another version of it"
             self._record(command, baseline, "failed", why=f"interrupted, and {why} followed")
             self.tell(str(self.proposals[-1]).strip() + f" ({self.proposals[-1].why})")
-        before = json.dumps(asdict(self.state))
+        before = deepcopy(self.state)
         run = self._replay(len(self.proposals) + 1, baseline, candidate, code, new=True)
         try:
             proposal = self._record(candidate, baseline, *self.state.judge(run))
         except RunFailed as failed:
             if failed.who != CANDIDATE:
                 raise  # the same call goes on when the baseline is mended
-            self.state = state_of(json.loads(before))
+            self.state = before
             return self._record(candidate, baseline, "failed", why=str(failed))
         if proposal.result == "kept":
             self.current = None
@@ -313,35 +323,22 @@ def summary(path: Path, proposals: Sequence[Proposal]) -> list[str]:
     return [*map(str, proposals), f"{len(proposals)} proposals, {kept} kept, {len(runs)} runs, {hours:.1f} h"]
 
 
-def state_of(values: dict[str, Any]) -> LedgerState:
-    return LedgerState(**values | {"spread": Spread(**values["spread"])})
-
-
-def settings(path: Path, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the metric and direction of a ledger, fixed by its first run; raise UserError if others are given."""
-    file, begun = path / "ledger.json", (path / "runs.jsonl").exists()
-    stored = read_settings(file) if begun else {}
-    for name, value in given.items():
-        if stored and value not in (None, False, "", stored[name]):
+def settings(path: Path, given: Settings) -> Settings:
+    """Return the settings of a ledger, fixed by its first run; raise UserError if others are given."""
+    file = path / "ledger.json"
+    if not (path / "runs.jsonl").exists():
+        if not given.metric:
+            raise UserError("a new ledger needs --metric: a regular expression that finds the number in the output")
+        check_metric(given.metric)
+        write_atomic(file, json.dumps(asdict(given)))
+        return given
+    stored: list[Settings] = read_lines(file, Settings)
+    if not stored:
+        raise damaged(file, 1, "it needs a metric and lower")
+    for name, value in asdict(given).items():
+        if value and value != (begun := getattr(stored[0], name)):
             raise UserError(
-                f"--{name} is `{brief(value)}`, but this ledger began with `{brief(stored[name])}`; leave it out, "
+                f"--{name} is `{brief(value)}`, but this ledger began with `{brief(begun)}`; leave it out, "
                 "or begin another ledger"
             )
-    if stored:
-        return stored
-    if not given["metric"]:
-        raise UserError("a new ledger needs --metric: a regular expression that finds the number in the output")
-    check_metric(given["metric"])
-    write_atomic(file, json.dumps(given))
-    return given
-
-
-def read_settings(file: Path) -> dict[str, Any]:
-    """Return the stored metric and direction; raise UserError if they are damaged."""
-    try:
-        stored = json.loads(file.read_bytes())
-        if not isinstance(stored, dict) or {name: type(v) for name, v in stored.items()} != SETTINGS:
-            raise ValueError("it needs a metric and lower")
-    except (OSError, ValueError) as error:
-        raise damaged(file, 1, str(error)) from None
-    return stored
+    return stored[0]

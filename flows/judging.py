@@ -153,16 +153,14 @@ def not_judged(why: str, folder: Path, gate: Path | None, as_json: bool) -> int:
 
 def check_same(folder: Path, duel: "Duel") -> None:
     """Raise UserError if a folder has the runs of other commands or another metric."""
-    file, content = folder / "commands.json", json.dumps([duel.baseline, duel.candidate, duel.metric])
-    stored = file.read_bytes().strip() if file.exists() else b""
-    if stored and stored != content.encode():
-        try:
-            json.loads(stored)
-        except ValueError:
-            raise UserError(f"{file}, line 1 is damaged: remove the file if its runs are of these commands") from None
+    from ablate.commands import read_lines
+
+    file, content = folder / "commands.json", [duel.baseline, duel.candidate, duel.metric]
+    stored = read_lines(file, list[str])
+    if stored and stored != [content]:
         raise UserError(f"{folder} has runs of other commands or another metric; name another --folder")
     if not stored:
-        write_atomic(file, content)
+        write_atomic(file, json.dumps(content))
 
 
 LEDGER_CODES = {"kept": 0, "dropped": 1, "failed": BROKEN}
@@ -176,21 +174,21 @@ def judge_in_ledger(
     if not candidate:
         return show_ledger(folder, as_json)
     from ablate.commands import JOB, RunFailed, check_command, locked, run_twice
-    from ablate.ledger import Ledger, settings
+    from ablate.ledger import Ledger, Settings, settings
 
     named = [command for command in (baseline, candidate) if command]
     with locked(folder, tell), runner(engine, timeout, watch_outputs(named, [folder], tell)) as run:
-        kept = settings(folder, {"metric": metric, "lower": lower})
+        kept = settings(folder, Settings(metric, lower))
 
         def run_one(who: str, command: str, seed: int, name: str) -> tuple[float, float]:
-            return run_twice(run, who, command.replace(JOB, "0"), seed, kept["metric"], folder, tell, name)
+            return run_twice(run, who, command.replace(JOB, "0"), seed, kept.metric, folder, tell, name)
 
         ledger = Ledger(
             folder,
-            kept["metric"],
-            kept["lower"],
+            kept.metric,
+            kept.lower,
             run_one,
-            partial(code_digest, metric=kept["metric"], own=[folder]),
+            partial(code_digest, metric=kept.metric, own=[folder]),
             tell,
         )
         ledger.load()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import psutil
@@ -180,13 +181,14 @@ def soon(condition) -> None:
         time.sleep(0.05)
 
 
-def test_a_line_that_a_kill_has_cut_is_left_out(tmp_path):
-    (tmp_path / "runs.jsonl").write_text('{"who": "baseline", "seed": 0, "value": 1.0, "seconds": 1.0}\n{"who": "ba')
-    folder = RunFolder(tmp_path, METRIC, runner=lambda *_: (2.0, ""))
+def test_runs_that_end_at_once_are_all_kept_and_a_folder_is_used_once_at_a_time(tmp_path):
+    """Also behind a line that was mended by hand, without a newline at its end."""
+    (tmp_path / "runs.jsonl").write_text('{"who": "baseline", "seed": 9, "value": 1.0, "seconds": 1.0}')
+    folder, together = RunFolder(tmp_path, METRIC, jobs=8, runner=lambda *_: (together.wait() + 1.0, "")), Barrier(8)
     with folder.opened():
-        assert folder.complete([("candidate", 0)], {"candidate": "x"}) and len(folder.runs) == 2
+        assert folder.complete([("candidate", seed) for seed in range(8)], {"candidate": "x"})
     with RunFolder(tmp_path, METRIC).opened() as again:
-        assert [run.value for run in again.runs] == [1.0, 2.0]
+        assert again.runs[0].seed == 9 and {run.seed for run in again.runs} == set(range(10)) - {8}
         with pytest.raises(UserError, match="another `ablate judge` is at work"), RunFolder(tmp_path, METRIC).opened():
             pass
 

