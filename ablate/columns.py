@@ -13,33 +13,15 @@ from typing import Any, Literal
 import pandas as pd
 
 from ablate.means import means_in_cells, means_in_columns
-from ablate.names import (
-    DATA,
-    NUMBER,
-    OF_TRAINER,
-    RUNS,
-    SECONDS,
-    SEED,
-    TEXT,
-    Columns,
-    free,
-    is_score,
-    is_spread,
-    is_whole,
-    named,
-    number_of,
-    plain,
-)  # fmt: skip
+from ablate.names import DATA, NUMBER, RUNS, SEED, TEXT, all_named, free, is_no_score, is_score, is_whole, number_of
 from ablate.shapes import last_step_of_each_run, scores_below_each_other, seeds_beside_each_other
-from ablate.table import Table
+from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
 
-__all__ = ["RULES", "SECONDS", "Columns", "choose", "described", "number_of"]
+__all__ = ["RULES", "Columns", "choose", "described"]
 
-WITH_SEED = re.compile(
-    r"(?P<row>.+?)(?:[-_ .,/]*\(?(?P<kind>seed|run)|[-_ .,/]+\(?s)[-_= ]?(?P<seed>\d+)\)?$", re.IGNORECASE
-)
+BETWEEN = r"[-_ .,/]"  # a name and its seed
 EVALUATED, TRAINED = "eval_", re.compile(r"train(?:ing)?[_/]|loss$")  # scores of transformers' trainer, and its log
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
 MOST_SCORES = 10  # with more columns of numbers, users must say which are scores
@@ -61,14 +43,10 @@ def choose(table: Table, given: Columns, paired: bool = False) -> Known:
     return table, known if paired else replace(known, unpaired=why_unpaired(table, known, given))
 
 
-def no_chart(table: Table, known: Columns) -> Known:
+def names_exist(table: Table, known: Columns) -> Known:
+    """Raise UserError if a column that a user named does not exist, or the table is the chart of a metric."""
     if any(name.endswith("__MIN") for name in table.frame.columns):
         raise UserError(f"{table.name} is a chart that W&B exported; export the table of runs in its place")
-    return table, known
-
-
-def names_exist(table: Table, known: Columns) -> Known:
-    """Raise UserError if a column that a user named does not exist."""
     for name in (*known.row, *known.scores, *known.keys):
         if name not in table.frame.columns:
             hint = nearest_name(name, map(str, table.frame.columns))
@@ -76,56 +54,47 @@ def names_exist(table: Table, known: Columns) -> Known:
     return table, known
 
 
-def seeds_by_name(table: Table, known: Columns) -> Known:
+def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
     """Take a column called seed for the seeds, or one of whole numbers called run, fold and the like."""
-    runs = [name for name in (named(table, (run,)) for run in RUNS) if name and is_whole(table.frame[name])]
-    found = [name for name in (named(table, SEED), *runs) if name and name not in (*known.row, *known.scores)]
-    seed = known.seed or next(iter(found), None)
+    runs = [name for name in all_named(table, RUNS) if is_whole(table.frame[name])]
+    found = [
+        next((name for name in names if name not in (*known.row, *known.scores)), None)
+        for names in ([*all_named(table, SEED), *runs], all_named(table, TEXT), all_named(table, DATA))
+    ]
+    seed, text, data = known.seed or found[0], known.text or found[1], known.data or found[2]
     for value in table.frame[seed] if seed else ():
         if 2**63 <= abs(number_of(value) or 0) < math.inf:
             raise UserError(f"{table.name}: {seed} is `{brief_name(value)}`; write seeds below 2^63 = {2**63}")
-    return table, replace(known, seed=seed)
-
-
-def texts_and_data_by_name(table: Table, known: Columns) -> Known:
-    taken = (*known.row, *known.scores)
-    text, data = (None if name in taken else name for name in (named(table, TEXT), named(table, DATA)))
-    return table, replace(known, text=known.text or text, data=known.data or data)
+    return table, replace(known, seed=seed, text=text, data=data)
 
 
 def seeds_in_names(table: Table, known: Columns) -> Known:
-    """Divide names such as `bert-seed3` into row and seed, if all values of a column have this form."""
-    if known.seed or known.row:
-        return table, known
-    for name in free(table, known)[0]:
-        matches = [WITH_SEED.match(str(value)) for value in table.frame[name]]
-        if all(matches):
-            parts = [match for match in matches if match]
-            seed = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else NUMBER
-            divided: dict[str, Any] = {
-                name: [part["row"] for part in parts],
-                seed: [int(part["seed"]) for part in parts],
-            }
-            return replace(table, frame=table.frame.assign(**divided)), replace(known, seed=seed)
-    return table, known
+    """Divide names such as `bert-seed3` into row and seed, if all values of a column have this form.
 
-
-def names_without_seeds(table: Table, known: Columns) -> Known:
-    """Take the seed off the end of names of runs (`bert-3` at seed 3) if no other column of words tells rows apart."""
+    If the seeds are known, take them off the end of names (`bert-3` at seed 3), unless other words tell rows apart.
+    """
     words, lines = free(table, known)[0], len(table.frame)
-    if known.row or known.seed is None or any(1 < table.frame[name].nunique() < lines for name in words):
+    if known.row or (known.seed and any(1 < table.frame[name].nunique() < lines for name in words)):
         return table, known
-    seeds = [str(value).removesuffix(".0") for value in table.frame[known.seed]]
+    seeds = [None] * lines if known.seed is None else [str(x).removesuffix(".0") for x in table.frame[known.seed]]
     for name in words:
-        rows = [name_without(str(value), seed) for value, seed in zip(table.frame[name], seeds, strict=True)]
-        if all(rows) and len(set(rows)) < lines:
-            return replace(table, frame=table.frame.assign(**{name: pd.Series(rows)})), known
+        matches = [ending(seed).match(str(value)) for value, seed in zip(table.frame[name], seeds, strict=True)]
+        parts = [match for match in matches if match]
+        divided: dict[str, Any] = {name: [part["row"] for part in parts]}
+        if len(parts) < lines or (known.seed and len({*divided[name]}) == lines):
+            continue
+        if known.seed is None:
+            number = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else NUMBER
+            divided[number], known = [int(part["seed"]) for part in parts], replace(known, seed=number)
+        return replace(table, frame=table.frame.assign(**divided)), known
     return table, known
 
 
-def name_without(name: str, seed: str) -> str | None:
-    match = re.fullmatch(rf"(.*?)[-_ .,/]*\(?(?:seed|run|s)?[-_= ]?0*{re.escape(seed)}\)?", name, re.IGNORECASE)
-    return match[1] if match else None
+def ending(seed: str | None) -> re.Pattern[str]:
+    """Return the pattern of names that end with a known seed, or with any number after seed, run or -s."""
+    kind = rf"{BETWEEN}*\(?(?P<kind>seed|run|s)?" if seed else rf"{BETWEEN}*\(?(?P<kind>seed|run)|{BETWEEN}+\(?s"
+    number = rf"0*{re.escape(seed)}" if seed else r"\d+"
+    return re.compile(rf"(?P<row>.+?)(?:{kind})[-_= ]?(?P<seed>{number})\)?$", re.IGNORECASE)
 
 
 def one_seed_of_texts(table: Table, known: Columns) -> Known:
@@ -143,9 +112,7 @@ def rows_by_words_and_settings(table: Table, known: Columns) -> Known:
     seeds = 1 if known.seed is None else table.frame[known.seed].nunique()
     names = labels(table, words, seeds)
     settings = settings_of(table, numbers, [*names, *known.keys], seeds) + params_of(table, numbers, names, known)
-    row = [name for name in table.frame.columns if name in (*names, *settings)]
-    section = "section" if table.kinds and "section" in table.frame.columns else None
-    return table, replace(known, row=tuple(name for name in row if name != section), section=section)
+    return table, replace(known, row=tuple(name for name in table.frame.columns if name in (*names, *settings)))
 
 
 def labels(table: Table, words: Sequence[str], seeds: int) -> list[str]:
@@ -167,7 +134,7 @@ def settings_of(table: Table, numbers: Sequence[str], keys: Sequence[str], seeds
 
     They have few values, each of which occurs at every seed.
     """
-    if seeds < 2 or not (not keys or table.frame.duplicated([*keys]).any() or len(keys) == 1):
+    if seeds < 2 or (len(keys) > 1 and not table.frame.duplicated([*keys]).any()):
         return []
     limit = SETTING * len(table.frame) / seeds
     candidates = [name for name in numbers if 1 < table.frame[name].nunique() <= limit]
@@ -189,49 +156,42 @@ def scores_by_name_or_values(table: Table, known: Columns) -> Known:
     others = [name for name in free(table, known)[1] if name not in table.settings]
     if known.scores:
         return table, known if known.deviations else replace(known, unused=tuple(others))
-    row = [*known.row, *filter(None, (known.data, known.section))]
-    seeds = 0 if known.text else 1 if known.seed is None else table.frame[known.seed].nunique()
-    scores = scores_among(table, others, row, seeds)
+    scores = scores_among(table, others, known)
     return table, replace(known, scores=scores, unused=tuple(name for name in others if name not in scores))
 
 
-def scores_among(table: Table, names: Sequence[str], row: Sequence[str], seeds: int) -> tuple[str, ...]:
+def scores_among(table: Table, names: Sequence[str], known: Columns) -> tuple[str, ...]:
     """Leave out what transformers' trainer logs, deviations, what a row has at all seeds, and counts beside scores."""
-    names = [name for name in names if not is_spread(name) and not OF_TRAINER.search(name.lower())]
+    names = [name for name in names if not is_no_score(name)]
     if any(name.startswith(EVALUATED) for name in names):
         names = [name for name in names if not TRAINED.match(name)]
-    fixed = {name for name in names if seeds and not is_score(name) and table.frame[name].nunique() == 1}
-    if seeds and row and table.frame.duplicated([*row]).any():
-        groups = table.frame.groupby([*row])
-        fixed |= {n for n in names if not is_score(n) and all(part[n].nunique() == 1 for _, part in groups)}
-    scores = [name for name in names if name not in fixed]
-    precise = [name for name in scores if is_score(name) or not is_whole(table.frame[name])]
-    return tuple(precise or scores)
+    if not known.text:
+        frames = [table.frame]
+        if known.groups and table.frame.duplicated(known.groups).any():
+            frames = [part for _, part in table.frame.groupby(known.groups)]
+        names = [n for n in names if is_score(n) or any(frame[n].nunique() != 1 for frame in frames)]
+    precise = [name for name in names if is_score(name) or not is_whole(table.frame[name])]
+    return tuple(precise or names)
 
 
 def shared_seeds(table: Table, known: Columns) -> Known:
     """Forget the seeds if each of several rows has seeds of its own, so that nothing can be paired."""
     if known.seed is None or known.text or not known.row:
         return table, known
-    rows = rows_of(table, known)
-    by_seed = rows.groupby(table.frame[known.seed].astype(str)).nunique()
-    numbered = table.frame[known.seed].map(number_of).notna().all()
-    unshared = numbered and 1 < rows.nunique() < len(rows) and (by_seed == 1).all()
-    return table, replace(known, seed=None) if unshared else known
+    rows, seeds = rows_of(table, known), table.frame[known.seed]
+    own = (rows.groupby(seeds.map(str)).nunique() == 1).all() and seeds.map(number_of).notna().all()
+    return table, replace(known, seed=None) if own and 1 < rows.nunique() < len(rows) else known
 
 
 RULES: list[Callable[[Table, Columns], Known]] = [
-    no_chart,
     scores_below_each_other,
     seeds_beside_each_other,
     names_exist,
-    seeds_by_name,
-    texts_and_data_by_name,
+    seeds_texts_and_data_by_name,
     last_step_of_each_run,
     means_in_cells,
     means_in_columns,
     seeds_in_names,
-    names_without_seeds,
     one_seed_of_texts,
     rows_by_words_and_settings,
     scores_by_name_or_values,
@@ -262,7 +222,7 @@ def check_found(table: Table, known: Columns, given: Columns) -> None:
 
 def rows_of(table: Table, known: Columns) -> pd.Series:
     """Return the row of each line, with its data set."""
-    frame = table.frame[[*known.row, *filter(None, (known.data, known.section))]].astype(str)
+    frame = table.frame[known.groups].astype(str)
     return pd.Series([" ".join(values) for values in frame.itertuples(index=False)], frame.index)
 
 
@@ -273,7 +233,7 @@ def why_unpaired(table: Table, columns: Columns, given: Columns) -> Literal["", 
     """
     if columns.seed is None or columns.deviations or table.kinds:
         return ""
-    if given.seed is None and plain(columns.seed) in RUNS:
+    if given.seed is None and columns.seed in all_named(table, RUNS):
         return "numbered"
     return "sorted" if any(is_sorted(table, columns, score) for score in columns.scores) else ""
 

@@ -5,31 +5,24 @@ Each line becomes as many values as it had runs, with its mean and standard devi
 
 import math
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ablate.names import COUNT, DEVIATION, MEAN, MISSING, NUMBER, OTHER_SPREADS, Columns, free, named, number_of, plain
-from ablate.table import Table
+from ablate.names import COUNT, DEVIATION, MEAN, MISSING, NUMBER, SPREADS, all_named, free, named, number_of, plain
+from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list
 
 MOST_VALUES = 100_000  # behind a mean
 MARKUP = re.compile(r"\\(?:textbf|mathbf|bf|underline|uline)\b|\\?%|\\[,;! ]|[${}*_~\s]")  # of LaTeX and Markdown
 DIGITS = r"(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
-CELL = re.compile(rf"([-+]?{DIGITS})(?:±({DIGITS})|\(({DIGITS})\))", re.IGNORECASE)
+CELL = re.compile(rf"([-+]?{DIGITS})(?:±({DIGITS})|\((?=.*\.)({DIGITS})\))", re.IGNORECASE)
 LIKE_CELL = re.compile(r"[-+\d.,]+±[\d.,]+|(?=.*[.,])[-+\d.,]+\([\d.,]+\)")
 Moments = tuple[float, float]  # mean and standard deviation
 SAID = "± was read as the standard deviation over runs"
-
-
-def unmarked(cell: Any) -> str:
-    """Return a cell without spaces and markup, and with the sign ± however it was written."""
-    if not isinstance(cell, str):
-        return ""
-    return MARKUP.sub("", re.sub(r"\\pm|\+/?-", "±", cell).replace("−", "-"))
 
 
 def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:
@@ -52,6 +45,13 @@ def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:
     return expanded(table, known, moments, f"{scores[0]} is `{first}`, a mean ± standard deviation")
 
 
+def unmarked(cell: Any) -> str:
+    """Return a cell without spaces and markup, and with the sign ± however it was written."""
+    if not isinstance(cell, str):
+        return ""
+    return MARKUP.sub("", re.sub(r"\\pm|\+/?-", "±", cell).replace("−", "-"))
+
+
 def like_means(cells: Sequence[str]) -> bool:
     return 2 * sum(LIKE_CELL.fullmatch(cell) is not None for cell in cells) >= max(1, len(cells))
 
@@ -61,12 +61,9 @@ def moments_of(table: Table, name: str, cells: Sequence[str]) -> list[Moments]:
     found = []
     for place, cell, written in zip(table.places, cells, table.frame[name], strict=True):
         match = CELL.fullmatch(cell)
-        if match and (match[2] or "." in match[3]):
-            found.append((float(match[1]), float(match[2] or match[3])))
-        elif math.isnan(number_of(written) or 0.0):
-            found.append((math.nan, 0.0))
-        else:
+        if not match and not math.isnan(number_of(written) or 0.0):
             raise UserError(f"{table.name}, {place}: {name} is `{brief_name(written)}`; write it as 81.2 ± 0.5")
+        found.append((float(match[1]), float(match[2] or match[3])) if match else (math.nan, 0.0))
     return found
 
 
@@ -75,40 +72,28 @@ def means_in_columns(table: Table, known: Columns) -> tuple[Table, Columns]:
     if known.seed or known.deviations:
         return table, known
     pairs = deviations_by_mean(table, known)
-    if not pairs:
-        return table, check_no_count(table, known)
-    for deviation in pairs.values():
-        if not plain(deviation).endswith(DEVIATION):
-            raise UserError(
-                f"{table.name}: {brief_name(deviation)} is no standard deviation over seeds; give columns mean, std "
-                "and n, or one line for each seed, or say which columns are scores: --score COLUMN"
-            )
-    names = {mean: score_named(mean) for mean in pairs}
-    moments = {
-        names[mean]: [
-            (amount(table, place, mean, line), amount(table, place, deviation, line, least=0.0))
-            for place, line in zip(table.places, table.frame.to_dict("records"), strict=True)
-        ]
-        for mean, deviation in pairs.items()
-    }
-    known = replace(known, scores=tuple(names.values()), deviations=tuple(pairs.values()))
-    table = replace(table, frame=table.frame.rename(columns=names))
-    return expanded(table, known, moments, f"{comma_list(list(pairs))} with {comma_list([*known.deviations])}")
-
-
-def check_no_count(table: Table, known: Columns) -> Columns:
-    """Raise UserError if a column counts runs, so that the scores are means, without deviations."""
-    if (count := named(table, COUNT)) and not known.scores and not known.text:
+    if not pairs and (count := named(table, COUNT)) and not known.scores and not known.text:
         raise UserError(
             f"{table.name}: the column {count} seems to count runs, but no column has their standard deviation; add a "
             "column std, or give one line for each seed, or say which columns are scores: --score COLUMN"
         )
-    return known
+    if other := [name for name in pairs.values() if not plain(name).endswith((*DEVIATION,))]:
+        raise UserError(
+            f"{table.name}: {brief_name(other[0])} is no standard deviation over seeds; give columns mean, std "
+            "and n, or one line for each seed, or say which columns are scores: --score COLUMN"
+        )
+    if not pairs:
+        return table, known
+    moments = {score_named(mean): [*zip(amounts(table, mean), amounts(table, deviation, 0.0), strict=True)]
+               for mean, deviation in pairs.items()}  # fmt: skip
+    known = replace(known, scores=(*moments,), deviations=(*pairs.values(),))
+    table = replace(table, frame=table.frame.rename(columns=dict(zip(pairs, moments, strict=True))))
+    return expanded(table, known, moments, f"{comma_list([*pairs])} with {comma_list([*pairs.values()])}")
 
 
 def deviations_by_mean(table: Table, known: Columns) -> dict[str, str]:
     """Return the columns of deviations by those of their means: f1_std beside f1 or f1_mean, or std beside mean."""
-    pairs, spreads = dict[str, str](), DEVIATION if known.scores else (*DEVIATION, *OTHER_SPREADS)
+    pairs, spreads = dict[str, str](), DEVIATION if known.scores else SPREADS
     for name in table.frame.columns:
         stem, _, kind = plain(name).rpartition("_")
         mean = named(table, [stem, *(f"{stem}_{kind}" for kind in MEAN)])
@@ -118,8 +103,7 @@ def deviations_by_mean(table: Table, known: Columns) -> dict[str, str]:
     if pairs or deviation is None:
         return pairs
     others = [name for name in free(table, known)[1] if name != deviation and plain(name) not in COUNT]
-    usual = named(table, MEAN)
-    means = known.scores or ((usual,) if usual else tuple(others))
+    means = known.scores or all_named(table, MEAN)[:1] or others
     if len(means) != 1:
         raise UserError(f"{table.name}: which column is the mean of {deviation}? Say it: --score COLUMN")
     return {means[0]: deviation}
@@ -130,12 +114,15 @@ def score_named(mean: str) -> str:
     return "score" if plain(mean) in MEAN else re.sub(rf"[ _](?:{'|'.join(MEAN)})$", "", mean, flags=re.IGNORECASE)
 
 
-def amount(table: Table, place: str, name: str, line: Mapping[Hashable, Any], least: float = -math.inf) -> float:
-    """Return a number of a line; raise UserError if it is none, or less than it can be."""
-    number = number_of(line[name])
-    if number is None or not math.isfinite(number) or number < least:
-        raise UserError(f"{table.name}, {place}: {name} is `{brief_name(line[name])}`; write a number")
-    return number
+def amounts(table: Table, name: str, least: float = -math.inf) -> list[float]:
+    """Return the numbers of a column; raise UserError if one is none, or less than it can be."""
+    found = list[float]()
+    for place, value in zip(table.places, table.frame[name], strict=True):
+        number = number_of(value)
+        if number is None or not math.isfinite(number) or number < least:
+            raise UserError(f"{table.name}, {place}: {name} is `{brief_name(value)}`; write a number")
+        found.append(number)
+    return found
 
 
 def expanded(
@@ -145,24 +132,19 @@ def expanded(
     count = named(table, COUNT)
     if count is None:
         raise UserError(f"{table.name}: {what}, without the number of runs; add a column n with the number of runs")
-    counts = []
     for place, value in zip(table.places, table.frame[count], strict=True):
-        if (number := number_of(value)) not in range(1, MOST_VALUES + 1):
+        if number_of(value) not in range(1, MOST_VALUES + 1):
             raise UserError(f"{table.name}, {place}: {count} is `{brief_name(value)}`; write a whole number of runs")
-        counts.append(int(number or 0))
-    frame = table.frame.reset_index(drop=True)
-    frame = frame.loc[frame.index.repeat(counts)].reset_index(drop=True)
-    values = {
-        score: [mean + float(x) for (mean, std), n in zip(own, counts, strict=True) for x in std * pattern(n)]
-        for score, own in moments.items()
-    }
-    frame = frame.assign(**{NUMBER: [k for n in counts for k in range(n)]}, **values)
+    counts = [int(number_of(value) or 0) for value in table.frame[count]]
+    frame = table.frame.loc[table.frame.index.repeat(counts)].reset_index(drop=True)
+    for score, own in moments.items():
+        frame[score] = np.concatenate([mean + std * pattern(n) for (mean, std), n in zip(own, counts, strict=True)])
+    frame[NUMBER] = [k for n in counts for k in range(n)]
     places = [place for place, n in zip(table.places, counts, strict=True) for _ in range(n)]
     known = replace(known, seed=NUMBER, count=count)
-    words, numbers = free(table, known)
-    unused = tuple(name for name in numbers if name not in (*known.deviations, count, *known.row))
-    row = known.row or tuple(name for name in words if name not in known.deviations)
-    return replace(table, frame=frame, places=places), replace(known, row=row, unused=unused)
+    words, numbers = ([n for n in names if n not in (*known.deviations, count)] for names in free(table, known))
+    known = replace(known, row=known.row or (*words,), unused=(*numbers,))
+    return replace(table, frame=frame, places=places), known
 
 
 def pattern(count: int) -> np.ndarray:

@@ -1,66 +1,37 @@
-"""Say what columns of a table hold, and what the names and values of a column tell about it."""
+"""Say what the names and values of a column tell about it."""
 
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
 from ablate.directions import decided, listed, words_of
-from ablate.table import UNNAMED, Table
+from ablate.table import UNNAMED, Columns, Table
 
-SEED = ("seed", "random_seed", "random_state", "rng_seed")
+SEED = listed("seed random_seed random_state rng_seed")
 NUMBER = "run number"  # column of the numbers that stood in names or headings
-RUNS = ("repeat", "repetition", "replicate", "trial", "fold", "run", "s", "run_number")  # numbers that pair nothing
-TEXT = ("text_id", "example_id", "item_id", "sample_id", "question_id", "example", "item", "text")
-DATA = ("data", "dataset", "data_set", "benchmark")
-MEAN, DEVIATION, COUNT = (
-    ("mean", "average", "avg"),
-    ("std", "sd", "stdev", "std_dev", "deviation"),
-    ("n", "count", "seeds", "n_seeds", "num_seeds", "runs", "n_runs"),
-)
-OTHER_SPREADS = ("ci", "ci95", "ci_95", "sem", "stderr", "std_err", "se", "half_width", "error_bar", "var", "variance")
-STEPS = ("step", "global_step", "_step", "trainer/global_step", "steps", "epoch", "training_iteration", "iteration")
-IGNORED = {
-    *STEPS, "runtime", "created", "date", "timestamp", "time", "user", "notes", "tags", "_runtime", "_timestamp",
-    "state", "status", "sweep", "id", "run_id", "path", "checkpoint", "cell", "commit", "line", "hostname", "seconds",
-    "end_time", "updated", "_wandb", "url", "unnamed:_0",
-}  # fmt: skip
+RUNS = listed("repeat repetition replicate trial fold run s run_number")  # numbers that pair nothing
+TEXT = listed("text_id example_id item_id sample_id question_id example item text")
+DATA = listed("data dataset data_set benchmark")
+MEAN, DEVIATION = listed("mean average avg"), listed("std sd stdev std_dev deviation")
+COUNT = listed("n count seeds n_seeds num_seeds runs n_runs")
+SPREADS = [*DEVIATION, *listed("ci ci95 ci_95 sem stderr std_err se half_width error_bar var variance")]
+STEPS = listed("step global_step _step trainer/global_step steps epoch training_iteration iteration")
+SECONDS = "seconds"  # column of the time that a run took
+IGNORED = {*STEPS, SECONDS} | {
+    *listed("""
+    runtime created date timestamp time user notes tags _runtime _timestamp state status sweep id run_id path
+    checkpoint cell commit line hostname end_time updated _wandb url unnamed:_0
+""")
+}
 OF_TRAINER = re.compile(r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$")  # logged by transformers
 SETTING_NAMED = {*listed("lora weight coef coefficient margin scale threshold limit size alpha beta lambda")}
 OFTEN_SETTING = {"drop", "gain"}  # words that name a score only beside another one: accuracy_drop, not drop_path_rate
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
-SECONDS = "seconds"  # column of the time that a run took
-MISSING = ("", "na", "n/a", "nan", "none", "null", "-", "–")
+MISSING = ["", *listed("na n/a nan none null - –")]
 EXACT = 2**53  # larger whole numbers, such as seeds, stay integers
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a table by what they hold: what a user names, or what the rules know so far."""
-
-    row: tuple[str, ...]
-    scores: tuple[str, ...]
-    seed: str | None = None
-    text: str | None = None
-    data: str | None = None
-    section: str | None = None  # of our own export, if it has several
-    deviations: tuple[str, ...] = ()  # with `count`: a table of means
-    count: str | None = None
-    unused: tuple[str, ...] = ()  # columns of numbers that were taken for no scores
-    unpaired: Literal["", "numbered", "sorted"] = ""  # why equal values of `seed` are not paired
-    notes: tuple[str, ...] = ()  # what users should know about how the table was read
-
-    @property
-    def pairing(self) -> Literal["seeds", "none", "means"]:
-        return "means" if self.deviations else "seeds" if self.seed and not self.unpaired else "none"
-
-    @property
-    def keys(self) -> list[str]:
-        """The columns that tell lines apart, but for the row."""
-        return [name for name in (self.seed, self.text, self.data) if name]
 
 
 def number_of(value: Any) -> float | None:
@@ -81,10 +52,14 @@ def plain(name: str) -> str:
     return name.lower().replace(" ", "_")
 
 
-def named(table: Table, names: Sequence[str]) -> str | None:
-    """Return the column with the first of these names, without regard to case."""
+def all_named(table: Table, names: Sequence[str]) -> list[str]:
+    """Return the columns with these names, in the order of the names and without regard to case."""
     found = {plain(name): name for name in table.frame.columns}
-    return next((found[name] for name in names if name in found), None)
+    return [found[name] for name in names if name in found]
+
+
+def named(table: Table, names: Sequence[str]) -> str | None:
+    return next(iter(all_named(table, names)), None)
 
 
 def free(table: Table, known: Columns) -> tuple[list[str], list[str]]:
@@ -117,5 +92,6 @@ def is_score(name: str) -> bool:
     return (known or plain(name) in MEAN) and not SETTING_NAMED & {*words} and not OF_TRAINER.search(name.lower())
 
 
-def is_spread(name: str) -> bool:
-    return re.split(r"[_.@/ -]+", name.lower())[-1] in (*DEVIATION, *OTHER_SPREADS)
+def is_no_score(name: str) -> bool:
+    """Return whether a column has deviations, or what transformers' trainer logs beside scores."""
+    return bool(OF_TRAINER.search(name.lower())) or re.split(r"[_.@/ -]+", name.lower())[-1] in SPREADS

@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from ablate.names import IGNORED, NUMBER, RUNS, SECONDS, SEED, STEPS, Columns, free, is_numeric, named, number_of, plain
-from ablate.table import ScoreKind, Table
+from ablate.names import IGNORED, NUMBER, RUNS, SECONDS, SEED, STEPS, all_named, free, is_numeric, named, number_of
+from ablate.table import Columns, Table
 from contrastive.errors import UserError
+from reports.load import Kind
 
 NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of a table with one score a line
-OWN = {"section", "row", "label", "variant", "seed", "cell", "score", "value"}  # columns of our own results.csv
+OWN = ("section", "row", "label", "variant", "seed", "cell", "score", "value")  # columns of our own results.csv
 OF_SEED = re.compile(r"(?:seed|run|rep|trial|fold|s)?[ _-]?(\d+)", re.IGNORECASE)  # a heading of a wide table
 RUN_NAMES = (*SEED, *RUNS, "run_id", "run_name", "name", "id", "trial_id")  # columns of which each value is a run
 
@@ -24,7 +25,7 @@ def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Column
     asked = known.scores and {*known.scores} <= {*table.frame.columns}
     if name is None or value is None or asked or name in table.settings or is_numeric(table.frame[name]):
         return table, known
-    own = {plain(column) for column in table.frame.columns} >= OWN
+    own = len(all_named(table, OWN)) == len(OWN)
     frame, kinds = own_export(table.frame) if own else (table.frame, {})
     keys = [column for column in frame.columns if column not in (name, value)]
     keys = [column for column in keys if own or column.lower() not in IGNORED or column == SECONDS]
@@ -40,17 +41,18 @@ def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Column
         places[key][score] = place
         wide.setdefault(key, {column: line[column] for column in keys})[score] = line[value]
     firsts = [next(iter(by_score.values())) for by_score in places.values()]
+    known = replace(known, section="section" if own and "section" in keys else None)
     return Table(table.name, pd.DataFrame(list(wide.values())), firsts, kinds), known
 
 
-def own_export(frame: pd.DataFrame) -> tuple[pd.DataFrame, Mapping[str, ScoreKind]]:
+def own_export(frame: pd.DataFrame) -> tuple[pd.DataFrame, Mapping[str, Kind]]:
     """Return the trained vectors of finished cells in our own export, and the kinds of its scores."""
-    kinds = dict[str, ScoreKind]()
+    kinds = dict[str, Kind]()
     frame = frame[(frame["variant"].fillna("") == "") & ~frame["score"].isin(["", None]) & frame["score"].notna()]
     for line in frame.to_dict("records"):
         count = number_of(line["count"])
         texts = int(count) if count and math.isfinite(count) else None
-        kinds[line["score"]] = ScoreKind(str(line["higher_is_better"]).lower() == "true", texts)
+        kinds[line["score"]] = Kind(str(line["higher_is_better"]).lower() == "true", texts)
     several = ["section"] if frame["section"].nunique() > 1 else []
     run = "seed" if frame["seed"].map(number_of).notna().any() else "cell"  # of rows that are not paired
     return frame[[*several, "label", run, "seconds", "score", "value"]], kinds
@@ -78,7 +80,7 @@ def last_step_of_each_run(table: Table, known: Columns) -> tuple[Table, Columns]
     step = named(table, STEPS)
     if step is None or step in (*known.row, *known.scores) or known.text or not is_numeric(table.frame[step]):
         return table, known
-    run = [*filter(None, (known.seed, *(named(table, (name,)) for name in RUN_NAMES)))]
+    run = [*filter(None, [known.seed]), *all_named(table, RUN_NAMES)]
     keys = [*dict.fromkeys([*known.row, *known.keys, *run, *free(table, known)[0], *sorted(table.settings)])]
     keys = [name for name in keys if name in table.frame.columns]
     steps = table.frame[step].map(number_of).astype(float)

@@ -21,55 +21,46 @@ from reports.mlflow_runs import all_runs
 FINISHED = ("finished", "complete")  # of W&B and MLflow; of Optuna
 FAILED = ("failed", "crashed", "killed", "fail", "error", "diverged", "oom")
 STATES = ("state", "status")  # columns of W&B's and our own exports
-MLFLOW, MTEB, SENTENCE_TRANSFORMERS = "mlflow:", "mteb:", "sentence-transformers:"
+MLFLOW = "mlflow:"
 
 
 def read(source: str, tracking_uri: str) -> Table:
     """Read a source: a file, `mlflow:EXPERIMENT`, `mteb:FOLDER` or `sentence-transformers:FOLDER`."""
-    readers: dict[str, Callable[[str], Table]] = {
-        MLFLOW: lambda name: read_mlflow(name, tracking_uri),
-        MTEB: lambda folder: read_folder(folder, "*.json", mteb_scores, "results of mteb (MODEL/REVISION/TASK.json)"),
-        SENTENCE_TRANSFORMERS: lambda folder: read_folder(
-            folder, "*_results.csv", evaluator_scores, "results of sentence-transformers' evaluators (*_results.csv)"
-        ),
-    }
-    for prefix, reader in readers.items():
-        if source.startswith(prefix):
-            return reader(source.removeprefix(prefix))
+    if source.startswith(MLFLOW):
+        return read_mlflow(source.removeprefix(MLFLOW), tracking_uri)
+    if source.startswith("mteb:"):
+        what = "results of mteb (MODEL/REVISION/TASK.json)"
+        return read_folder(source.removeprefix("mteb:"), "*.json", mteb_scores, what)
+    if source.startswith("sentence-transformers:"):
+        what = "results of sentence-transformers' evaluators (*_results.csv)"
+        return read_folder(source.removeprefix("sentence-transformers:"), "*_results.csv", evaluator_scores, what)
     return finished_runs(read_file(source))
 
 
 def finished_runs(table: Table) -> Table:
     """Return a table as trackers' clients write it in the usual form, without runs that are not finished."""
-    return without_unfinished(from_optuna(from_search_runs(with_dicts(table))))
+    return without_unfinished(with_params(with_dicts(table)))
 
 
-def from_search_runs(table: Table) -> Table:
-    """Take params, metrics and names from a frame of `mlflow.search_runs`, without runs that have child runs."""
-    names, parent = list(map(str, table.frame.columns)), "tags.mlflow.parentRunId"
-    if not any(name.startswith("metrics.") for name in names):
+def with_params(table: Table) -> Table:
+    """Take params, scores and names from a frame of `mlflow.search_runs` or of Optuna's `study.trials_dataframe`.
+
+    Params are settings. Runs of MLflow that have child runs are left out.
+    """
+    names, parent = {*table.frame.columns}, "tags.mlflow.parentRunId"
+    if any(name.startswith("metrics.") for name in names):
+        pattern = r"(?:params\.|metrics\.|tags\.mlflow\.(?=runName$)|(?=status$))(.+)"
+        if {"run_id", parent} <= names:
+            table = kept_lines(table, ~table.frame["run_id"].isin(table.frame[parent].dropna()))
+    elif {"number", "state"} <= names and any(name.startswith("params_") for name in names):
+        pattern = r"(?:params_|user_attrs_|(?=value|state$))(.+)"
+    else:
         return table
-    if {"run_id", parent} <= {*names}:
-        table = kept_lines(table, ~table.frame["run_id"].isin(table.frame[parent].dropna()))
-    kept = {name: name.partition(".")[2] for name in names if name.startswith(("params.", "metrics."))}
-    kept |= {name: new for name, new in (("tags.mlflow.runName", "run_name"), ("status", "status")) if name in names}
-    return renamed(table, kept, "params.")
-
-
-def from_optuna(table: Table) -> Table:
-    """Take params, values and user attributes from a frame of Optuna's `study.trials_dataframe`."""
-    names = list(map(str, table.frame.columns))
-    if not {"number", "state"} <= {*names} or not any(name.startswith("params_") for name in names):
-        return table
-    kept = {name: re.sub("^(params|user_attrs)_", "", name) for name in names}
-    return renamed(table, {n: new for n, new in kept.items() if new != n or re.match("value|state$", n)}, "params_")
-
-
-def renamed(table: Table, kept: dict[str, str], params: str) -> Table:
-    """Return the kept columns under their new names; those that begin with `params` are settings."""
-    settings = frozenset(new for name, new in kept.items() if name.startswith(params))
-    frame = table.frame[list(kept)].rename(columns=kept)
-    return replace(of_frame(frame, table.name), places=table.places, settings=settings)
+    kept = {name: match[1] for name in table.frame.columns if (match := re.match(pattern, name))}
+    kept = {name: "run_name" if new == "runName" else new for name, new in kept.items()}
+    settings = frozenset(new for name, new in kept.items() if name.startswith("params"))
+    frame = of_frame(table.frame[list(kept)].rename(columns=kept), table.name).frame
+    return replace(table, frame=frame, settings=settings)
 
 
 def kept_lines(table: Table, kept: pd.Series) -> Table:
@@ -146,12 +137,10 @@ def read_folder(folder: str, pattern: str, scores_of: Callable[[Path], dict[str,
 
 def model_of(path: Path, pattern: str) -> str:
     """Return the model's name: the folder of a file, without mteb's revision and the evaluators' folder `eval`."""
-    parts = list(path.parts[:-1])
-    if pattern == "*.json" and len(parts) > 1:
+    parts = path.parts[:-1]
+    if len(parts) > 1 and (pattern == "*.json" or parts[-1] == "eval"):
         parts = parts[:-1]
-    if parts and parts[-1] == "eval":
-        parts = parts[:-1]
-    return "/".join(parts) or path.parent.name or "model"
+    return "/".join(parts) or "model"
 
 
 def mteb_scores(path: Path) -> dict[str, float]:

@@ -6,28 +6,19 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import pandas as pd
 
 from contrastive import paths
 from contrastive.errors import UserError, brief, brief_name
+from reports.load import Kind
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".json", ".xlsx")
 DELIMITERS = ",;\t"
 UNNAMED = "index"  # the first column of a table that pandas wrote: numbers of lines, or names
-DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d+)( ?%)?")
-THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+\.\d+")
-GERMAN = re.compile(r"[-+]?\d{1,3}(\.\d{3})+,\d+")  # 1.234,5
-POINT = re.compile(r"[-+]?\d+\.\d+")
+DECIMAL = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))([.,])\d+(?: ?%)?")  # 1.234,5 %
 AMBIGUOUS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # 1,234 in a file whose delimiter is a comma
-
-
-class ScoreKind(NamedTuple):
-    """Whether a score is better if higher, and the number of texts that it counts."""
-
-    higher: bool
-    texts: int | None
 
 
 @dataclass(frozen=True)
@@ -37,9 +28,40 @@ class Table:
     name: str
     frame: pd.DataFrame
     places: list[str]  # of each line, such as "line 5"
-    kinds: Mapping[str, ScoreKind] = field(default_factory=dict)  # of scores whose kind the table says
+    kinds: Mapping[str, Kind] = field(default_factory=dict)  # of scores whose kind the table says
     settings: frozenset[str] = frozenset()  # columns that are known to be no scores
     failed: pd.DataFrame | None = None  # lines of runs that failed, indexed by their places
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table by what they hold: what a user names, or what the rules know so far."""
+
+    row: tuple[str, ...]
+    scores: tuple[str, ...]
+    seed: str | None = None
+    text: str | None = None
+    data: str | None = None
+    section: str | None = None  # of our own export, if it has several
+    deviations: tuple[str, ...] = ()  # with `count`: a table of means
+    count: str | None = None
+    unused: tuple[str, ...] = ()  # columns of numbers that were taken for no scores
+    unpaired: Literal["", "numbered", "sorted"] = ""  # why equal values of `seed` are not paired
+    notes: tuple[str, ...] = ()  # what users should know about how the table was read
+
+    @property
+    def pairing(self) -> Literal["seeds", "none", "means"]:
+        return "means" if self.deviations else "seeds" if self.seed and not self.unpaired else "none"
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that tell lines apart, but for the row."""
+        return [name for name in (self.seed, self.text, self.data, self.section) if name]
+
+    @property
+    def groups(self) -> list[str]:
+        """The columns that name a row, its data set and its section."""
+        return [*self.row, *filter(None, (self.data, self.section))]
 
 
 def read_file(source: str) -> Table:
@@ -99,6 +121,10 @@ def _json(text: str) -> pd.DataFrame:
     return pd.DataFrame(content)
 
 
+def _mistake(path: Path, line: int, what: str) -> UserError:
+    return UserError(f"{brief(path)}, line {line}: {what}")
+
+
 def _text(path: Path) -> str:
     content = path.read_bytes()
     wrong, start = "a NUL byte, which no table has", content.find(b"\0")
@@ -109,20 +135,19 @@ def _text(path: Path) -> str:
             return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         wrong, start = "not UTF-8", error.start
-    line = content[:start].count(b"\n") + 1
-    raise UserError(f"{brief(path)}, line {line}: {wrong}; save the file as UTF-8")
+    raise _mistake(path, content[:start].count(b"\n") + 1, f"{wrong}; save the file as UTF-8")
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(_text(path).split("\n"), start=1):
-        if line.strip():
-            try:
-                values = json.loads(line)
-            except ValueError as error:
-                raise UserError(f"{brief(path)}, line {number}: not JSON ({error}); write one object a line") from None
-            if not isinstance(values, dict):
-                raise UserError(f'{brief(path)}, line {number}: expected an object such as {{"model": "a", "seed": 0}}')
+        try:
+            values = json.loads(line) if line.strip() else None
+        except ValueError as error:
+            raise _mistake(path, number, f"not JSON ({error}); write one object a line") from None
+        if isinstance(values, dict):
             yield number, values
+        elif line.strip():
+            raise _mistake(path, number, 'expected an object such as {"model": "a", "seed": 0}')
 
 
 def _delimited(path: Path, suffix: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -132,48 +157,40 @@ def _delimited(path: Path, suffix: str) -> Iterator[tuple[int, dict[str, Any]]]:
     reader = csv.reader(text.splitlines(), delimiter=delimiter, strict=True)
     names, signs = list[str](), dict[str, str]()
     try:
-        for values in reader:
-            if not any(value.strip() for value in values):
+        for values in ([value.strip() for value in line] for line in reader):
+            if not any(values):
                 continue
             if not names:
-                names = [value.strip() for value in values]
-                names[0] = names[0] or UNNAMED
-                _check_header(path, reader.line_num, names)
-            elif len(values) != len(names):
-                raise UserError(
-                    f"{brief(path)}, line {reader.line_num}: {len(values)} fields, but the header has {len(names)}; "
-                    "put texts that contain a delimiter in double quotes"
-                )
-            else:
-                for name, value in zip(names, values, strict=True):
-                    if (sign := decimal_sign(value.strip())) and signs.setdefault(name, sign) != sign:
-                        raise UserError(
-                            f"{brief(path)}, line {reader.line_num}: {name} is `{value.strip()}`, but other lines have "
-                            f"the decimal sign `{signs[name]}`; write all numbers in the same way"
-                        )
-                plain = [with_point(value.strip(), delimiter) for value in values]
-                yield reader.line_num, dict(zip(names, plain, strict=True))
+                names = _header(path, reader.line_num, values)
+                continue
+            if len(values) != len(names):
+                what = f"{len(values)} fields, but the header has {len(names)}"
+                raise _mistake(path, reader.line_num, f"{what}; put texts that contain a delimiter in double quotes")
+            found = [decimal_sign(value, delimiter) for value in values]
+            for name, value, sign in zip(names, values, found, strict=True):
+                if sign and signs.setdefault(name, sign) != sign:
+                    what = f"{name} is `{value}`, but other lines have the decimal sign `{signs[name]}`"
+                    raise _mistake(path, reader.line_num, f"{what}; write all numbers in the same way")
+            yield reader.line_num, dict(zip(names, map(with_point, values, found), strict=True))
     except csv.Error as error:
-        raise UserError(f"{brief(path)}, line {reader.line_num}: {error}; check the quotes") from None
+        raise _mistake(path, reader.line_num, f"{error}; check the quotes") from None
 
 
-def with_point(value: str, delimiter: str) -> str:
-    """Return a number with a decimal comma, or with commas between thousands, as one with a point; else the value."""
-    if delimiter == "," and AMBIGUOUS.fullmatch(value):
-        return value
-    if match := DECIMAL_COMMA.fullmatch(value):
-        return f"{match[1]}.{match[2]}{match[3] or ''}"
-    if GERMAN.fullmatch(value):
-        return value.replace(".", "").replace(",", ".")
-    return value.replace(",", "") if THOUSANDS.fullmatch(value) else value
-
-
-def decimal_sign(value: str) -> str | None:
-    return "." if POINT.fullmatch(value) else "," if DECIMAL_COMMA.fullmatch(value) or GERMAN.fullmatch(value) else None
-
-
-def _check_header(path: Path, line: int, names: list[str]) -> None:
+def _header(path: Path, line: int, values: list[str]) -> list[str]:
+    names = [values[0] or UNNAMED, *values[1:]]
     for name in names:
         if not name or names.count(name) > 1:
             wrong = f"the column {brief_name(name)} is there twice" if name else "a column has no name"
-            raise UserError(f"{brief(path)}, line {line}: {wrong}; the first line names each column once")
+            raise _mistake(path, line, f"{wrong}; the first line names each column once")
+    return names
+
+
+def decimal_sign(value: str, delimiter: str) -> str | None:
+    """Return the decimal sign of a number; None for other values, and for `1,234` if the delimiter is a comma."""
+    match = None if delimiter == "," and AMBIGUOUS.fullmatch(value) else DECIMAL.fullmatch(value)
+    return match[1] if match else None
+
+
+def with_point(value: str, sign: str | None) -> str:
+    """Return a number without signs between thousands and with a decimal point."""
+    return value if sign is None else value.replace("." if sign == "," else ",", "").replace(",", ".")

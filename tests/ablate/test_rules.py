@@ -32,12 +32,14 @@ def written(tmp_path, text: str | bytes, name: str = "t.csv") -> Table:
 
 
 ORDER = {
-    "no_chart": ("m,loss__MAX a,1", UNKNOWN, UNKNOWN),
     "scores_below_each_other": ("m,metric,value a,f1,1", UNKNOWN, UNKNOWN),
     "seeds_beside_each_other": ("m,seed0,seed1 a,1,2", UNKNOWN, UNKNOWN),
     "names_exist": ("m,f1 a,1", Columns(("m",), ("f1",)), Columns(("m",), ("f1",))),
-    "seeds_by_name": ("m,Seed,f1 a,1,2", UNKNOWN, Columns((), (), "Seed")),
-    "texts_and_data_by_name": ("m,Text_ID,dataset a,b,c", UNKNOWN, Columns((), (), None, "Text_ID", "dataset")),
+    "seeds_texts_and_data_by_name": (
+        "m,Seed,Text_ID,dataset a,1,b,c",
+        UNKNOWN,
+        Columns((), (), "Seed", "Text_ID", "dataset"),
+    ),
     "last_step_of_each_run": (
         "m,seed,step,f1 a,0,1,2 a,0,2,3",
         Columns((), (), "seed"),
@@ -55,7 +57,6 @@ ORDER = {
         Columns(("m",), ("f1",), NUMBER, deviations=("f1_std",), count="n"),
     ),
     "seeds_in_names": ("m,f1 a-seed3,1", UNKNOWN, Columns((), (), "seed")),
-    "names_without_seeds": ("m,seed,f1 a-3,3,1 a-4,4,1", Columns((), (), "seed"), Columns((), (), "seed")),
     "one_seed_of_texts": ("m,text,f1 a,x,1", Columns((), (), text="text"), Columns((), (), "seed", "text")),
     "rows_by_words_and_settings": (
         "m,lr,seed,f1 a,.1,0,1 a,.2,0,1 a,.1,1,2 a,.2,1,3",
