@@ -232,8 +232,13 @@ def unpaired(section: RecordedSection, results: Results, cells: list[SectionCell
 
 def assumed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Name the scores of another program whose direction is not known from their names."""
-    for score in results.table.assumed if results.table else ():
-        words = _("{score}: assumed to be better if higher; --lower {score} reverses it.", score=score)
+    names = results.table.assumed if results.table else ()
+    if len(names) == 1:
+        yield Guard(
+            "assumed", _("{score}: assumed to be better if higher; --lower {score} reverses it.", score=names[0])
+        )
+    elif names:
+        words = _("{scores}: assumed to be better if higher; --lower SCORE reverses one of them.", scores=listed(names))
         yield Guard("assumed", words)
 
 
