@@ -23,6 +23,7 @@ from ablate import metric as metric_module
 from contrastive.errors import UserError, brief
 from contrastive.runs.store import write_atomic
 
+BASELINE, CANDIDATE = "baseline", "candidate"
 PLACE = "{seed}"
 JOB = "{job}"  # 0, 1, … among the runs of a moment
 TRIES = 2
@@ -54,7 +55,9 @@ end(subprocess.call(sys.argv[1], shell=True, stdin=subprocess.DEVNULL) & 0xFF)
 class RunFailed(UserError):
     """A command failed twice at one seed, or printed no number. `who`: whose command it was."""
 
-    who = ""
+    def __init__(self, who: str, why: str) -> None:
+        super().__init__(why)
+        self.who = who
 
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -166,40 +169,29 @@ class RunFolder:
         if time.monotonic() > self.deadline:
             return False
         try:
-            value, seconds = run_twice(self.runner, who, command, seed, self.metric, self.path, self.tell)
+            value, seconds = self.run_twice(who, command, seed)
         except RunFailed:
             self.deadline = -math.inf  # no other run begins
             raise
-        run = Run(who, seed, value, seconds)
-        append(self.path / "runs.jsonl", asdict(run))
-        self.runs.append(run)
-        self.tell(f"{who}, seed {seed}: {value:g} ({run.seconds:.0f} s)")
+        self.record(Run(who, seed, value, seconds))
         return True
 
+    def record(self, run: Run) -> None:
+        append(self.path / "runs.jsonl", asdict(run))
+        self.runs.append(run)
+        self.tell(f"{run.who}, seed {run.seed}: {run.value:g} ({run.seconds:.0f} s)")
 
-def run_twice(
-    runner: Runner,
-    who: str,
-    command: str,
-    seed: int,
-    metric: str,
-    folder: Path,
-    tell: Callable[[str], None],
-    name: str = "",
-) -> tuple[float, float]:
-    """Run a command, once more if it fails; return its number and its seconds. Raises RunFailed."""
-    why = ""
-    for _ in range(TRIES):
-        began = time.monotonic()
-        log = folder / f"{name}{who}-{seed}.log".replace(" ", "-")
-        value, why = runner(command.replace(PLACE, str(seed)), metric, str(log))
-        if value is not None:
-            return value, round(time.monotonic() - began, 1)
-        check_room(folder)  # so that the command is not blamed
-        tell(f"{who}, seed {seed}: {why}")
-    failed = RunFailed(f"{who} failed twice with seed {seed}: {why}")
-    failed.who = who
-    raise failed
+    def run_twice(self, who: str, command: str, seed: int, prefix: str = "") -> tuple[float, float]:
+        """Run a command, once more if it fails; return its number and its seconds. Raises RunFailed."""
+        log, why = self.path / f"{prefix}{who}-{seed}.log".replace(" ", "-"), ""
+        for _ in range(TRIES):
+            began = time.monotonic()
+            value, why = self.runner(command.replace(PLACE, str(seed)), self.metric, str(log))
+            if value is not None:
+                return value, round(time.monotonic() - began, 1)
+            check_room(self.path)  # so that the command is not blamed
+            self.tell(f"{who}, seed {seed}: {why}")
+        raise RunFailed(who, f"{who} failed twice with seed {seed}: {why}")
 
 
 def check_room(folder: Path) -> None:
@@ -254,6 +246,11 @@ def read_lines(path: Path, kind: Any = dict[str, Any]) -> list[Any]:
 
 def damaged(path: Path, line: int, why: str) -> UserError:
     return UserError(f"{path}, line {line} is damaged ({brief(why)}): mend that line, or name another folder")
+
+
+def in_turn(number: int) -> tuple[str, str]:
+    """Return who runs first: in turn, so that what changes with time favours neither."""
+    return (BASELINE, CANDIDATE) if number % 2 == 0 else (CANDIDATE, BASELINE)
 
 
 def check_command(option: str, command: str) -> None:

@@ -4,11 +4,12 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
+from pydantic import TypeAdapter
 
-from ablate.commands import RunFolder, check_command, check_metric
+from ablate.commands import BASELINE, CANDIDATE, RunFolder, check_command, check_metric, in_turn
 from contrastive.errors import UserError, printable
 from reports.compare import Verdict, verdict
 from reports.markdown import code
@@ -16,9 +17,8 @@ from reports.statistics import Decided, Measurements, decide
 from reports.statistics.cutoffs import looks_up_to
 from reports.statistics.power import needed
 
-BASELINE, CANDIDATE = "baseline", "candidate"
 EXIT_CODES: dict[str, int] = {"better": 0, "worse": 1, "equivalent": 1}
-UNDECIDED, BROKEN = 2, 3  # exit codes
+UNDECIDED = 2  # exit code
 SAME = 4  # pairs of equal numbers after which no more are run
 
 
@@ -69,10 +69,7 @@ class Outcome:
         return f"{self.difference:+.4g}{width}"
 
     def as_json(self) -> str:
-        values = {
-            name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in asdict(self).items()
-        }
-        return json.dumps(values)
+        return json.dumps(json.loads(TypeAdapter(Outcome).dump_json(self)))  # numbers that are not finite are null
 
     def __str__(self) -> str:
         if self.pairs < 2:
@@ -114,7 +111,7 @@ def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome
     commands = {BASELINE: duel.baseline, CANDIDATE: duel.candidate}
     looks, outcome = looks_up_to(duel.max_runs // 2), None
     for pairs in looks:
-        wanted = [(who, seed) for seed in range(pairs) for who in order(seed)]
+        wanted = [(who, seed) for seed in range(pairs) for who in in_turn(seed)]
         if not folder.complete(wanted, commands):
             tell("the budget is spent")
             break
@@ -129,11 +126,6 @@ def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome
             tell("the seed changes neither command's number, so that more runs would tell nothing")
             break
     return outcome or outcome_at(duel, folder, 0)
-
-
-def order(seed: int) -> tuple[str, str]:
-    """Return who runs first: in turn, so that what changes with time favours neither."""
-    return (BASELINE, CANDIDATE) if seed % 2 == 0 else (CANDIDATE, BASELINE)
 
 
 def outcome_at(duel: Duel, folder: RunFolder, pairs: int) -> Outcome:

@@ -20,7 +20,20 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from ablate.commands import STRICT, Run, RunFailed, append, check_metric, damaged, read_lines
+from ablate.commands import (
+    BASELINE,
+    CANDIDATE,
+    JOB,
+    STRICT,
+    Run,
+    RunFailed,
+    RunFolder,
+    append,
+    check_metric,
+    damaged,
+    in_turn,
+    read_lines,
+)
 from contrastive.errors import UserError, brief
 from contrastive.runs.store import write_atomic
 
@@ -33,7 +46,6 @@ LOOKS = (3, 4, 6, 8)  # pairs at which a proposal can be kept
 LOOK_SHARE = 2  # the level of a test is divided by this for its looks (they are much alike)
 FUTILE = 0.3  # a test ends when its statistic is below this; after the first pair, below FUTILE − 1
 ALIKE = 2 / 3  # degrees of freedom of a successive difference
-BASELINE, CANDIDATE = "baseline", "candidate"
 AGAIN = "baseline again"  # its run with every fourth proposal
 
 Result = Literal["kept", "dropped", "failed"]
@@ -97,17 +109,12 @@ class LedgerState:
         differences = list[float]()
         result: Result | None = None
         while result is None:
-            differences.append(self.pair(run, in_turn=len(differences) % 2 == 0))
+            seed = self.fresh()
+            values = {who: run(who, seed) for who in in_turn(len(differences))}
+            differences.append(values[CANDIDATE] - values[BASELINE])
             result = self.decide(differences)
         self.spread.add_pairs(differences)
         return result, differences
-
-    def pair(self, run: Runner, in_turn: bool) -> float:
-        """Return candidate minus baseline at a fresh seed; they take turns in coming first."""
-        seed = self.fresh()
-        order = (BASELINE, CANDIDATE) if in_turn else (CANDIDATE, BASELINE)
-        values = {who: run(who, seed) for who in order}
-        return values[CANDIDATE] - values[BASELINE]
 
     def decide(self, differences: Sequence[float]) -> Result | None:
         """Return whether the pairs so far keep or drop the proposal; None if more are needed."""
@@ -156,12 +163,9 @@ class Proposal:
     code: str = ""  # of the baseline, as it was measured
 
     def __str__(self) -> str:
-        size = (
-            ""
-            if self.difference is None
-            else f", {self.difference:+.4g} over {self.pairs} pair{'s' * (self.pairs != 1)}"
-        )
-        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        plural = "s" * (self.pairs != 1)
+        size = "" if self.difference is None else f", {self.difference:+.4g} over {self.pairs} pair{plural}"
+        runs = f"{self.runs} run{'s' * (self.runs != 1)}"
         return f"{self.number:4} {self.result:8} {runs}{size}: {brief(self.candidate, 120)}"
 
 
@@ -178,28 +182,23 @@ class LedgerRun(Run):
 class Ledger:
     """The proposals of a folder, with every run, so that an interrupted one continues and nothing runs twice."""
 
-    path: Path
-    metric: str
+    folder: RunFolder  # locked by the caller
     lower: bool
-    run_command: Callable[
-        [str, str, int, str], tuple[float, float]
-    ]  # who, command, seed, prefix of the log → value, seconds
     code_of: Callable[..., str] = lambda *commands: json.dumps(commands)  # identifies what commands would do
-    tell: Callable[[str], None] = lambda text: None
     proposals: list[Proposal] = field(default_factory=list)
     state: LedgerState = field(default_factory=LedgerState)
     current: tuple[str, str] | None = None  # the baseline that is measured, and its code
 
     def load(self) -> None:
         """Read the folder, and follow its proposals to the present state without running anything."""
-        self.proposals = read_proposals(self.path)
+        self.proposals, self.folder.runs = read_ledger(self.folder.path)
         for proposal in self.proposals:
             self._measure(proposal.number, proposal.baseline, proposal.code, new=False)
             run = self._replay(proposal.number, proposal.baseline, proposal.candidate, new=False)
             if proposal.result == "failed":
                 self._spend(proposal.number)
             elif self.state.judge(run)[0] != proposal.result:
-                raise damaged(self.path / "ledger.jsonl", proposal.number, "runs.jsonl gives another result")
+                raise damaged(self.folder.path / "ledger.jsonl", proposal.number, "runs.jsonl gives another result")
             if proposal.result == "kept":
                 self.current = None
 
@@ -208,7 +207,7 @@ class Ledger:
         if self.current == (baseline, code):
             return
         if self.current and self.current[0] == baseline and new:
-            self.tell(
+            self.folder.tell(
                 "the baseline's code has changed since it was measured, so that it is measured anew; if it is a file "
                 "that the command writes, name it after `>` or put {seed} in its name"
             )
@@ -251,7 +250,7 @@ class Ledger:
             command = next((line.command for line in left if line.who == CANDIDATE), "unknown")
             why = "another proposal" if command != candidate else "another version of it"
             self._record(command, baseline, "failed", why=f"interrupted, and {why} followed")
-            self.tell(str(self.proposals[-1]).strip() + f" ({self.proposals[-1].why})")
+            self.folder.tell(str(self.proposals[-1]).strip() + f" ({self.proposals[-1].why})")
         before = deepcopy(self.state)
         run = self._replay(len(self.proposals) + 1, baseline, candidate, code, new=True)
         try:
@@ -275,12 +274,12 @@ class Ledger:
         proposal = Proposal(number, candidate, baseline, result, len(runs), seconds, pairs, mean, why, code)
         if result == "failed":
             self._spend(number)
-        append(self.path / "ledger.jsonl", asdict(proposal))
+        append(self.folder.path / "ledger.jsonl", asdict(proposal))
         self.proposals.append(proposal)
         return proposal
 
     def _runs(self, number: int) -> list[LedgerRun]:
-        return [line for line in read_lines(self.path / "runs.jsonl", LedgerRun) if line.proposal == number]
+        return [run for run in self.folder.runs if isinstance(run, LedgerRun) and run.proposal == number]
 
     def _replay(self, number: int, baseline: str, candidate: str, code: str = "", *, new: bool) -> Runner:
         """Return a runner that gives the stored runs of a proposal first, then new ones."""
@@ -294,31 +293,32 @@ class Ledger:
             line = next(stored, None)
             if line is None:
                 if not new:
-                    raise UserError(f"{self.path}/runs.jsonl lacks runs of proposal {number}; begin another ledger")
+                    raise UserError(
+                        f"{self.folder.path}/runs.jsonl lacks runs of proposal {number}; begin another ledger"
+                    )
                 command = candidate if who == CANDIDATE else baseline
-                value, seconds = self.run_command(who, command, seed, f"{abs(number)}-")
+                value, seconds = self.folder.run_twice(who, command.replace(JOB, "0"), seed, f"{abs(number)}-")
                 line = LedgerRun(who, seed, value, seconds, number, command, code)
-                append(self.path / "runs.jsonl", asdict(line))
-                self.tell(f"{who}, seed {seed}: {value:g} ({seconds:.0f} s)")
+                self.folder.record(line)
             if (line.who, line.seed) != (who, seed):
-                raise UserError(f"{self.path}/runs.jsonl does not fit its ledger.jsonl; begin another ledger")
+                raise UserError(f"{self.folder.path}/runs.jsonl does not fit its ledger.jsonl; begin another ledger")
             return sign * line.value
 
         return run
 
 
-def read_proposals(path: Path) -> list[Proposal]:
-    proposals = read_lines(file := path / "ledger.jsonl", Proposal)
-    counts = Counter(run.proposal for run in read_lines(path / "runs.jsonl", LedgerRun))
+def read_ledger(path: Path) -> tuple[list[Proposal], list[Run]]:
+    """Read the proposals and runs of a ledger; raise UserError if they do not fit each other."""
+    proposals, runs = read_lines(file := path / "ledger.jsonl", Proposal), read_lines(path / "runs.jsonl", LedgerRun)
+    counts = Counter(run.proposal for run in runs)
     for number, each in enumerate(proposals, 1):
         if (each.number, each.runs) != (number, counts[number]):
             raise damaged(file, number, f"runs.jsonl has {counts[number]} runs of proposal {number}")
-    return proposals
+    return proposals, runs
 
 
-def summary(path: Path, proposals: Sequence[Proposal]) -> list[str]:
+def summary(proposals: Sequence[Proposal], runs: Sequence[Run]) -> list[str]:
     """Return what was tried, kept and what it cost, as lines."""
-    runs = read_lines(path / "runs.jsonl", LedgerRun)
     kept, hours = sum(each.result == "kept" for each in proposals), sum(run.seconds for run in runs) / 3600
     return [*map(str, proposals), f"{len(proposals)} proposals, {kept} kept, {len(runs)} runs, {hours:.1f} h"]
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import itertools
 import json
 import os
 import re
@@ -11,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from contrastive.errors import UserError
 from contrastive.runs.store import home
@@ -21,6 +21,8 @@ VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)|(?:environ(?:\.get)?|getenv)\s*[\[(]
 OF_THE_SHELL = {"PWD", "OLDPWD", "SHLVL", "_"}
 CODE = {".py", ".sh", ".r", ".jl", ".pl", ".lua", ".js", ".ts", ".rb", ".yaml", ".yml", ".toml", ".ini", ".cfg"}
 LARGEST, MOST = 1 << 20, 1000  # bytes of a file, and untracked files, that are read; else size and time of change count
+
+Use = Literal["folder", "read", "written"]
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,14 @@ def identity_of(*commands: str, metric: str, own: Collection[Path] = ()) -> Iden
 
     Files in `own`, and those that earlier runs wrote, do not count.
     """
-    named = [file for command in commands for file in files_in(command)]
-    written = {path for path, is_written in named if is_written}
-    read = {str(path): file_digest(path) for path in sorted({path for path, _ in named} - written)}
-    ignored = {*(os.path.abspath(path) for path in written.union(own)), str(home() / "judge"), *known_outputs()}
-    states = {str(folder): git_state(folder, written) for folder in sorted(working_folders(commands, read))}
+    uses = [use for command in commands for use in uses_of(command)]
+    folders, named, written = ({path for kind, path in uses if kind == wanted} for wanted in get_args(Use))
+    read = {str(path): file_digest(path) for path in sorted(named - written)}
     scripts = [Path(name) for name, digest in read.items() if digest]
-    others = states_of(path for path in untracked(states, scripts) if not is_ignored(path, ignored))
+    folders |= {path.parent for path in scripts if path.parts[0] == ".."}
+    ignored = pattern_of({*written, *own, home() / "judge", *known_outputs()})
+    states = {str(folder): git_state(folder, written) for folder in sorted(folders)}
+    others = states_of(path for path in untracked(states, scripts) if not ignored.match(os.path.abspath(path)))
     variables = {name: os.environ.get(name) for name in variables_of(commands, scripts)}
     content = [*commands, metric, os.getcwd(), read, states, others, variables]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
@@ -64,16 +67,10 @@ def variables_of(commands: Iterable[str], scripts: Iterable[Path]) -> list[str]:
     return sorted(name for name in names if name in os.environ and name not in OF_THE_SHELL)
 
 
-def working_folders(commands: Iterable[str], read: dict[str, str | None]) -> set[Path]:
-    folders = {folder for command in commands for folder in folders_in(command)}
-    return folders | {Path(name).parent for name, digest in read.items() if digest and name.startswith("..")}
-
-
 def untracked(states: dict[str, str], scripts: Iterable[Path]) -> Iterator[Path]:
     """Yield files that Git neither tracks nor ignores; without Git, the modules that scripts may import."""
     for folder in (folder for folder, state in states.items() if state):
-        words = ["git", "-C", folder, "ls-files", "--others", "--exclude-standard", "-z"]
-        listed = subprocess.run(words, capture_output=True).stdout
+        listed = git(folder, "ls-files", "--others", "--exclude-standard", "-z") or b""
         yield from (Path(folder) / os.fsdecode(name) for name in listed.split(b"\0") if name)
     if not all(states.values()):
         for script in scripts:
@@ -81,11 +78,10 @@ def untracked(states: dict[str, str], scripts: Iterable[Path]) -> Iterator[Path]
                 yield from script.absolute().parent.glob(f"*{script.suffix}")
 
 
-def is_ignored(path: Path, ignored: Collection[str]) -> bool:
-    """Return whether a file is one of some files, or in one of some folders; {seed} stands for anything."""
-    name = Path(os.path.abspath(path))
-    patterns = [other.replace("[", "[[]").replace(PLACE, "*") for other in ignored if PLACE in other]
-    return any(str(each) in ignored for each in (name, *name.parents)) or any(map(name.match, patterns))
+def pattern_of(paths: Collection[str | Path]) -> re.Pattern[str]:
+    """Return a pattern of some files, and of what is in some folders; {seed} stands for anything."""
+    names = (re.escape(os.path.abspath(path)).replace(re.escape(PLACE), "[^/]*") for path in paths)
+    return re.compile(rf"(?:{'|'.join(names)})(?:/|\Z)")
 
 
 def states_of(paths: Iterable[Path]) -> dict[str, str | None]:
@@ -110,7 +106,8 @@ def watch_outputs(commands: Collection[str], own: Collection[Path], tell: Callab
 
     Code and configuration is never an output.
     """
-    folders = {str(folder): git_state(folder) for command in commands for folder in folders_in(command)}
+    uses = [use for command in commands for use in uses_of(command)]
+    folders = {str(folder): git_state(folder) for kind, folder in uses if kind == "folder"}
 
     def files() -> dict[str, tuple[int, int]]:
         found = {}
@@ -122,9 +119,9 @@ def watch_outputs(commands: Collection[str], own: Collection[Path], tell: Callab
     before = files()
 
     def note() -> None:
-        known = {*known_outputs(), *map(os.path.abspath, own), str(home() / "judge")}
+        known = pattern_of({*known_outputs(), *own, home() / "judge"})
         changed = [name for name, state in files().items() if before.get(name) != state]
-        new = [name for name in changed if Path(name).suffix not in CODE and not is_ignored(Path(name), known)]
+        new = [name for name in changed if Path(name).suffix not in CODE and not known.match(name)]
         if new:
             tell(f"output from now on: {', '.join(map(os.path.relpath, new[:3]))}{', …' * (len(new) > 3)}")
             (home() / "judge").mkdir(parents=True, exist_ok=True)
@@ -145,38 +142,28 @@ def file_digest(path: Path) -> str | None:
     return None
 
 
-def files_in(command: str, folder: Path = Path()) -> Iterator[tuple[Path, bool]]:
-    """Yield what may be files in a command (also after `cd` and in `bash -c '...'`), and whether it writes them.
+def uses_of(command: str, folder: Path = Path()) -> Iterator[tuple[Use, Path]]:
+    """Yield the folders where a command works, and what may be files that it reads or writes.
 
-    Written are files after `>` and `tee`, and those of one seed, such as `{seed}.log`.
+    It works in `folder`, unless it leaves that at once, after `cd`, and in `bash -c '...'`. Written are files after `>`
+    and `tee`, and those of one seed, such as `{seed}.log`.
     """
-    before, tee = "", False
-    for word in words_of(command):
+    words, before, tee = words_of(command), "", False
+    if next((word for word in words if not set(word) <= OPERATORS), "") != "cd":
+        yield "folder", folder
+    for word in words:
         if before == "cd":
             folder /= expanded(word)
+            yield "folder", folder
         elif any(letter.isspace() for letter in word):
             with contextlib.suppress(UserError):  # a text, no command
-                yield from files_in(word, folder)
+                yield from uses_of(word, folder)
         else:
             tee = word == "tee" or (tee and not set(word) <= OPERATORS)
             for name in filter(None, (word, word.partition("=")[2])):  # also of --config=FILE
-                yield folder / expanded(name), tee or before.endswith(">") or (PLACE in name and name != PLACE)
+                writes = tee or before.endswith(">") or (PLACE in name and name != PLACE)
+                yield "written" if writes else "read", folder / expanded(name)
         before = word
-
-
-def folders_in(command: str) -> set[Path]:
-    """Return the folders in which a command works: the working directory, unless it leaves that at once."""
-    words = [word for word in words_of(command) if not set(word) <= OPERATORS]
-    folder = Path()
-    found = set() if words[:1] == ["cd"] else {folder}
-    for before, word in itertools.pairwise(["", *words]):
-        if before == "cd":
-            folder /= expanded(word)
-            found.add(folder)
-        elif any(letter.isspace() for letter in word):  # as in `bash -c '...'`
-            with contextlib.suppress(UserError):
-                found |= {folder / inner for inner in folders_in(word)}
-    return found
 
 
 def expanded(word: str) -> str:
@@ -199,13 +186,15 @@ def git_state(folder: Path, written: Iterable[Path] = ()) -> str:
     """
     names = sorted(os.path.relpath(path, folder).replace(PLACE, "*") for path in written)
     excluded = [f":(exclude){name}" for name in names if not name.startswith("..")]
+    commit, changes = git(folder, "rev-parse", "HEAD"), git(folder, "diff", "HEAD", "--", ":/", *excluded)
+    if commit is None or changes is None:
+        return ""
+    return f"{commit.decode().strip()} {hashlib.sha256(changes).hexdigest()[:12]}"
+
+
+def git(folder: str | Path, *words: str) -> bytes | None:
+    """Return what Git prints in a folder; None if it fails, or is not installed."""
     try:
-        done = [
-            subprocess.run(["git", "-C", str(folder), *words], capture_output=True)
-            for words in (("rev-parse", "HEAD"), ("diff", "HEAD", "--", ":/", *excluded))
-        ]
-    except OSError:
-        return ""
-    if any(each.returncode for each in done):
-        return ""
-    return f"{done[0].stdout.decode().strip()} {hashlib.sha256(done[1].stdout).hexdigest()[:12]}"
+        return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None

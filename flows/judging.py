@@ -173,24 +173,15 @@ def judge_in_ledger(
     """Judge a proposal of a ledger, or show the ledger if there is no candidate; return the exit code."""
     if not candidate:
         return show_ledger(folder, as_json)
-    from ablate.commands import JOB, RunFailed, check_command, locked, run_twice
+    from ablate.commands import RunFailed, RunFolder, check_command, locked
     from ablate.ledger import Ledger, Settings, settings
 
     named = [command for command in (baseline, candidate) if command]
     with locked(folder, tell), runner(engine, timeout, watch_outputs(named, [folder], tell)) as run:
         kept = settings(folder, Settings(metric, lower))
 
-        def run_one(who: str, command: str, seed: int, name: str) -> tuple[float, float]:
-            return run_twice(run, who, command.replace(JOB, "0"), seed, kept.metric, folder, tell, name)
-
-        ledger = Ledger(
-            folder,
-            kept.metric,
-            kept.lower,
-            run_one,
-            partial(code_digest, metric=kept.metric, own=[folder]),
-            tell,
-        )
+        code_of = partial(code_digest, metric=kept.metric, own=[folder])
+        ledger = Ledger(RunFolder(folder, kept.metric, runner=run, tell=tell), kept.lower, code_of)
         ledger.load()
         beaten = baseline or ledger.baseline
         if beaten is None:
@@ -212,10 +203,10 @@ def show_ledger(folder: Path, as_json: bool) -> int:
     """Print what a ledger has tried and kept; another process may be at work in it."""
     if not folder.is_dir():
         raise UserError(f"there is no ledger {folder}; name --baseline, --candidate and --metric to begin one")
-    from ablate.ledger import read_proposals, summary
+    from ablate.ledger import read_ledger, summary
 
-    proposals = read_proposals(folder)
-    say("\n".join([json.dumps(asdict(each)) for each in proposals] if as_json else summary(folder, proposals)))
+    proposals, runs = read_ledger(folder)
+    say("\n".join([json.dumps(asdict(each)) for each in proposals] if as_json else summary(proposals, runs)))
     return 0
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ablate.commands import read_lines
+from ablate.commands import RunFolder, read_lines
 from ablate.ledger import AGAIN, LOOKS, Ledger, LedgerState, Spread
 from benchmarks import ledger as nights
 from flows.cli import app
@@ -78,7 +78,8 @@ def test_the_spread_is_not_inflated_by_a_drift():
 
 
 def spent_tests(tmp_path: Path) -> int:
-    ledger = Ledger(tmp_path / "night", METRIC, True, lambda *_: pytest.fail("something runs"))
+    folder = RunFolder(tmp_path / "night", METRIC, runner=lambda *_: pytest.fail("something runs"))
+    ledger = Ledger(folder, True)
     ledger.load()
     return ledger.state.tests
 
