@@ -5,13 +5,12 @@ import json
 import math
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,7 +26,7 @@ BASELINE, CANDIDATE = "baseline", "candidate"
 PLACE = "{seed}"
 JOB = "{job}"  # 0, 1, … among the runs of a moment
 TRIES = 2
-SEARCH = 20  # seconds to search 4 MiB of a log
+SEARCH = 20  # seconds to search a log, and one more for each 4 MiB
 TOLD = 8  # last lines of output shown when a run failed
 APPENDING = threading.Lock()  # runs of several jobs may end at once
 # Ends with all its children when its command ends, and when this program does: its standard input is then closed.
@@ -97,10 +96,14 @@ def run_command(command: str, metric: str, log: str, timeout: float | None = Non
 
 def search(metric: str, log: str) -> tuple[float | None, str]:
     """Search a log in a process of its own, since a regular expression may take for ever."""
-    words = [sys.executable, "-P", metric_module.__file__, log, metric, str(SEARCH)]
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode == -signal.SIGALRM:
-        raise UserError(f"--metric `{brief(metric)}` takes too long in {log}; write it without nested repetitions")
+    words = [sys.executable, "-P", metric_module.__file__, log, metric]
+    seconds = SEARCH + len(metric_module.blocks_of(log))
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise UserError(
+            f"--metric `{brief(metric)}` takes too long in {log}; write it without nested repetitions"
+        ) from None
     if done.returncode:
         raise UserError(f"--metric `{brief(metric)}` cannot be searched for in {log}: {brief(done.stderr[-600:])}")
     value, why = json.loads(done.stdout)
@@ -142,6 +145,10 @@ class RunFolder:
     def values(self, who: str) -> dict[int, float]:
         return {run.seed: run.value for run in self.runs if run.who == who}
 
+    @property
+    def seconds(self) -> float:
+        return sum(run.seconds for run in self.runs)
+
     def complete(self, wanted: Sequence[tuple[str, int]], commands: Mapping[str, str]) -> bool:
         """Run what is missing of some (who, seed), `jobs` at a time; return whether all is there.
 
@@ -153,24 +160,22 @@ class RunFolder:
         pool = ThreadPoolExecutor(self.jobs, initializer=lambda: setattr(thread, "job", next(jobs)))
 
         def run(who: str, seed: int) -> bool:
-            return self._run(who, seed, commands[who].replace(JOB, str(thread.job)))
+            return self._run(who, commands[who], seed, thread.job)
 
         futures = [pool.submit(run, who, seed) for who, seed in missing]
         try:
-            wait(futures, return_when=FIRST_EXCEPTION)
+            wait(futures)
         finally:  # Ctrl-C waits for no run, and what has not begun does not begin
             pool.shutdown(wait=False, cancel_futures=True)
-        begun = [future for future in futures if not future.cancelled()]
-        wait(begun)
-        done = [future.result() for future in begun]  # raises what a run has raised
-        return len(done) == len(futures) and all(done)
+        done = [future.result() for future in futures]  # raises what a run has raised
+        return all(done)
 
-    def _run(self, who: str, seed: int, command: str) -> bool:
+    def _run(self, who: str, command: str, seed: int, job: int) -> bool:
         if time.monotonic() > self.deadline:
             return False
         try:
-            value, seconds = self.run_twice(who, command, seed)
-        except RunFailed:
+            value, seconds = self.run_twice(who, command, seed, job=job)
+        except Exception:
             self.deadline = -math.inf  # no other run begins
             raise
         self.record(Run(who, seed, value, seconds))
@@ -181,12 +186,13 @@ class RunFolder:
         self.runs.append(run)
         self.tell(f"{run.who}, seed {run.seed}: {run.value:g} ({run.seconds:.0f} s)")
 
-    def run_twice(self, who: str, command: str, seed: int, prefix: str = "") -> tuple[float, float]:
+    def run_twice(self, who: str, command: str, seed: int, prefix: str = "", job: int = 0) -> tuple[float, float]:
         """Run a command, once more if it fails; return its number and its seconds. Raises RunFailed."""
+        command = command.replace(PLACE, str(seed)).replace(JOB, str(job))
         log, why = self.path / f"{prefix}{who}-{seed}.log".replace(" ", "-"), ""
         for _ in range(TRIES):
             began = time.monotonic()
-            value, why = self.runner(command.replace(PLACE, str(seed)), self.metric, str(log))
+            value, why = self.runner(command, self.metric, str(log))
             if value is not None:
                 return value, round(time.monotonic() - began, 1)
             check_room(self.path)  # so that the command is not blamed

@@ -50,12 +50,12 @@ class Outcome:
     verdict: Verdict
     pairs: int
     runs: int
-    difference: float
-    half_width: float
-    p: float
-    baseline: float
-    candidate: float
-    seconds: float
+    difference: float = math.nan
+    half_width: float = math.nan
+    p: float = math.nan
+    baseline: float = math.nan
+    candidate: float = math.nan
+    seconds: float = 0.0
     folder: str = ""
     pairs_needed: int | None = None  # that would probably decide it, if it is undecided
 
@@ -109,8 +109,8 @@ def fenced(text: str) -> str:
 def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome:
     """Run pairs until a look decides, or the most runs or the deadline are reached. The folder must be open."""
     commands = {BASELINE: duel.baseline, CANDIDATE: duel.candidate}
-    looks, outcome = looks_up_to(duel.max_runs // 2), None
-    for pairs in looks:
+    outcome = None
+    for pairs in looks_up_to(duel.max_runs // 2):
         wanted = [(who, seed) for seed in range(pairs) for who in in_turn(seed)]
         if not folder.complete(wanted, commands):
             tell("the budget is spent")
@@ -125,24 +125,20 @@ def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome
         if pairs >= SAME and all(len(set(folder.values(who).values())) == 1 for who in commands):
             tell("the seed changes neither command's number, so that more runs would tell nothing")
             break
-    return outcome or outcome_at(duel, folder, 0)
+    return outcome or Outcome("undecided", 0, len(folder.runs), seconds=folder.seconds, folder=str(folder.path))
 
 
 def outcome_at(duel: Duel, folder: RunFolder, pairs: int) -> Outcome:
     """Return the verdict of the first `pairs` seeds, by the test of a study that adds seeds."""
     by_who = [folder.values(who) for who in (BASELINE, CANDIDATE)]
-    seconds, runs = sum(run.seconds for run in folder.runs), len(folder.runs)
-    seeds = [seed for seed in range(pairs) if all(seed in values for values in by_who)]
-    values = np.array([[own[seed] for seed in seeds] for own in by_who], dtype=float).reshape(2, len(seeds))
-    baseline, candidate = (float(own.mean()) if len(own) else math.nan for own in values)
-    rest = baseline, candidate, seconds, str(folder.path)
-    if len(seeds) < 2:
-        return Outcome("undecided", len(seeds), runs, candidate - baseline, math.nan, math.nan, *rest)
+    values = np.array([[own[seed] for seed in range(pairs)] for own in by_who])
+    baseline, candidate = values.mean(axis=1).tolist()
     word, line = judged(duel, values)
     needs = None
     if word == "undecided" and line.half_width > 0:
         needs = needed(line, ((1, 0),), 2, duel.margin, 0, 1.0, duel.max_runs // 2).seeds
-    return Outcome(word, len(seeds), runs, line.difference, line.half_width, line.p, *rest, needs)
+    numbers = line.difference, line.half_width, line.p, baseline, candidate
+    return Outcome(word, pairs, len(folder.runs), *numbers, folder.seconds, str(folder.path), needs)
 
 
 def judged(duel: Duel, values: np.ndarray) -> tuple[Verdict, Decided]:

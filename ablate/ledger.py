@@ -23,7 +23,6 @@ from scipy import special
 from ablate.commands import (
     BASELINE,
     CANDIDATE,
-    JOB,
     STRICT,
     Run,
     RunFailed,
@@ -193,8 +192,8 @@ class Ledger:
         """Read the folder, and follow its proposals to the present state without running anything."""
         self.proposals, self.folder.runs = read_ledger(self.folder.path)
         for proposal in self.proposals:
-            self._measure(proposal.number, proposal.baseline, proposal.code, new=False)
-            run = self._replay(proposal.number, proposal.baseline, proposal.candidate, new=False)
+            self._measure(proposal.number, proposal.baseline, proposal.code)
+            run = self._replay(proposal.number, proposal.baseline, proposal.candidate)
             if proposal.result == "failed":
                 self._spend(proposal.number)
             elif self.state.judge(run)[0] != proposal.result:
@@ -202,16 +201,16 @@ class Ledger:
             if proposal.result == "kept":
                 self.current = None
 
-    def _measure(self, number: int, baseline: str, code: str, *, new: bool) -> None:
+    def _measure(self, number: int, baseline: str, code: str) -> None:
         """Measure a baseline (as proposal -N) if it is new, or its code has changed."""
         if self.current == (baseline, code):
             return
-        if self.current and self.current[0] == baseline and new:
+        if self.current and self.current[0] == baseline and number > len(self.proposals):
             self.folder.tell(
                 "the baseline's code has changed since it was measured, so that it is measured anew; if it is a file "
                 "that the command writes, name it after `>` or put {seed} in its name"
             )
-        self.state.begin(self._replay(-number, baseline, baseline, code, new=new))
+        self.state.begin(self._replay(-number, baseline, baseline, code))
         self.current = baseline, code
 
     def _spend(self, number: int) -> None:
@@ -244,7 +243,7 @@ class Ledger:
                 "the proposal is the baseline's own command; give the baseline a folder of its own, such as "
                 "--baseline 'cd ../best && …'"
             )
-        self._measure(len(self.proposals) + 1, baseline, self.code_of(baseline), new=True)
+        self._measure(len(self.proposals) + 1, baseline, self.code_of(baseline))
         code = self.code_of(candidate, baseline)
         if left := [line for line in self._runs(len(self.proposals) + 1) if line.code != code]:
             command = next((line.command for line in left if line.who == CANDIDATE), "unknown")
@@ -252,7 +251,7 @@ class Ledger:
             self._record(command, baseline, "failed", why=f"interrupted, and {why} followed")
             self.folder.tell(str(self.proposals[-1]).strip() + f" ({self.proposals[-1].why})")
         before = deepcopy(self.state)
-        run = self._replay(len(self.proposals) + 1, baseline, candidate, code, new=True)
+        run = self._replay(len(self.proposals) + 1, baseline, candidate, code)
         try:
             proposal = self._record(candidate, baseline, *self.state.judge(run))
         except RunFailed as failed:
@@ -281,27 +280,23 @@ class Ledger:
     def _runs(self, number: int) -> list[LedgerRun]:
         return [run for run in self.folder.runs if isinstance(run, LedgerRun) and run.proposal == number]
 
-    def _replay(self, number: int, baseline: str, candidate: str, code: str = "", *, new: bool) -> Runner:
-        """Return a runner that gives the stored runs of a proposal first, then new ones."""
-        lines = self._runs(number)
-        if number < 0:  # several baselines may have been measured before the proposal was judged
-            lines = [line for line in lines if line.code == code]
-        stored = iter(lines)
-        sign = -1.0 if self.lower else 1.0
+    def _replay(self, number: int, baseline: str, candidate: str, code: str = "") -> Runner:
+        """Return a runner that gives the stored runs of a proposal first, then new ones if it is not recorded yet."""
+        # several baselines may have been measured before the proposal was judged
+        stored = iter([line for line in self._runs(number) if number > 0 or line.code == code])
+        sign, file = -1.0 if self.lower else 1.0, self.folder.path / "runs.jsonl"
 
         def run(who: str, seed: int) -> float:
             line = next(stored, None)
             if line is None:
-                if not new:
-                    raise UserError(
-                        f"{self.folder.path}/runs.jsonl lacks runs of proposal {number}; begin another ledger"
-                    )
+                if abs(number) <= len(self.proposals):
+                    raise UserError(f"{file} lacks runs of proposal {number}; begin another ledger")
                 command = candidate if who == CANDIDATE else baseline
-                value, seconds = self.folder.run_twice(who, command.replace(JOB, "0"), seed, f"{abs(number)}-")
+                value, seconds = self.folder.run_twice(who, command, seed, f"{abs(number)}-")
                 line = LedgerRun(who, seed, value, seconds, number, command, code)
                 self.folder.record(line)
             if (line.who, line.seed) != (who, seed):
-                raise UserError(f"{self.folder.path}/runs.jsonl does not fit its ledger.jsonl; begin another ledger")
+                raise UserError(f"{file} does not fit its ledger.jsonl; begin another ledger")
             return sign * line.value
 
         return run

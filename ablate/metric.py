@@ -4,9 +4,9 @@ import json
 import math
 import os
 import re
-import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from contrastive.errors import brief
 
@@ -14,21 +14,19 @@ NUMBER = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
 BLOCK, OVERLAP = 1 << 22, 1 << 16  # bytes of a log in memory at a time, and of the next block that a match may reach
 
 
-def number_in(text: str, metric: str) -> tuple[float | None, str]:
-    """Return the last number of an output that `metric` finds, or None and what is wrong with it."""
-    return number_in_blocks(1, lambda _: text, metric)
+def number_in(blocks: Sequence[int], text_of: Callable[[int], str], metric: str) -> tuple[float | None, str]:
+    """Return the number of the last match in blocks of text, or None and what is wrong with it.
 
-
-def number_in_blocks(count: int, block: Callable[[int], str], metric: str) -> tuple[float | None, str]:
-    """Return the number of the last match in blocks of text; look after it for one that was not found."""
-    for index in reversed(range(count)):
-        last, text = None, block(index)
+    After the match, look for a number that was not found: of a run that diverged, the good epoch before does not count.
+    """
+    for index in reversed(blocks):
+        last, text = None, text_of(index)
         for match in re.finditer(metric, text):
             last = match if match[1] is not None else last
         if last is None:
             continue
-        if unread := unread_after(text, last):  # of a run that diverged, the good epoch before does not count
-            later = (last_of(unread, block(after)) for after in reversed(range(index + 1, count)))
+        if unread := unread_after(text, last):
+            later = (last_of(unread, text_of(after)) for after in reversed(blocks[index + 1 :]))
             if found := next(filter(None, later), "") or last_of(unread, text[last.end() :]):
                 return None, f"printed `{brief(found)}` last, which --metric `{metric}` does not find"
         return read_number(text, last, metric)
@@ -64,18 +62,17 @@ def last_of(pattern: str, text: str) -> str:
     return ["", *(match[0].strip() for match in re.finditer(pattern, text))][-1]
 
 
-def main(path: str, metric: str, limit: str) -> None:
-    """Print the number in a log; the system ends this process if a block takes more than `limit` seconds."""
+def blocks_of(path: str) -> range:
+    return range(max(1, -(-os.path.getsize(path) // BLOCK)))
 
-    def block(index: int) -> str:
-        signal.alarm(int(limit))
-        with open(path, "rb") as file:
-            file.seek(index * BLOCK)
-            skipped = len(file.readline(OVERLAP)) if index else 0  # a block begins at a line
-            return file.read(BLOCK + OVERLAP - skipped).decode(errors="replace")
 
-    print(json.dumps(number_in_blocks(max(1, -(-os.path.getsize(path) // BLOCK)), block, metric)))
+def block_of(path: str, index: int) -> str:
+    with open(path, "rb") as file:
+        file.seek(index * BLOCK)
+        skipped = len(file.readline(OVERLAP)) if index else 0  # a block begins at a line
+        return file.read(BLOCK + OVERLAP - skipped).decode(errors="replace")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    log, pattern = sys.argv[1:]
+    print(json.dumps(number_in(blocks_of(log), partial(block_of, log), pattern)))
