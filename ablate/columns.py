@@ -14,12 +14,10 @@ import pandas as pd
 
 from ablate.means import means_in_cells, means_in_columns
 from ablate.names import DATA, NUMBER, RUNS, SEED, TEXT, all_named, free, is_no_score, is_score, is_whole, number_of
-from ablate.shapes import last_step_of_each_run, scores_below_each_other, seeds_beside_each_other
+from ablate.shapes import counted, last_step_of_each_run, scores_below_each_other, seeds_beside_each_other
 from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
-
-__all__ = ["RULES", "Columns", "choose", "described"]
 
 BETWEEN = r"[-_ .,/]"  # a name and its seed
 EVALUATED, TRAINED = "eval_", re.compile(r"train(?:ing)?[_/]|loss$")  # scores of transformers' trainer, and its log
@@ -145,18 +143,17 @@ def settings_of(table: Table, numbers: Sequence[str], keys: Sequence[str], seeds
 def params_of(table: Table, numbers: Sequence[str], names: Sequence[str], known: Columns) -> list[str]:
     """Return the numeric params of MLflow or Optuna that differ within a row, but do not follow from the seed."""
     frame = table.frame
+    groups = [frame.groupby(keys) for keys in ([known.seed] if known.seed else [], [*names]) if keys]
     params = [name for name in numbers if name in table.settings and frame[name].nunique() > 1]
-    if known.seed:
-        params = [name for name in params if frame.groupby(known.seed)[name].nunique().max() > 1]
-    return [name for name in params if not names or frame.groupby([*names])[name].nunique().max() > 1]
+    return [name for name in params if all(own[name].nunique().max() > 1 for own in groups)]
 
 
 def scores_by_name_or_values(table: Table, known: Columns) -> Known:
     """Take for scores the columns of numbers with names of scores, or whose values vary between seeds."""
+    if known.deviations:
+        return table, known
     others = [name for name in free(table, known)[1] if name not in table.settings]
-    if known.scores:
-        return table, known if known.deviations else replace(known, unused=tuple(others))
-    scores = scores_among(table, others, known)
+    scores = known.scores or scores_among(table, others, known)
     return table, replace(known, scores=scores, unused=tuple(name for name in others if name not in scores))
 
 
@@ -244,8 +241,7 @@ def is_sorted(table: Table, columns: Columns, score: str) -> bool:
         "row": rows_of(table, columns), "seed": table.frame[str(columns.seed)].map(number_of),
         "score": table.frame[score].map(number_of),
     }).astype({"seed": float, "score": float})  # fmt: skip
-    seeds = sorted(frame["seed"].dropna().unique())
-    if not seeds or seeds[0] not in (0, 1) or seeds != [seeds[0] + k for k in range(len(seeds))]:
+    if not counted(frame["seed"]):
         return False
     values = frame.groupby(["row", "seed"])["score"].mean().dropna()
     rows = [part for _, part in values.groupby("row") if len(part) > 2]
@@ -259,11 +255,13 @@ def described(columns: Columns, lower: Sequence[str], assumed: Sequence[str] = (
     directions = {n: f"{'lower' if n in lower else 'higher'} is better" for n in columns.scores}
     directions |= dict.fromkeys(assumed, "assumed: higher is better")
     parts = [f"rows by {', '.join(columns.row)}", f"scores {', '.join(f'{n} ({d})' for n, d in directions.items())}"]
-    parts += [f"data sets by {columns.data}"] if columns.data else []
-    parts += [pairing_described(columns)]
-    parts += [f"texts by {columns.text}"] if columns.text else []
-    parts += [f"not used: {comma_list(columns.unused)}"] if columns.unused else []
-    return "; ".join([brief("; ".join(parts), 1000), *columns.notes])
+    parts += [
+        columns.data and f"data sets by {columns.data}",
+        pairing_described(columns),
+        columns.text and f"texts by {columns.text}",
+        columns.unused and f"not used: {comma_list(columns.unused)}",
+    ]
+    return "; ".join([brief("; ".join(filter(None, parts)), 1000), *columns.notes])
 
 
 def pairing_described(columns: Columns) -> str:

@@ -60,11 +60,6 @@ def higher_is_better(score: str) -> bool | None:
     return decided(words)
 
 
-def lower_is_better(score: str) -> bool:
-    """Return whether a score is known to be better if lower."""
-    return higher_is_better(score) is False
-
-
 def decided(words: list[str]) -> bool | None:
     """Return the direction of the last known word or phrase."""
     for end in range(len(words), 0, -1):

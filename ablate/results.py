@@ -5,7 +5,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,6 @@ from reports.load import MEASURED, CellRun, Kind, Results, TableSource
 
 BASELINES = ("baseline", "base", "control", "default", "reference")
 PERCENT = 1.5  # a share of at least this is taken for percent
-Number = float | None  # None for text
 
 
 @dataclass(frozen=True)
@@ -66,32 +65,30 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
     notes = dict[str, dict[str, str]]()
     scores = lines.groupby("cell", sort=False)[[*range(len(scale))]].mean(skipna=False)
     scores = scores.set_axis([*scale], axis=1).rename_axis(None)
+    by_cell: dict[str, dict[str, float]] = scores.T.to_dict()  # type: ignore[assignment]
     for i, name in enumerate(scale):
         for cell, place in lines[lines[i].isna()].set_index("cell")["place"].items():
             notes.setdefault(str(cell), {})[name] = f"{place} of {table.name} has no number"
     count = int(lines["cell"].value_counts().max()) if columns.text else None
     kinds = {name: kind_of(name, question, table.kinds.get(name), count) for name in scale}
-    asked = {name: size / scale[name] for name, size in question.margins.items()}  # in the table's unit
+    shares = [name for name in scale if kinds[name].higher_is_better and scores[name].dropna().between(0, 1).all()]
     title = table.name.rpartition(".")[0] or table.name
-    grid = RecordedGrid(
-        experiment_of(title, usual_margins(scores, kinds) | asked),
-        sections_of(lines, columns, question, table, title),
-        [],
-    )
+    experiment = experiment_of(title, margins_of(question, scale, shares))
+    grid = RecordedGrid(experiment, sections_of(lines, columns, question, table, title), [])
     measured = [
         (cell, name, value, kinds[name].higher_is_better, kinds[name].count, "", None)
-        for (cell, name), value in scores.stack().dropna().items()
+        for cell, own in by_cell.items()
+        for name, value in own.items()
+        if math.isfinite(value)
     ]
     seconds = lines.groupby("cell", sort=False)["seconds"].first()
-    runs = {cell: CellRun(cell, "finished", "", cost_of(time), "", "", {}, "") for cell, time in seconds.items()}
+    runs = {cell: CellRun(cell, "finished", "", cost_of(seconds[cell]), "", "", {}, "") for cell in by_cell}
     texts, marks = texts_of(lines, columns)
     told = {*question.lower, *question.higher, *table.kinds}
     assumed = tuple(name for name in scale if name not in told and higher_is_better(name) is None)
     return TableResults(
         grid, runs, scores, pd.DataFrame(), {}, kinds, {}, pd.DataFrame(measured, columns=MEASURED), notes=notes,
-        digest=hashlib.sha256(
-            json.dumps([grid.document(), scores.T.to_dict()], sort_keys=True).encode()
-        ).hexdigest()[:16],
+        digest=hashlib.sha256(json.dumps([grid.document(), by_cell], sort_keys=True).encode()).hexdigest()[:16],
         table=TableSource(table.name, command, columns.pairing, assumed, columns.unpaired, str(columns.seed)),
         texts=texts, text_marks=marks,
     )  # fmt: skip
@@ -123,38 +120,33 @@ def lines_of(table: Table, columns: Columns) -> pd.DataFrame:
 
 def read_lines(table: Table, columns: Columns) -> pd.DataFrame:
     """Return place, section, data set, text, row, seed and seconds of each line, and the scores by their numbers."""
-    frame, scores = table.frame, [[*map(number_of, table.frame[name])] for name in columns.scores]
-    seeds = [*map(number_of, frame[columns.seed])] if columns.seed else []
-    check_values(table, columns, scores, seeds)
+    check_values(table, columns)
+    frame = table.frame
     lines = pd.DataFrame({"place": table.places, "axes": frame[[*dict.fromkeys(columns.row)]].to_dict("records")})
     for kind, name in (("section", columns.section), ("data", columns.data), ("text", columns.text)):
         lines[kind] = [*map(str, frame[name])] if name else ""
     lines["label"] = [label_of(axes) for axes in lines["axes"]]
-    lines["seed"] = [int(seed or 0) for seed in seeds] if columns.seed else 0
-    seconds = [*map(number_of, frame[SECONDS])] if SECONDS in frame.columns else [None] * len(frame)
-    values = pd.DataFrame(dict(enumerate(scores)) | {"seconds": seconds}, dtype=float)
+    lines["seed"] = [int(number_of(seed) or 0) for seed in frame[columns.seed]] if columns.seed else 0
+    numbers = {i: frame[name] for i, name in enumerate(columns.scores)} | {"seconds": frame.get(SECONDS, [])}
+    values = pd.DataFrame({i: pd.Series(map(number_of, own), dtype=float) for i, own in numbers.items()})
     return lines.join(values.where(np.isfinite(values)))
 
 
-def check_values(table: Table, columns: Columns, scores: list[list[Number]], seeds: list[Number]) -> None:
+def check_values(table: Table, columns: Columns) -> None:
     """Raise UserError for text among numbers, and for rows without a name or seed."""
+    checks: tuple[tuple[Sequence[str], Callable[[Any], bool], str], ...] = (
+        (columns.scores, lambda value: number_of(value) is None, "is `{}`, which is not a number"),
+        (columns.row, is_empty, "is empty"),
+        ([columns.seed] if columns.seed else [], is_not_whole, "is `{}`, which is not a whole number"),
+    )
     wrong = [
-        (line, name, "which is not a number")
-        for name, numbers in zip(columns.scores, scores, strict=True)
-        for line, number in enumerate(numbers)
-        if number is None
+        (line, f"{table.name}, {table.places[line]}: {name} {words.format(brief_name(value))}")
+        for names, is_wrong, words in checks
+        for name in names
+        for line, value in enumerate(table.frame[name])
+        if is_wrong(value)
     ]
-    wrong += [(k, name, "") for name in columns.row for k, value in enumerate(table.frame[name]) if is_empty(value)]
-    wrong += [
-        (line, str(columns.seed), "which is not a whole number")
-        for line, seed in enumerate(seeds)
-        if seed is None or not math.isfinite(seed) or seed != math.floor(seed)
-    ]
-    found = [
-        f"{table.name}, {table.places[line]}: {name} is "
-        + (f"`{brief_name(table.frame[name].iloc[line])}`, {what}" if what else "empty")
-        for line, name, what in sorted(wrong, key=lambda each: each[0])
-    ]
+    found = [text for _, text in sorted(wrong, key=lambda each: each[0])]
     if found:
         raise UserError("\n".join(found[:20] + ([f"and {len(found) - 20} more"] if len(found) > 20 else [])))
 
@@ -170,11 +162,12 @@ def failed_runs(table: Table, columns: Columns) -> Table | None:
 
 
 def texts_of(lines: pd.DataFrame, columns: Columns) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, int]]:
-    """Return the values of single texts of each cell, and a checksum of the texts' ids."""
+    """Return the values of single texts of each cell, as booleans if right or wrong, and a checksum of their ids."""
     texts, marks = dict[str, dict[str, np.ndarray]](), dict[str, int]()
     for cell, own in lines.groupby("cell", sort=False) if columns.text else ():
         if len(own) > 1:
-            texts[str(cell)] = {name: as_counts(own[i].to_numpy()) for i, name in enumerate(columns.scores)}
+            values = {name: own[i].to_numpy() for i, name in enumerate(columns.scores)}
+            texts[str(cell)] = {n: v.astype(bool) if np.isin(v, (0.0, 1.0)).all() else v for n, v in values.items()}
             marks[str(cell)] = zlib.crc32(json.dumps(own["text"].tolist()).encode())
     return texts, marks
 
@@ -186,20 +179,17 @@ def sections_of(
     sections, show = [], Show.model_validate({"table": {"values": list(columns.scores)}})
     for section, own in lines.groupby("section", sort=False):
         baseline = baseline_of(own["label"].unique().tolist(), question.baseline, table)
-        groups = {(str(data), str(label)): part for (data, label), part in own.groupby(["data", "label"], sort=False)}
-        ordered = sorted(groups, key=lambda key: key[1] != baseline)
-        several = own["data"].nunique() > 1
-        rows = []
+        groups: dict[Any, pd.DataFrame] = dict(iter(own.drop_duplicates("cell").groupby(["data", "label"], sort=False)))
+        ordered, rows = sorted(groups, key=lambda key: key[1] != baseline), []
         for data, label in ordered:
-            runs = groups[data, label].drop_duplicates("cell")
-            axes = runs["axes"].iloc[0]
-            against = (data, baseline) if label != baseline and (data, baseline) in groups else None
+            runs, several = groups[data, label], own["data"].nunique() > 1
+            axes = runs["axes"].iloc[0] if len(columns.row) > 1 else {}
+            compared = label != baseline and (data, baseline) in groups
             rows.append(
                 RecordedRow(
-                    f"{label} · {data}" if several else label,
-                    ({"data": data} if several else {}) | (axes if len(axes) > 1 else {}),
+                    f"{label} · {data}" if several else label, ({"data": data} if several else {}) | axes,
                     label == baseline, data, runs["cell"].tolist(), runs["seed"].tolist(),
-                    against and ordered.index(against),
+                    ordered.index((data, baseline)) if compared else None,
                 )
             )  # fmt: skip
         sections.append(RecordedSection(str(section) or title, "", show, rows))
@@ -228,10 +218,10 @@ def experiment_of(title: str, margins: Mapping[str, float]) -> Experiment:
     )  # fmt: skip
 
 
-def usual_margins(scores: pd.DataFrame, kinds: Mapping[str, Kind]) -> dict[str, float]:
-    """Return the usual margin for scores that look like shares by their values, though not by their names."""
-    names = [name for name in kinds if margin_of(name, {}) is None and kinds[name].higher_is_better]
-    return {name: USUAL_MARGIN for name in names if scores[name].dropna().between(0, 1).all()}
+def margins_of(question: Question, scale: Mapping[str, float], shares: Iterable[str]) -> dict[str, float]:
+    """Return the margins asked for, in the table's unit, and the usual one for scores that look like `shares`."""
+    usual = {name: USUAL_MARGIN for name in shares if margin_of(name, {}) is None}
+    return usual | {name: size / scale[name] for name, size in question.margins.items()}
 
 
 def check_question(columns: Columns, question: Question) -> None:
@@ -262,17 +252,12 @@ def percent(table: Table, score: str, lines: pd.DataFrame, values: pd.Series) ->
         return 1.0
     largest = sizes[sizes.groupby([lines["data"], lines["label"]]).idxmax()]
     if 0 < largest.min() <= 1:
-        fraction, whole = lines["place"][largest.idxmin()], lines["place"][largest.idxmax()]
+        fraction, whole = lines["place"][[largest.idxmin(), largest.idxmax()]]
         raise UserError(
             f"{table.name}, {fraction} and {whole}: one has {score} as a fraction, the other in percent; "
             "write all in the same way"
         )
     return 100.0
-
-
-def as_counts(values: np.ndarray) -> np.ndarray:
-    """Return values of 0 and 1 as booleans: single texts are right or wrong."""
-    return values.astype(bool) if np.isin(values, (0.0, 1.0)).all() else values
 
 
 def label_of(axes: Mapping[str, Any]) -> str:
@@ -283,3 +268,8 @@ def label_of(axes: Mapping[str, Any]) -> str:
 
 def is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value)) or str(value).strip() == ""
+
+
+def is_not_whole(value: Any) -> bool:
+    number = number_of(value)
+    return number is None or not math.isfinite(number) or number != math.floor(number)

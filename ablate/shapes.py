@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,12 +47,11 @@ def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Column
 
 def own_export(frame: pd.DataFrame) -> tuple[pd.DataFrame, Mapping[str, Kind]]:
     """Return the trained vectors of finished cells in our own export, and the kinds of its scores."""
-    kinds = dict[str, Kind]()
-    frame = frame[(frame["variant"].fillna("") == "") & ~frame["score"].isin(["", None]) & frame["score"].notna()]
-    for line in frame.to_dict("records"):
-        count = number_of(line["count"])
-        texts = int(count) if count and math.isfinite(count) else None
-        kinds[line["score"]] = Kind(str(line["higher_is_better"]).lower() == "true", texts)
+    frame = frame[(frame["variant"].fillna("") == "") & (frame["score"].fillna("") != "")]
+    kinds = {
+        score: Kind(str(higher).lower() == "true", int(texts) if (texts := number_of(count) or 0) > 0 else None)
+        for score, higher, count in zip(frame["score"], frame["higher_is_better"], frame["count"], strict=True)
+    }
     several = ["section"] if frame["section"].nunique() > 1 else []
     run = "seed" if frame["seed"].map(number_of).notna().any() else "cell"  # of rows that are not paired
     return frame[[*several, "label", run, "seconds", "score", "value"]], kinds
@@ -62,17 +61,21 @@ def seeds_beside_each_other(table: Table, known: Columns) -> tuple[Table, Column
     """Turn a table with a column for each seed (`seed 0`, `seed 1`) into one with a line for each."""
     matches = {name: OF_SEED.fullmatch(name) for name in table.frame.columns}
     seeds = {name: int(match[1]) for name, match in matches.items() if match and is_numeric(table.frame[name])}
-    numbers = sorted(seeds.values())
-    counted = all(name[:2].lower() in ("se", "ru", "re", "tr", "fo") for name in seeds) or (
-        numbers and numbers == [*range(numbers[0], numbers[0] + len(numbers))] and numbers[0] in (0, 1)
-    )  # not shots or years
-    if len(seeds) < 2 or known.seed or named(table, (*SEED, *RUNS)) or known.scores or not counted:
+    if len(seeds) < 2 or known.seed or known.scores or named(table, (*SEED, *RUNS)):
         return table, known
+    if not all(name[:2].lower() in ("se", "ru", "re", "tr", "fo") for name in seeds) and not counted(seeds.values()):
+        return table, known  # numbers of shots, or years
     others = [name for name in table.frame.columns if name not in seeds]
     number = "seed" if all(name.lower().startswith("seed") for name in seeds) else NUMBER
     frame = table.frame.melt(others, [*seeds], number, "score")
     frame[number] = frame[number].map(seeds)
     return replace(table, frame=frame, places=[f"{place}, {name}" for name in seeds for place in table.places]), known
+
+
+def counted(numbers: Iterable[float]) -> bool:
+    """Return whether numbers are 0, 1, 2 … or 1, 2, 3 …, without regard to missing ones."""
+    found = sorted({number for number in numbers if not math.isnan(number)})
+    return bool(found) and found[0] in (0, 1) and found == [found[0] + k for k in range(len(found))]
 
 
 def last_step_of_each_run(table: Table, known: Columns) -> tuple[Table, Columns]:
