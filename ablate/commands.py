@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,15 +78,12 @@ def run_command(command: str, metric: str, log: str, timeout: float | None = Non
     """Run a shell command; return the last number of its output that `metric` finds, or None and what went wrong."""
     popen, pipe, words = subprocess.Popen, subprocess.PIPE, [sys.executable, "-P", "-c", WRAPPER, command]
     code = None
-    with open(log, "wb") as out, popen(words, stdin=pipe, stdout=out, stderr=out, start_new_session=True) as process:
-        try:
-            code = process.wait(timeout)
-        except BaseException as error:
-            if process.stdin:
-                process.stdin.close()  # so that it ends, with its children
-            process.wait()
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
+    with (
+        open(log, "wb") as out,
+        popen(words, stdin=pipe, stdout=out, stderr=out, start_new_session=True) as process,  # closes stdin at the end
+        suppress(subprocess.TimeoutExpired),
+    ):
+        code = process.wait(timeout)
     if code == 0:
         value, why = search(metric, log)
     else:
