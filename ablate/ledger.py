@@ -208,7 +208,7 @@ class Ledger:
         if self.current and self.current[0] == baseline and number > len(self.proposals):
             self.folder.tell(
                 "the baseline's code has changed since it was measured, so that it is measured anew; if it is a file "
-                "that the command writes, name it after `>` or put {seed} in its name"
+                "that the command writes, let Git ignore it, name it after `>`, or put {seed} in its name"
             )
         self.state.begin(self._replay(-number, baseline, baseline, code))
         self.current = baseline, code

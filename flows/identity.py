@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -40,14 +40,14 @@ def code_digest(*commands: str, metric: str, own: Collection[Path] = ()) -> str:
 def identity_of(*commands: str, metric: str, own: Collection[Path] = ()) -> Identity:
     """Identify commands, with the files that they name or may import, the variables, and Git where they run.
 
-    Files in `own`, and those that earlier runs wrote, do not count.
+    Files in `own`, and those that the commands write, do not count.
     """
     uses = [use for command in commands for use in uses_of(command)]
     folders, named, written = ({path for kind, path in uses if kind == wanted} for wanted in get_args(Use))
     read = {str(path): file_digest(path) for path in sorted(named - written)}
     scripts = [Path(name) for name, digest in read.items() if digest]
     folders |= {path.parent for path in scripts if path.parts[0] == ".."}
-    ignored = pattern_of({*written, *own, home() / "judge", *known_outputs()})
+    ignored = pattern_of({*written, *own, home() / "judge"})
     states = {str(folder): git_state(folder, written) for folder in sorted(folders)}
     others = states_of(path for path in untracked(states, scripts) if not ignored.match(os.path.abspath(path)))
     variables = {name: os.environ.get(name) for name in variables_of(commands, scripts)}
@@ -70,7 +70,7 @@ def variables_of(commands: Iterable[str], scripts: Iterable[Path]) -> list[str]:
 def untracked(states: dict[str, str], scripts: Iterable[Path]) -> Iterator[Path]:
     """Yield files that Git neither tracks nor ignores; without Git, the modules that scripts may import."""
     for folder in (folder for folder, state in states.items() if state):
-        listed = git(folder, "ls-files", "--others", "--exclude-standard", "-z") or b""
+        listed = git(folder, "ls-files", "--others", "--exclude-standard", "--exclude=__pycache__", "-z") or b""
         yield from (Path(folder) / os.fsdecode(name) for name in listed.split(b"\0") if name)
     if not all(states.values()):
         for script in scripts:
@@ -79,8 +79,8 @@ def untracked(states: dict[str, str], scripts: Iterable[Path]) -> Iterator[Path]
 
 
 def pattern_of(paths: Collection[str | Path]) -> re.Pattern[str]:
-    """Return a pattern of some files, and of what is in some folders; {seed} stands for anything."""
-    names = (re.escape(os.path.abspath(path)).replace(re.escape(PLACE), "[^/]*") for path in paths)
+    """Return a pattern of some files, and of what is in some folders; {seed} stands for a number."""
+    names = (re.escape(os.path.abspath(path)).replace(re.escape(PLACE), "[0-9]+") for path in paths)
     return re.compile(rf"(?:{'|'.join(names)})(?:/|\Z)")
 
 
@@ -93,42 +93,6 @@ def states_of(paths: Iterable[Path]) -> dict[str, str | None]:
             small = status.st_size <= LARGEST and len(states) < MOST
             states[str(path)] = file_digest(path) if small else f"{status.st_size} {status.st_mtime_ns}"
     return states
-
-
-def known_outputs() -> list[str]:
-    """Return the files that earlier runs of this home wrote, although their commands do not name them."""
-    file = home() / "judge" / "outputs.txt"
-    return file.read_text(encoding="utf-8", errors="surrogateescape").splitlines() if file.exists() else []
-
-
-def watch_outputs(commands: Collection[str], own: Collection[Path], tell: Callable[[str], None]) -> Callable[[], None]:
-    """Return a function to call after each run: it notes untracked files that have changed since now as outputs.
-
-    Code and configuration is never an output.
-    """
-    uses = [use for command in commands for use in uses_of(command)]
-    folders = {str(folder): git_state(folder) for kind, folder in uses if kind == "folder"}
-
-    def files() -> dict[str, tuple[int, int]]:
-        found = {}
-        for path in untracked(folders, ()):
-            with contextlib.suppress(OSError):
-                found[os.path.abspath(path)] = (path.lstat().st_size, path.lstat().st_mtime_ns)
-        return found
-
-    before = files()
-
-    def note() -> None:
-        known = pattern_of({*known_outputs(), *own, home() / "judge"})
-        changed = [name for name, state in files().items() if before.get(name) != state]
-        new = [name for name in changed if Path(name).suffix not in CODE and not known.match(name)]
-        if new:
-            tell(f"output from now on: {', '.join(map(os.path.relpath, new[:3]))}{', …' * (len(new) > 3)}")
-            (home() / "judge").mkdir(parents=True, exist_ok=True)
-            with open(home() / "judge" / "outputs.txt", "a", encoding="utf-8", errors="surrogateescape") as file:
-                file.writelines(f"{name}\n" for name in new)
-
-    return note
 
 
 def file_digest(path: Path) -> str | None:
@@ -184,7 +148,7 @@ def git_state(folder: Path, written: Iterable[Path] = ()) -> str:
 
     Without Git, it is empty.
     """
-    names = sorted(os.path.relpath(path, folder).replace(PLACE, "*") for path in written)
+    names = sorted(os.path.relpath(path, folder).replace(PLACE, "[0-9]*") for path in written)
     excluded = [f":(exclude){name}" for name in names if not name.startswith("..")]
     commit, changes = git(folder, "rev-parse", "HEAD"), git(folder, "diff", "HEAD", "--", ":/", *excluded)
     if commit is None or changes is None:

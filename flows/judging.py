@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive.errors import UserError
 from contrastive.runs.store import home, write_atomic
-from flows.identity import code_digest, identity_of, watch_outputs
+from flows.identity import code_digest, identity_of
 from flows.terminal import complain, say, tell
 
 if TYPE_CHECKING:  # these imports take seconds, and a verdict that is known needs none
@@ -21,8 +21,9 @@ if TYPE_CHECKING:  # these imports take seconds, and a verdict that is known nee
 
 BROKEN = 3  # exit code: a run failed
 CHANGED = (
-    "warning: a file that the commands name, or one under Git, changed during the runs, so that the same command "
-    "begins anew; if the commands write it, name it after `>`, put {seed} in its name, or name a --folder"
+    "warning: a file that the commands name, or one that Git does not ignore, changed during the runs, so that the "
+    "same command begins anew; if the commands write it, let Git ignore it, name it after `>`, put {seed} in its name, "
+    "or name a --folder"
 )
 
 
@@ -94,7 +95,7 @@ def judge_commands(
     identity = identity_of(*commands, metric=duel.metric, own=own)
     deadline = time.monotonic() + (seconds_of("--budget", budget) if budget else float("inf"))
     where = folder or home() / "judge" / identity.digest
-    with runner(engine, timeout, watch_outputs(commands, own, tell)) as run:
+    with runner(engine, timeout) as run:
         runs = RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline)
         try:
             with runs.opened():
@@ -176,8 +177,7 @@ def judge_in_ledger(
     from ablate.commands import RunFailed, RunFolder, check_command, locked
     from ablate.ledger import Ledger, Settings, settings
 
-    named = [command for command in (baseline, candidate) if command]
-    with locked(folder, tell), runner(engine, timeout, watch_outputs(named, [folder], tell)) as run:
+    with locked(folder, tell), runner(engine, timeout) as run:
         kept = settings(folder, Settings(metric, lower))
 
         code_of = partial(code_digest, metric=kept.metric, own=[folder])
@@ -211,26 +211,17 @@ def show_ledger(folder: Path, as_json: bool) -> int:
 
 
 @contextmanager
-def runner(engine: str, timeout: str, after: Callable[[], None]) -> Iterator["Runner"]:
-    """Yield a function that runs a command, here or on a node of the Ray cluster, and then calls `after`."""
+def runner(engine: str, timeout: str) -> Iterator["Runner"]:
+    """Yield a function that runs a command, here or on a node of the Ray cluster."""
     from ablate.commands import run_command
 
     limit = seconds_of("--timeout", timeout) if timeout else None
 
-    def watched(run: "Runner") -> "Runner":
-        def run_and_note(command: str, metric: str, log: str) -> tuple[float | None, str]:
-            try:
-                return run(command, metric, log)
-            finally:
-                after()
-
-        return run_and_note
-
     if engine != "ray":
-        yield watched(lambda command, metric, log: run_command(command, metric, log, limit))
+        yield partial(run_command, timeout=limit)
         return
     from contrastive.config.experiment import Resources
     from tasks import engines
 
     with engines.start("ray", Resources(), 1) as cluster:
-        yield watched(lambda command, metric, log: cluster.run("train", run_command, command, metric, log, limit))
+        yield lambda command, metric, log: cluster.run("train", run_command, command, metric, log, limit)

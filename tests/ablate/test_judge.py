@@ -271,6 +271,9 @@ def test_files_under_git_are_code_unless_the_commands_write_them(tmp_path, monke
         now = code_digest(*commands, metric=""), code_digest(best, metric="")
         assert [a != b for a, b in zip(now, before, strict=True)] == [changed, best_changed], name
         before = now
+    before = code_digest("python lib.py run-{seed} {seed}", metric="")
+    Path("run-later.py").touch()  # no output of a seed
+    assert code_digest("python lib.py run-{seed} {seed}", metric="") != before
     for command in ("bash -c 'cd ../best && sh x.sh {seed}'", "sh ../best/lib.py {seed}"):
         digest = code_digest(command, metric="")
         with open("../best/run-0.log", "a", encoding="utf-8") as file:

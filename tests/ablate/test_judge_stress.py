@@ -90,15 +90,25 @@ def test_an_untracked_module_begins_anew_and_what_a_script_writes_does_not(place
     )
     (place / "helper.py").write_text("x = 1", encoding="utf-8")
     if with_git:
-        for words in (["init", "-q"], ["add", "train.py"], ["commit", "-qm", "x"]):
+        (place / ".gitignore").write_text("out.txt", encoding="utf-8")
+        for words in (["init", "-q"], ["add", "train.py", ".gitignore"], ["commit", "-qm", "x"]):
             git(*words)
     words = {"baseline": f"{sys.executable} train.py {{seed}}", "candidate": f"{sys.executable} train.py {{seed}}2"}
     first, again = judge("--max-runs", "4", **words), judge("--max-runs", "4", **words)
     assert (count_runs(first), count_runs(again)) == (4, 0), first.output + again.output
     assert ("commit" in again.output) == with_git and "changed during the runs" not in first.output
-    assert ("output from now on: out.txt" in first.output) == with_git
     (place / "helper.py").write_text("x = 10", encoding="utf-8")
     assert count_runs(judge("--max-runs", "4", **words)) == 4
+
+
+def test_an_untracked_file_that_a_run_writes_begins_anew_and_is_a_warning(place):
+    (place / "train.sh").write_text("echo $1$2 >> out.txt; echo loss: $1$2", encoding="utf-8")
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
+        git(*words)
+    first, again = judge("--max-runs", "4"), judge("--max-runs", "4")
+    assert (count_runs(first), count_runs(again)) == (4, 4) and "let Git ignore it" in first.output
+    kept = [judge("--max-runs", "4", "--folder", "f") for _ in range(2)]
+    assert [count_runs(done) for done in kept] == [4, 0]
 
 
 def test_an_empty_file_of_commands_is_none_and_a_damaged_one_is_named(place):
