@@ -13,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 
-from ablate.columns import Columns, choose, described
+from ablate.columns import choose, described
 from ablate.results import Question, TableResults, results_of
 from ablate.sources import finished_runs
-from ablate.table import Table, of_frame
+from ablate.table import Columns, Table, of_frame
 from contrastive.errors import UserError
 from contrastive.grid.messages import comma_list
 from reports.build import publish
@@ -108,9 +108,7 @@ def judge(
 def judge_table(table: Table, columns: Columns, question: Question, command: str) -> Verdicts:
     """Compare the rows of a table whose columns are known. `command` builds the report again."""
     results = results_of(table, columns, question, command)
-    lower = [name for name, kind in results.kinds.items() if kind.higher_is_better is False]
-    assumed = results.table.assumed if results.table else ()
-    return Verdicts(results, described(columns, lower, assumed))
+    return Verdicts(results, described(columns, results.kinds, results.table.assumed if results.table else ()))
 
 
 def _names(names: object) -> tuple[str, ...]:

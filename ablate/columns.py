@@ -6,7 +6,7 @@ known. What no rule knows is asked for.
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from ablate.shapes import counted, last_step_of_each_run, scores_below_each_othe
 from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
+from reports.load import Kind
 
 BETWEEN = r"[-_ .,/]"  # a name and its seed
 EVALUATED, TRAINED = "eval_", re.compile(r"train(?:ing)?[_/]|loss$")  # scores of transformers' trainer, and its log
@@ -109,7 +110,7 @@ def rows_by_words_and_settings(table: Table, known: Columns) -> Known:
     words, numbers = free(table, known)
     seeds = 1 if known.seed is None else table.frame[known.seed].nunique()
     names = labels(table, words, seeds)
-    settings = settings_of(table, numbers, [*names, *known.keys], seeds) + params_of(table, numbers, names, known)
+    settings = settings_of(table, numbers, names, known, seeds)
     return table, replace(known, row=tuple(name for name in table.frame.columns if name in (*names, *settings)))
 
 
@@ -127,48 +128,41 @@ def labels(table: Table, words: Sequence[str], seeds: int) -> list[str]:
     return varying or several[:1] or list(words[:1])
 
 
-def settings_of(table: Table, numbers: Sequence[str], keys: Sequence[str], seeds: int) -> list[str]:
+def settings_of(table: Table, numbers: Sequence[str], names: Sequence[str], known: Columns, seeds: int) -> list[str]:
     """Return the columns of numbers that tell lines apart which the other columns do not, such as a learning rate.
 
-    They have few values, each of which occurs at every seed.
+    They have few values, each of which occurs at every seed; or they are params of MLflow or Optuna that differ within
+    a row, but do not follow from the seed.
     """
-    if seeds < 2 or (len(keys) > 1 and not table.frame.duplicated([*keys]).any()):
-        return []
-    limit = SETTING * len(table.frame) / seeds
-    candidates = [name for name in numbers if 1 < table.frame[name].nunique() <= limit]
+    frame, keys = table.frame, [*names, *known.keys]
+    groups = [frame.groupby(own) for own in ([*names], [known.seed] if known.seed else []) if own]
+    varying = [name for name in numbers if frame[name].nunique() > 1]
+    params = [n for n in varying if n in table.settings and all(own[n].nunique().max() > 1 for own in groups)]
+    if seeds < 2 or (len(keys) > 1 and not frame.duplicated(keys).any()):
+        return params
+    candidates = [name for name in varying if frame[name].nunique() <= SETTING * len(frame) / seeds]
     settings = [name for name in candidates if not is_score(name)]
-    return candidates if table.frame.duplicated([*keys, *settings]).any() else settings
-
-
-def params_of(table: Table, numbers: Sequence[str], names: Sequence[str], known: Columns) -> list[str]:
-    """Return the numeric params of MLflow or Optuna that differ within a row, but do not follow from the seed."""
-    frame = table.frame
-    groups = [frame.groupby(keys) for keys in ([known.seed] if known.seed else [], [*names]) if keys]
-    params = [name for name in numbers if name in table.settings and frame[name].nunique() > 1]
-    return [name for name in params if all(own[name].nunique().max() > 1 for own in groups)]
+    return params + (candidates if frame.duplicated([*keys, *settings]).any() else settings)
 
 
 def scores_by_name_or_values(table: Table, known: Columns) -> Known:
-    """Take for scores the columns of numbers with names of scores, or whose values vary between seeds."""
+    """Take for scores the columns of numbers with names of scores, or whose values vary between seeds.
+
+    Leave out what transformers' trainer logs, deviations, what a row has at all seeds, and counts beside scores.
+    """
     if known.deviations:
         return table, known
     others = [name for name in free(table, known)[1] if name not in table.settings]
-    scores = known.scores or scores_among(table, others, known)
-    return table, replace(known, scores=scores, unused=tuple(name for name in others if name not in scores))
-
-
-def scores_among(table: Table, names: Sequence[str], known: Columns) -> tuple[str, ...]:
-    """Leave out what transformers' trainer logs, deviations, what a row has at all seeds, and counts beside scores."""
-    names = [name for name in names if not is_no_score(name)]
+    names = [name for name in others if not is_no_score(name)]
     if any(name.startswith(EVALUATED) for name in names):
         names = [name for name in names if not TRAINED.match(name)]
     if not known.text:
-        frames = [table.frame]
-        if known.groups and table.frame.duplicated(known.groups).any():
-            frames = [part for _, part in table.frame.groupby(known.groups)]
-        names = [n for n in names if is_score(n) or any(frame[n].nunique() != 1 for frame in frames)]
+        repeated = known.groups and table.frame.duplicated(known.groups).any()
+        frames = [own for _, own in table.frame.groupby(known.groups)] if repeated else [table.frame]
+        names = [name for name in names if is_score(name) or any(own[name].nunique() != 1 for own in frames)]
     precise = [name for name in names if is_score(name) or not is_whole(table.frame[name])]
-    return tuple(precise or names)
+    scores = known.scores or (*(precise or names),)
+    return table, replace(known, scores=scores, unused=tuple(name for name in others if name not in scores))
 
 
 def shared_seeds(table: Table, known: Columns) -> Known:
@@ -250,18 +244,18 @@ def is_sorted(table: Table, columns: Columns, score: str) -> bool:
     return len(rows) > 1 and (rising or falling)
 
 
-def described(columns: Columns, lower: Sequence[str], assumed: Sequence[str] = ()) -> str:
+def described(columns: Columns, kinds: Mapping[str, Kind], assumed: Sequence[str]) -> str:
     """Return the columns in a line for people."""
-    directions = {n: f"{'lower' if n in lower else 'higher'} is better" for n in columns.scores}
-    directions |= dict.fromkeys(assumed, "assumed: higher is better")
-    parts = [f"rows by {', '.join(columns.row)}", f"scores {', '.join(f'{n} ({d})' for n, d in directions.items())}"]
-    parts += [
-        columns.data and f"data sets by {columns.data}",
-        pairing_described(columns),
-        columns.text and f"texts by {columns.text}",
-        columns.unused and f"not used: {comma_list(columns.unused)}",
+    directions = [
+        f"{n} ({'assumed: ' if n in assumed else ''}{'higher' if kind.higher_is_better else 'lower'} is better)"
+        for n, kind in kinds.items()
     ]
-    return "; ".join([brief("; ".join(filter(None, parts)), 1000), *columns.notes])
+    parts = [f"rows by {', '.join(columns.row)}", f"scores {', '.join(directions)}"]
+    parts += [f"data sets by {columns.data}"] if columns.data else []
+    parts += [pairing_described(columns)]
+    parts += [f"texts by {columns.text}"] if columns.text else []
+    parts += [f"not used: {comma_list(columns.unused)}"] if columns.unused else []
+    return "; ".join([brief("; ".join(parts), 1000), *columns.notes])
 
 
 def pairing_described(columns: Columns) -> str:

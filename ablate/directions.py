@@ -43,6 +43,10 @@ DURATIONS = listed("s sec second seconds minute hour day")
 NEGATED = listed("brier likelihood log max mean median root")  # after "neg", as scikit-learn names its scores
 ENDINGS = ["accuracy", "error", "loss", "mse", "perplexity"]  # of a word: valloss, rmse
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+LISTS = {
+    "higher": HIGHER, "lower": LOWER, "phrases": PHRASES, "counted": COUNTED, "durations": DURATIONS,
+    "negated": NEGATED, "endings": ENDINGS,
+}  # fmt: skip  # what docs/guide/paste.html embeds
 KNOWN = dict.fromkeys(HIGHER, True) | dict.fromkeys(LOWER, False)
 
 
@@ -91,13 +95,5 @@ def without_digits(word: str) -> str:
     return word if word in KNOWN else word.rstrip("0123456789")
 
 
-def lists() -> dict[str, object]:
-    """Return what docs/guide/paste.html embeds."""
-    return {
-        "higher": HIGHER, "lower": LOWER, "phrases": PHRASES, "counted": COUNTED, "durations": DURATIONS,
-        "negated": NEGATED, "endings": ENDINGS,
-    }  # fmt: skip
-
-
 if __name__ == "__main__":
-    print(json.dumps(lists()))
+    print(json.dumps(LISTS))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ablate.names import COUNT, DEVIATION, MEAN, MISSING, NUMBER, SPREADS, all_named, free, named, number_of, plain
+from ablate.names import COUNT, DEVIATION, MEAN, NUMBER, SPREADS, all_named, free, named, number_of, plain, whole
 from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list
@@ -28,7 +28,7 @@ SAID = "± was read as the standard deviation over runs"
 def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:
     """Read `81.2 ± 0.5`, `81.2 +/- 0.5`, `81.2 (0.5)` and LaTeX's `$81.2 \\pm 0.5$` as mean and standard deviation."""
     cells = {name: [*map(unmarked, table.frame[name])] for name in table.frame.columns if name not in known.row}
-    found = [name for name, own in cells.items() if like_means([cell for cell in own if cell not in MISSING])]
+    found = [name for name, own in cells.items() if like_means(own)]
     scores = [name for name in found if name in known.scores or not known.scores]
     table = replace(table, frame=table.frame.drop(columns=[name for name in found if name not in scores]))
     if not scores:
@@ -38,10 +38,8 @@ def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:
         raise UserError(
             f"{table.name}: {scores[0]} is `{first}` beside the column {known.seed}; write the score of each seed alone"
         )
-    if plain_scores := [name for name in known.scores if name not in scores]:
-        raise UserError(f"{table.name}: {scores[0]} has ±, {plain_scores[0]} has not; name one kind with --score")
-    moments = {name: moments_of(table, name, cells[name]) for name in scores}
-    known = replace(known, scores=tuple(scores), deviations=("±",), notes=(*known.notes, SAID))
+    moments = {name: moments_of(table, name, cells[name]) for name in known.scores or scores}
+    known = replace(known, scores=(*moments,), deviations=("±",), notes=(*known.notes, SAID))
     return expanded(table, known, moments, f"{scores[0]} is `{first}`, a mean ± standard deviation")
 
 
@@ -53,7 +51,8 @@ def unmarked(cell: Any) -> str:
 
 
 def like_means(cells: Sequence[str]) -> bool:
-    return 2 * sum(LIKE_CELL.fullmatch(cell) is not None for cell in cells) >= max(1, len(cells))
+    found = [LIKE_CELL.fullmatch(cell) is not None for cell in cells if not math.isnan(number_of(cell) or 0)]
+    return 2 * sum(found) >= max(1, len(found))
 
 
 def moments_of(table: Table, name: str, cells: Sequence[str]) -> list[Moments]:
@@ -132,10 +131,10 @@ def expanded(
     count = named(table, COUNT)
     if count is None:
         raise UserError(f"{table.name}: {what}, without the number of runs; add a column n with the number of runs")
-    for place, value in zip(table.places, table.frame[count], strict=True):
-        if number_of(value) not in range(1, MOST_VALUES + 1):
+    counts = [whole(value) or 0 for value in table.frame[count]]
+    for place, n, value in zip(table.places, counts, table.frame[count], strict=True):
+        if not 1 <= n <= MOST_VALUES:
             raise UserError(f"{table.name}, {place}: {count} is `{brief_name(value)}`; write a whole number of runs")
-    counts = [int(number_of(value) or 0) for value in table.frame[count]]
     frame = table.frame.loc[table.frame.index.repeat(counts)].reset_index(drop=True)
     for score, own in moments.items():
         frame[score] = np.concatenate([mean + std * pattern(n) for (mean, std), n in zip(own, counts, strict=True)])

@@ -48,6 +48,12 @@ def number_of(value: Any) -> float | None:
         return None
 
 
+def whole(value: Any) -> int | None:
+    """Return a value as a whole number; None if it is none."""
+    number = number_of(value)
+    return int(number) if number is not None and math.isfinite(number) and number == math.floor(number) else None
+
+
 def plain(name: str) -> str:
     return name.lower().replace(" ", "_")
 
@@ -81,8 +87,8 @@ def is_numeric(values: pd.Series) -> bool:
 
 def is_whole(values: pd.Series) -> bool:
     """Return whether a column holds whole numbers, possibly with mistakes among them."""
-    numbers = [number for value in values if (number := number_of(value)) is not None and math.isfinite(number)]
-    return is_numeric(values) and all(number == math.floor(number) for number in numbers)
+    numbers = [number for value in values if math.isfinite(number := number_of(value) or 0)]
+    return is_numeric(values) and all(whole(number) is not None for number in numbers)
 
 
 def is_score(name: str) -> bool:

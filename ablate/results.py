@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ablate.directions import higher_is_better
-from ablate.names import SECONDS, number_of
+from ablate.names import SECONDS, number_of, whole
 from ablate.table import Columns, Table
 from contrastive.config.experiment import USUAL_MARGIN, Experiment, Show, margin_of, score_width
 from contrastive.errors import UserError, brief_name
@@ -51,9 +51,6 @@ class TableResults(Results):
     def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
         own = self.texts.get(cell, {})
         return {name: own[name] for name in names if name in own}, self.marks(cell)
-
-    def code_files(self, cell: str) -> dict[str, str]:
-        return {}
 
 
 def results_of(table: Table, columns: Columns, question: Question, command: str) -> TableResults:
@@ -126,19 +123,23 @@ def read_lines(table: Table, columns: Columns) -> pd.DataFrame:
     for kind, name in (("section", columns.section), ("data", columns.data), ("text", columns.text)):
         lines[kind] = [*map(str, frame[name])] if name else ""
     lines["label"] = [label_of(axes) for axes in lines["axes"]]
-    lines["seed"] = [int(number_of(seed) or 0) for seed in frame[columns.seed]] if columns.seed else 0
-    numbers = {i: frame[name] for i, name in enumerate(columns.scores)} | {"seconds": frame.get(SECONDS, [])}
-    values = pd.DataFrame({i: pd.Series(map(number_of, own), dtype=float) for i, own in numbers.items()})
+    lines["seed"] = [*map(whole, frame[columns.seed])] if columns.seed else 0
+    numbers: list[tuple[Any, Any]] = [
+        *((i, frame[name]) for i, name in enumerate(columns.scores)),
+        ("seconds", frame.get(SECONDS, [])),
+    ]
+    values = pd.DataFrame({key: pd.Series(map(number_of, own), dtype=float) for key, own in numbers})
     return lines.join(values.where(np.isfinite(values)))
 
 
 def check_values(table: Table, columns: Columns) -> None:
     """Raise UserError for text among numbers, and for rows without a name or seed."""
-    checks: tuple[tuple[Sequence[str], Callable[[Any], bool], str], ...] = (
+    seed = [columns.seed] if columns.seed else []
+    checks: list[tuple[Sequence[str], Callable[[Any], bool], str]] = [
         (columns.scores, lambda value: number_of(value) is None, "is `{}`, which is not a number"),
         (columns.row, is_empty, "is empty"),
-        ([columns.seed] if columns.seed else [], is_not_whole, "is `{}`, which is not a whole number"),
-    )
+        (seed, lambda value: whole(value) is None, "is `{}`, which is not a whole number"),
+    ]
     wrong = [
         (line, f"{table.name}, {table.places[line]}: {name} {words.format(brief_name(value))}")
         for names, is_wrong, words in checks
@@ -252,9 +253,9 @@ def percent(table: Table, score: str, lines: pd.DataFrame, values: pd.Series) ->
         return 1.0
     largest = sizes[sizes.groupby([lines["data"], lines["label"]]).idxmax()]
     if 0 < largest.min() <= 1:
-        fraction, whole = lines["place"][[largest.idxmin(), largest.idxmax()]]
+        fraction, percents = lines.loc[largest.sort_values().index[[0, -1]], "place"]
         raise UserError(
-            f"{table.name}, {fraction} and {whole}: one has {score} as a fraction, the other in percent; "
+            f"{table.name}, {fraction} and {percents}: one has {score} as a fraction, the other in percent; "
             "write all in the same way"
         )
     return 100.0
@@ -268,8 +269,3 @@ def label_of(axes: Mapping[str, Any]) -> str:
 
 def is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value)) or str(value).strip() == ""
-
-
-def is_not_whole(value: Any) -> bool:
-    number = number_of(value)
-    return number is None or not math.isfinite(number) or number != math.floor(number)

@@ -83,8 +83,7 @@ def with_dicts(table: Table) -> Table:
 
 
 def without_unfinished(table: Table) -> Table:
-    """Leave out lines whose column `state` or `status` says anything but finished, if some say so; keep failed ones
-    aside."""
+    """Leave out lines whose state or status is not finished, if some are; keep lines of failed runs aside."""
     for name in table.frame.columns:
         states = table.frame[name].astype(str).str.lower()
         if name.lower() in STATES and (finished := states.isin(FINISHED)).any():
@@ -102,7 +101,7 @@ def read_mlflow(name: str, tracking_uri: str) -> Table:
     if experiment is None:
         names = [each.name for each in client.search_experiments()]
         raise UserError(f"MLflow has no experiment {name}{nearest_name(name, names)}; check MLFLOW_TRACKING_URI")
-    runs = list(reversed(all_runs(client, experiment.experiment_id)))
+    runs = [run for run in reversed(all_runs(client, experiment.experiment_id)) if run.data.metrics]
     records = [
         {"run_id": run.info.run_id, "status": run.info.status, "tags.mlflow.runName": run.info.run_name}
         | {"tags.mlflow.parentRunId": run.data.tags.get("mlflow.parentRunId")}
@@ -110,10 +109,10 @@ def read_mlflow(name: str, tracking_uri: str) -> Table:
         | {f"metrics.{key}": value for key, value in run.data.metrics.items()}
         for run in runs
     ]
-    if not any(run.info.status == "FINISHED" and run.data.metrics for run in runs):
+    if not any(run.info.status == "FINISHED" for run in runs):
         raise UserError(f"the MLflow experiment {name} has no finished run with metrics")
-    table = Table(name, pd.DataFrame(records), [f"run {run.info.run_name} ({run.info.run_id[:8]})" for run in runs])
-    return finished_runs(kept_lines(table, pd.Series([bool(run.data.metrics) for run in runs])))
+    places = [f"run {run.info.run_name} ({run.info.run_id[:8]})" for run in runs]
+    return finished_runs(Table(name, pd.DataFrame(records), places))
 
 
 def read_folder(folder: str, pattern: str, scores_of: Callable[[Path], dict[str, float]], what: str) -> Table:
@@ -126,9 +125,8 @@ def read_folder(folder: str, pattern: str, scores_of: Callable[[Path], dict[str,
             model = model_of(path.relative_to(root), pattern)
             known = by_model.setdefault(model, {"model": model})
             if twice := [score for score in scores if score in known]:
-                raise UserError(
-                    f"{brief(path)}: {twice[0]} of {model} is there twice, such as for two revisions; keep one"
-                )
+                what = f"{twice[0]} of {model} is there twice, such as for two revisions"
+                raise UserError(f"{brief(path)}: {what}; keep one")
             known.update(scores)
     if not by_model:
         raise UserError(f"{brief(root)} has no {what}")

@@ -38,4 +38,4 @@ def test_no_word_has_two_directions():
 
 def test_the_page_has_the_same_lists():
     match = re.search(r"const DIRECTIONS = (.*);\n", PAGE.read_text(encoding="utf-8"))
-    assert match and json.loads(match[1]) == directions.lists()
+    assert match and json.loads(match[1]) == directions.LISTS
