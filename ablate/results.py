@@ -237,7 +237,7 @@ def check_question(columns: Columns, question: Question) -> None:
 
 def cost_of(seconds: float) -> Provenance | None:
     """Return the time of a run, if the table has it, so that the report says what more seeds would take."""
-    return Provenance(seconds, 0.0, Hardware("cpu", "", None, 0)) if math.isfinite(seconds) else None
+    return Provenance(float(seconds), 0.0, Hardware("cpu", "", None, 0)) if math.isfinite(seconds) else None
 
 
 def kind_of(score: str, question: Question, known: Kind | None, count: int | None) -> Kind:
