@@ -97,9 +97,7 @@ def last_step_of_each_run(table: Table, known: Columns) -> tuple[Table, Columns]
             f"{table.name}: several lines of a row with increasing {step}; if they are a log, add a column seed that "
             f"names the run of each line; if each is a run of its own, remove the column {step}"
         )
-    last = sorted(groups.idxmax())
+    last = groups.transform("max") == steps
     ends = " to ".join(f"{end:g}" for end in sorted({steps[last].min(), steps[last].max()}))
     note = f"the last line of each run is used ({step} {ends})"
-    frame = table.frame.loc[last].reset_index(drop=True)
-    table = replace(table, frame=frame, places=[table.places[i] for i in last])
-    return table, replace(known, notes=(*known.notes, note))
+    return table.keep(last), replace(known, notes=(*known.notes, note))

@@ -51,7 +51,7 @@ def with_params(table: Table) -> Table:
     if any(name.startswith("metrics.") for name in names):
         pattern = r"(?:params\.|metrics\.|tags\.mlflow\.(?=runName$)|(?=status$))(.+)"
         if {"run_id", parent} <= names:
-            table = kept_lines(table, ~table.frame["run_id"].isin(table.frame[parent].dropna()))
+            table = table.keep(~table.frame["run_id"].isin(table.frame[parent].dropna()))
     elif {"number", "state"} <= names and any(name.startswith("params_") for name in names):
         pattern = r"(?:params_|user_attrs_|(?=value|state$))(.+)"
     else:
@@ -61,11 +61,6 @@ def with_params(table: Table) -> Table:
     settings = frozenset(new for name, new in kept.items() if name.startswith("params"))
     frame = of_frame(table.frame[list(kept)].rename(columns=kept), table.name).frame
     return replace(table, frame=frame, settings=settings)
-
-
-def kept_lines(table: Table, kept: pd.Series) -> Table:
-    places = [place for place, keep in zip(table.places, kept, strict=True) if keep]
-    return replace(table, frame=table.frame[kept.tolist()].reset_index(drop=True), places=places)
 
 
 def with_dicts(table: Table) -> Table:
@@ -88,7 +83,7 @@ def without_unfinished(table: Table) -> Table:
         states = table.frame[name].astype(str).str.lower()
         if name.lower() in STATES and (finished := states.isin(FINISHED)).any():
             failed = table.frame.set_axis(table.places)[states.isin(FAILED).tolist()]
-            return replace(kept_lines(table, finished), failed=failed)
+            return replace(table.keep(finished), failed=failed)
     return table
 
 

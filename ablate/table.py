@@ -4,7 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +31,10 @@ class Table:
     kinds: Mapping[str, Kind] = field(default_factory=dict)  # of scores whose kind the table says
     settings: frozenset[str] = frozenset()  # columns that are known to be no scores
     failed: pd.DataFrame | None = None  # lines of runs that failed, indexed by their places
+
+    def keep(self, kept: pd.Series) -> "Table":
+        places = [place for place, keep in zip(self.places, kept, strict=True) if keep]
+        return replace(self, frame=self.frame[kept.tolist()].reset_index(drop=True), places=places)
 
 
 @dataclass(frozen=True)
