@@ -16,23 +16,26 @@ def listed(words: str) -> list[str]:
 HIGHER = listed("""
     acc accuracy accuracies ami ap ari auc aupr auprc auroc avoidance bertscore bleu chrf cider comet
     completeness corr correct correlation cosine dcg detection dice efficiency elbo elo em f1 f2 fbeta fmeasure
-    fps free fscore gain gains goodput harabasz harmlessness helpfulness hit hits homogeneity improvement iou
+    fps free fscore gain gains goodput harabasz harmlessness helpfulness hit hits homogeneity ic improvement iou
     jaccard kappa kendall likelihood loglikelihood map match matthews mcc meteor mfu miou mos mrr ndcg nmi npv
     passed pass pearson pesq ppv prauc precision prevention profit psnr purity qps quality r2 rating recall
     reduction resistance resolved return returns revenue reward rewards robustness roc rouge rsquared sacrebleu
-    saved savings sensitivity silhouette similarity sisdr solved spearman specificity speed speedup ssim stoi
+    saved savings sensitivity silhouette similarity sisdr solved spearman specificity speed speedup spl ssim stoi
     success throughput tnr tpr tps truthfulness vmeasure win wins winrate
 """)
 LOWER = listed("""
-    aic bic bits bouldin bpb bpc bpt brier bug bugs carbon cer co2 collision collisions contamination cost costs
-    crash crashes crossentropy crps dcf decline defects degradation delay der deterioration discrepancy
-    disparity distance distances distortion divergence dollars drop duration ece eer emd emissions energy err
-    error errors exploitability fail failed failure failures false far fdr fid flops fn fnr forgetting fp fpr
+    absrel ade aic bic bias bits bouldin bpb bpc bpt brier brisque bug bugs carbon cer chamfer co2 collision
+    collisions contamination cost costs crash crashes crossentropy crps dcf decline defects degradation delay der
+    deterioration deviance discrepancy dist
+    disparity distance distances distortion divergence dollars drop duration ece eer emd emissions energy epe err
+    error errors excess exploitability fad fail failed failure failures false far fde fdr fid flops fn fnr
+    forgetting fp fpr fvd
     frr gap hallucination hallucinations harmful hausdorff hours hter incorrect invalid jailbreak jailbreaks
-    jitter kid kl kwh lag latency leakage logloss loss losses lpips mae mape mase medae mem memory mer minutes
-    miss misses mistakes mmd ms mse msle nats nll nmse nrmse overfitting overhead per perplexity ppl price ram
-    rank regret regrets rmse rmsle rmspe runtime sec seconds secs smape surprisal ter time timeouts times toxic
-    toxicity tpot ttft unfairness usd violation violations vram wape wasserstein watts wer wrong xent
+    jerk jitter jsd kid kl kwh lag latency leakage logloss loss losses lpips mae mape mase mcd mce medae medr mem
+    memory mer minade minfde minutes miss misses mistakes mmd mpjpe ms mse msle nats ned niqe nll nmse nrmse
+    overfitting overhead per perplexity pinball ppl price ram rank refusal refusals regret regrets residual
+    residuals rmse rmsle rmspe rpe runtime sec seconds secs slowdown smape sqrel surprisal ter time timeouts times
+    toxic toxicity tpot ttft unfairness unsafe usd violation violations vram wape wasserstein watts wer wrong xent
 """)
 PHRASES = {"reciprocal rank": True, "cross entropy": False, "attack success": False}  # whether higher is better
 COUNTED = listed("""
@@ -40,12 +43,14 @@ COUNTED = listed("""
     texts tok tokens words
 """)  # "X per second" is a throughput if X is one of these
 DURATIONS = listed("s sec second seconds minute hour day")
-NEGATED = listed("brier likelihood log max mean median root")  # after "neg", as scikit-learn names its scores
+NEGATIONS = listed("neg negative inverse inv non not")  # turn the word after them, and "1-" at the beginning does
+SKIPPED = listed("brier likelihood log max mean median root")  # between the two, as in scikit-learn's names of scores
+SPREADS = listed("std variance deviation")  # of another score: nothing is known
 ENDINGS = ["accuracy", "error", "loss", "mse", "perplexity"]  # of a word: valloss, rmse
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 LISTS = {
     "higher": HIGHER, "lower": LOWER, "phrases": PHRASES, "counted": COUNTED, "durations": DURATIONS,
-    "negated": NEGATED, "endings": ENDINGS,
+    "negations": NEGATIONS, "skipped": SKIPPED, "spreads": SPREADS, "endings": ENDINGS,
 }  # fmt: skip  # what docs/guide/paste.html embeds
 KNOWN = dict.fromkeys(HIGHER, True) | dict.fromkeys(LOWER, False)
 
@@ -54,7 +59,7 @@ def higher_is_better(score: str) -> bool | None:
     """Return whether higher values of a score are better, by its name; None if no word of the name is known."""
     if "↑" in score or "↓" in score:
         return "↑" in score
-    words = words_of(score)
+    words = words_of(re.split(r"@|[ _]at[ _]", score)[0])  # of ndcg@10, TPR@FPR=1% what stands before
     if "per" in words[1:-1]:
         place = words.index("per", 1)
         if words[place - 1] in COUNTED and words[place + 1] in DURATIONS:
@@ -65,12 +70,14 @@ def higher_is_better(score: str) -> bool | None:
 
 
 def decided(words: list[str]) -> bool | None:
-    """Return the direction of the last known word or phrase."""
+    """Return the direction of the last known word or phrase; None for a spread."""
+    if {*SPREADS} & {*words}:
+        return None
     for end in range(len(words), 0, -1):
         known = PHRASES.get(" ".join(words[max(0, end - 2) : end]), direction_of(words[end - 1]))
         if known is not None and not (words[end - 1] == "per" and end < len(words)):
-            negated = any(a in ("neg", "negative") and b in NEGATED for a, b in pairwise(words[:end]))
-            return known != negated
+            turned = (*SKIPPED, words[end - 1])
+            return known != any(a in NEGATIONS and b in turned for a, b in pairwise(words[:end]))
     return None
 
 
@@ -84,7 +91,8 @@ def direction_of(word: str) -> bool | None:
 def words_of(name: str) -> list[str]:
     """Split a name into words in lower case: at other signs, in camelCase, without trailing digits but of f1, r2."""
     found = list[str]()
-    for part in re.findall(r"[^\W_]+", re.sub(r"/(?=(?:s|sec|second)$)", " per ", name)):
+    name = re.sub(r"^1 ?[-−–] ?", "neg ", re.sub(r"/(?=(?:s|sec|second)$)", " per ", name))
+    for part in re.findall(r"[^\W_]+", name):
         whole = without_digits(part.lower())
         parts = [whole] if direction_of(whole) is not None else [without_digits(p.lower()) for p in CAMEL.split(part)]
         found += filter(None, parts)

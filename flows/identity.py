@@ -68,10 +68,14 @@ def variables_of(commands: Iterable[str], scripts: Iterable[Path]) -> list[str]:
 
 
 def untracked(states: dict[str, str], scripts: Iterable[Path]) -> Iterator[Path]:
-    """Yield files that Git neither tracks nor ignores; without Git, the modules that scripts may import."""
+    """Yield code and configuration that Git neither tracks nor ignores; without Git, the modules that scripts may import.
+
+    Other untracked files are more often output of a run than its input.
+    """
     for folder in (folder for folder, state in states.items() if state):
         listed = git(folder, "ls-files", "--others", "--exclude-standard", "--exclude=__pycache__", "-z") or b""
-        yield from (Path(folder) / os.fsdecode(name) for name in listed.split(b"\0") if name)
+        paths = [Path(folder) / os.fsdecode(name) for name in listed.split(b"\0") if name]
+        yield from (path for path in paths if path.suffix.lower() in CODE)
     if not all(states.values()):
         for script in scripts:
             if script.suffix.lower() in CODE:

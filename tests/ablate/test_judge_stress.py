@@ -101,10 +101,13 @@ def test_an_untracked_module_begins_anew_and_what_a_script_writes_does_not(place
     assert count_runs(judge("--max-runs", "4", **words)) == 4
 
 
-def test_an_untracked_file_that_a_run_writes_begins_anew_and_is_a_warning(place):
+def test_results_that_a_run_writes_do_not_begin_anew_and_code_that_it_writes_is_a_warning(place):
     (place / "train.sh").write_text("echo $1$2 >> out.txt; echo loss: $1$2", encoding="utf-8")
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
         git(*words)
+    first, again = judge("--max-runs", "4"), judge("--max-runs", "4")
+    assert (count_runs(first), count_runs(again)) == (4, 0) and "let Git ignore it" not in first.output
+    (place / "train.sh").write_text("echo $1$2 >> out.py; echo loss: $1$2", encoding="utf-8")
     first, again = judge("--max-runs", "4"), judge("--max-runs", "4")
     assert (count_runs(first), count_runs(again)) == (4, 4) and "let Git ignore it" in first.output
     kept = [judge("--max-runs", "4", "--folder", "f") for _ in range(2)]
