@@ -85,8 +85,17 @@ def seeds_in_names(table: Table, known: Columns) -> Known:
         if known.seed is None:
             number = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else NUMBER
             divided[number], known = [int(part["seed"]) for part in parts], replace(known, seed=number)
-        return replace(table, frame=table.frame.assign(**divided)), known
+        failed = None if table.failed is None else without_seeds(table.failed, name, str(known.seed))
+        return replace(table, frame=table.frame.assign(**divided), failed=failed), known
     return table, known
+
+
+def without_seeds(failed: pd.DataFrame, name: str, seed: str) -> pd.DataFrame:
+    """Divide the names of runs that failed like those of the others."""
+    seeds = [str(value) for value in failed[seed]] if seed in failed else [None] * len(failed)
+    matches = [ending(own).match(str(value)) for value, own in zip(failed[name], seeds, strict=True)]
+    found = [(match["row"], match["seed"]) if match else ("", "") for match in matches]
+    return failed.assign(**{name: [row for row, _ in found], seed: [number for _, number in found]})
 
 
 def ending(seed: str | None) -> re.Pattern[str]:

@@ -36,6 +36,8 @@ def number_in(blocks: Sequence[int], text_of: Callable[[int], str], metric: str)
 def read_number(text: str, last: re.Match[str], metric: str) -> tuple[float | None, str]:
     if re.match(r"[eE][-+]?\d", text[last.end(1) :][:9]):
         return None, f"printed `{brief(last[1])}` with an exponent: --metric `{metric}` cuts it; add e+- to its group"
+    if "." not in last[1] and last.end() == last.end(1) and re.match(r",\d", text[last.end(1) :][:2]):
+        return None, f"printed `{brief(last[1])}` before a comma and more digits: print a decimal point"
     try:
         value = float(last[1].rstrip("."))
     except ValueError:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from ablate.directions import decided, listed, words_of
+from ablate.directions import decided, higher_is_better, listed, words_of
 from ablate.table import UNNAMED, Columns, Table
 
 SEED = listed("seed random_seed random_state rng_seed")
@@ -27,7 +27,7 @@ IGNORED = {*STEPS, SECONDS} | {
 """)
 }
 OF_TRAINER = re.compile(r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$")  # logged by transformers
-SETTING_NAMED = {*listed("lora weight coef coefficient margin scale threshold limit size alpha beta lambda")}
+SETTING_NAMED = {*listed("lora weight coef coefficient margin scale threshold limit size alpha beta lambda quant")}
 OFTEN_SETTING = {"drop", "gain"}  # words that name a score only beside another one: accuracy_drop, not drop_path_rate
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
 MISSING = ["", *listed("na n/a nan none null - –")]
@@ -95,6 +95,7 @@ def is_score(name: str) -> bool:
     """Return whether a column is a score by its name."""
     words = words_of(name)
     known = "score" in words or decided([word for word in words if word not in OFTEN_SETTING]) is not None
+    known = known or ("per" in words[1:-1] and higher_is_better(name) is not None)
     return (known or plain(name) in MEAN) and not SETTING_NAMED & {*words} and not OF_TRAINER.search(name.lower())
 
 

@@ -23,6 +23,8 @@ from reports.load import MEASURED, CellRun, Kind, Results, TableSource
 
 BASELINES = ("baseline", "base", "control", "default", "reference")
 PERCENT = 1.5  # a share of at least this is taken for percent
+SMALL = 0.1  # below this, a hundredth of the largest value is the usual margin of a share
+NAMED = 10  # rows that a question names
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,9 @@ class TableResults(Results):
 def results_of(table: Table, columns: Columns, question: Question, command: str) -> TableResults:
     """Return the results of a table; raise UserError that names the lines of a mistake."""
     check_question(columns, question)
-    lines = lines_of(table, columns)
-    scale = {name: percent(table, name, lines, lines[i]) for i, name in enumerate(columns.scores)}
+    lines, told = lines_of(table, columns), {*question.lower, *question.higher, *table.kinds}
+    assumed = tuple(name for name in columns.scores if name not in told and higher_is_better(name) is None)
+    scale = {name: percent(table, name, lines, lines[i], name in assumed) for i, name in enumerate(columns.scores)}
     lines[[*range(len(scale))]] /= [*scale.values()]
     notes = dict[str, dict[str, str]]()
     scores = lines.groupby("cell", sort=False)[[*range(len(scale))]].mean(skipna=False)
@@ -69,8 +72,9 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
     count = int(lines["cell"].value_counts().max()) if columns.text else None
     kinds = {name: kind_of(name, question, table.kinds.get(name), count) for name in scale}
     shares = [name for name in scale if kinds[name].higher_is_better and scores[name].dropna().between(0, 1).all()]
+    shares = [name for name in shares if name not in assumed]
     title = table.name.rpartition(".")[0] or table.name
-    experiment = experiment_of(title, margins_of(question, scale, shares))
+    experiment = experiment_of(title, margins_of(question, scale, shares, dict(scores.abs().max().items())))
     grid = RecordedGrid(experiment, sections_of(lines, columns, question, table, title), [])
     measured = [
         (cell, name, value, kinds[name].higher_is_better, kinds[name].count, "", None)
@@ -81,8 +85,6 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
     seconds = lines.groupby("cell", sort=False)["seconds"].first()
     runs = {cell: CellRun(cell, "finished", "", cost_of(seconds[cell]), "", "", {}, "") for cell in by_cell}
     texts, marks = texts_of(lines, columns)
-    told = {*question.lower, *question.higher, *table.kinds}
-    assumed = tuple(name for name in scale if name not in told and higher_is_better(name) is None)
     return TableResults(
         grid, runs, scores, pd.DataFrame(), {}, kinds, {}, pd.DataFrame(measured, columns=MEASURED), notes=notes,
         digest=hashlib.sha256(json.dumps([grid.document(), by_cell], sort_keys=True).encode()).hexdigest()[:16],
@@ -179,7 +181,7 @@ def sections_of(
     """Return the sections, one unless the table is our own export."""
     sections, show = [], Show.model_validate({"table": {"values": list(columns.scores)}})
     for section, own in lines.groupby("section", sort=False):
-        baseline = baseline_of(own["label"].unique().tolist(), question.baseline, table)
+        baseline = baseline_of(own["label"].unique().tolist(), question.baseline, table, columns)
         groups: dict[Any, pd.DataFrame] = dict(iter(own.drop_duplicates("cell").groupby(["data", "label"], sort=False)))
         ordered, rows = sorted(groups, key=lambda key: key[1] != baseline), []
         for data, label in ordered:
@@ -197,14 +199,22 @@ def sections_of(
     return sections
 
 
-def baseline_of(names: Sequence[str], wanted: str | None, table: Table) -> str:
+def baseline_of(names: Sequence[str], wanted: str | None, table: Table, columns: Columns) -> str:
+    some = comma_list(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    if wanted is not None and wanted not in names:
+        parts = [name for name in columns.row if wanted in {*map(str, table.frame[name])}]
+        if parts and len(columns.row) > 1:
+            raise UserError(
+                f"{table.name}: rows are named by {comma_list(columns.row)} together ({some}), so that none is "
+                f"`{brief_name(wanted)}`; name the column of rows, --row {parts[0]}, and what the others are (--data, "
+                "--seed), or take one of these rows as the baseline"
+            )
+        raise UserError(f"{table.name} has no row `{brief_name(wanted)}`{nearest_name(wanted, names)}")
     if wanted is not None:
-        if wanted not in names:
-            raise UserError(f"{table.name} has no row `{brief_name(wanted)}`{nearest_name(wanted, names)}")
         return wanted
     usual = [name for name in names if name.lower() in BASELINES]
     if len(usual) != 1 and len(names) > 1:
-        raise UserError(f"name the row that all others are compared with: --baseline ROW ({comma_list(names)})")
+        raise UserError(f"name the row that all others are compared with: --baseline ROW ({some})")
     return usual[0] if usual else names[0]
 
 
@@ -219,9 +229,15 @@ def experiment_of(title: str, margins: Mapping[str, float]) -> Experiment:
     )  # fmt: skip
 
 
-def margins_of(question: Question, scale: Mapping[str, float], shares: Iterable[str]) -> dict[str, float]:
-    """Return the margins asked for, in the table's unit, and the usual one for scores that look like `shares`."""
-    usual = {name: USUAL_MARGIN for name in shares if margin_of(name, {}) is None}
+def margins_of(
+    question: Question, scale: Mapping[str, float], shares: Iterable[str], largest: Mapping[Any, float]
+) -> dict[str, float]:
+    """Return the margins asked for, in the table's unit, and the usual one for scores that look like `shares`.
+
+    The usual one is a hundredth, of the largest value if all are small.
+    """
+    usual = {name: USUAL_MARGIN for name in scale if name in shares or margin_of(name, {}) is not None}
+    usual = {name: size * (largest[name] if 0 < largest[name] < SMALL else 1.0) for name, size in usual.items()}
     return usual | {name: size / scale[name] for name, size in question.margins.items()}
 
 
@@ -246,19 +262,22 @@ def kind_of(score: str, question: Question, known: Kind | None, count: int | Non
     return Kind(score in question.higher or (usual and score not in question.lower), known.count if known else count)
 
 
-def percent(table: Table, score: str, lines: pd.DataFrame, values: pd.Series) -> float:
-    """Return 100 for shares that are given in percent, else 1; raise UserError if rows differ in this."""
-    sizes = values.abs().dropna()
-    if not math.isfinite(score_width(score)) or (sizes <= PERCENT).all():
+def percent(table: Table, score: str, lines: pd.DataFrame, values: pd.Series, assumed: bool) -> float:
+    """Return 100 for shares that are given in percent, else 1; raise UserError if rows differ in this.
+
+    A score of unknown kind is never converted, but rows with fractions beside rows with percent are asked about.
+    """
+    sizes, is_share = values.abs().dropna(), math.isfinite(score_width(score))
+    if not (is_share or assumed) or (sizes <= PERCENT).all():
         return 1.0
     largest = sizes[sizes.groupby([lines["data"], lines["label"]]).idxmax()]
-    if 0 < largest.min() <= 1:
+    if 0 < largest.min() <= 1 and (is_share or (largest.between(0, 1) | largest.between(20, 100)).all()):
         fraction, percents = lines.loc[largest.sort_values().index[[0, -1]], "place"]
         raise UserError(
             f"{table.name}, {fraction} and {percents}: one has {score} as a fraction, the other in percent; "
-            "write all in the same way"
+            "write all in the same way" + ("" if is_share else f", or say --higher {score} or --lower {score}")
         )
-    return 100.0
+    return 100.0 if is_share else 1.0
 
 
 def label_of(axes: Mapping[str, Any]) -> str:

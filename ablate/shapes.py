@@ -8,7 +8,21 @@ from typing import Any
 
 import pandas as pd
 
-from ablate.names import IGNORED, NUMBER, RUNS, SECONDS, SEED, STEPS, all_named, free, is_numeric, named, number_of
+from ablate.names import (
+    IGNORED,
+    MEAN,
+    NUMBER,
+    RUNS,
+    SECONDS,
+    SEED,
+    SPREADS,
+    STEPS,
+    all_named,
+    free,
+    is_numeric,
+    named,
+    number_of,
+)
 from ablate.table import Columns, Table
 from contrastive.errors import UserError
 from reports.load import Kind
@@ -65,7 +79,8 @@ def seeds_beside_each_other(table: Table, known: Columns) -> tuple[Table, Column
         return table, known
     if not all(name[:2].lower() in ("se", "ru", "re", "tr", "fo") for name in seeds) and not counted(seeds.values()):
         return table, known  # numbers of shots, or years
-    others = [name for name in table.frame.columns if name not in seeds]
+    derived = all_named(table, (*MEAN, *SPREADS))  # of the seeds beside them
+    others = [name for name in table.frame.columns if name not in seeds and name not in derived]
     number = "seed" if all(name.lower().startswith("seed") for name in seeds) else NUMBER
     frame = table.frame.melt(others, [*seeds], number, "score")
     frame[number] = frame[number].map(seeds)
@@ -99,5 +114,6 @@ def last_step_of_each_run(table: Table, known: Columns) -> tuple[Table, Columns]
         )
     last = groups.transform("max") == steps
     ends = " to ".join(f"{end:g}" for end in sorted({steps[last].min(), steps[last].max()}))
-    note = f"the last line of each run is used ({step} {ends})"
+    note, early = f"the last line of each run is used ({step} {ends})", int((steps[last] < steps[last].max()).sum())
+    note += f"; {early} of {int(last.sum())} runs end earlier than the others and may have failed" if early else ""
     return table.keep(last), replace(known, notes=(*known.notes, note))

@@ -20,6 +20,7 @@ from reports.mlflow_runs import all_runs
 
 FINISHED = ("finished", "complete")  # of W&B and MLflow; of Optuna
 FAILED = ("failed", "crashed", "killed", "fail", "error", "diverged", "oom")
+OPEN = ("running", "pending", "queued", "scheduled", "waiting", "pruned", "preempted", "cancelled", "canceled")
 STATES = ("state", "status")  # columns of W&B's and our own exports
 MLFLOW = "mlflow:"
 
@@ -78,12 +79,16 @@ def with_dicts(table: Table) -> Table:
 
 
 def without_unfinished(table: Table) -> Table:
-    """Leave out lines whose state or status is not finished, if some are; keep lines of failed runs aside."""
-    for name in table.frame.columns:
+    """Leave out lines whose state or status is not finished, if some are; keep lines of failed runs aside.
+
+    Where no line has a tracker's word for finished, those are finished that are neither failed nor open.
+    """
+    for name in (name for name in table.frame.columns if name.lower() in STATES):
         states = table.frame[name].astype(str).str.lower()
-        if name.lower() in STATES and (finished := states.isin(FINISHED)).any():
-            failed = table.frame.set_axis(table.places)[states.isin(FAILED).tolist()]
-            return replace(table.keep(finished), failed=failed)
+        finished, failed = states.isin(FINISHED), states.isin(FAILED)
+        finished = finished if finished.any() else ~failed & ~states.isin(OPEN)
+        if finished.any() and not finished.all():
+            return replace(table.keep(finished), failed=table.frame.set_axis(table.places)[failed.tolist()])
     return table
 
 

@@ -18,6 +18,7 @@ SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".json", ".xlsx")
 DELIMITERS = ",;\t"
 UNNAMED = "index"  # the first column of a table that pandas wrote: numbers of lines, or names
 DECIMAL = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))([.,])\d+(?: ?%)?")  # 1.234,5 %
+NUMBER_OR_NONE = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?(?: ?%)?|-|–|n/?a|nan|none|null|", re.IGNORECASE)
 AMBIGUOUS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # 1,234 in a file whose delimiter is a comma
 
 
@@ -159,7 +160,7 @@ def _delimited(path: Path, suffix: str) -> Iterator[tuple[int, dict[str, Any]]]:
     first = text.lstrip("\r\n").split("\n", 1)[0]
     delimiter = "\t" if suffix == ".tsv" else max(DELIMITERS, key=first.count)
     reader = csv.reader(text.splitlines(), delimiter=delimiter, strict=True)
-    names, signs = list[str](), dict[str, str]()
+    names, signs, rows = list[str](), dict[str, str](), list[tuple[int, list[str]]]()
     try:
         for values in ([value.strip() for value in line] for line in reader):
             if not any(values):
@@ -175,9 +176,25 @@ def _delimited(path: Path, suffix: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 if sign and signs.setdefault(name, sign) != sign:
                     what = f"{name} is `{value}`, but other lines have the decimal sign `{signs[name]}`"
                     raise _mistake(path, reader.line_num, f"{what}; write all numbers in the same way")
-            yield reader.line_num, dict(zip(names, map(with_point, values, found), strict=True))
+            rows.append((reader.line_num, [*map(with_point, values, found)]))
     except csv.Error as error:
         raise _mistake(path, reader.line_num, f"{error}; check the quotes") from None
+    for place in range(len(names)) if delimiter == "," else ():
+        _join_thousands(path, names[place], [(line, values, place) for line, values in rows], "." in signs.values())
+    for line, values in rows:
+        yield line, dict(zip(names, values, strict=True))
+
+
+def _join_thousands(path: Path, name: str, cells: list[tuple[int, list[str], int]], english: bool) -> None:
+    """Take the commas out of a column of numbers such as `12,054`, if others in the file have a decimal point."""
+    found = [(line, values) for line, values, place in cells if AMBIGUOUS.fullmatch(values[place])]
+    if not found or not all(NUMBER_OR_NONE.fullmatch(values[place]) for _, values, place in cells):
+        return
+    if not english:
+        what = f"{name} is `{found[0][1][cells[0][2]]}`, which may have a thousand or a decimal comma"
+        raise _mistake(path, found[0][0], f"{what}; write it without the comma, or with a point")
+    for _, values in found:
+        values[cells[0][2]] = values[cells[0][2]].replace(",", "")
 
 
 def _header(path: Path, line: int, values: list[str]) -> list[str]:

@@ -68,7 +68,7 @@ def variables_of(commands: Iterable[str], scripts: Iterable[Path]) -> list[str]:
 
 
 def untracked(states: dict[str, str], scripts: Iterable[Path]) -> Iterator[Path]:
-    """Yield code and configuration that Git neither tracks nor ignores; without Git, the modules that scripts may import.
+    """Yield code and configuration that Git neither tracks nor ignores; without Git, what scripts may import.
 
     Other untracked files are more often output of a run than its input.
     """

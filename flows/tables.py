@@ -40,10 +40,15 @@ def report_table(
     verdicts = judge_table(table, columns, question, shlex.join(["ablate", *sys.argv[1:]]))
     tell(f"{table.name}: {len({*table.places})} lines; {verdicts.columns}")
     page = verdicts.report(home() / "reports" / "tables" / folder_name(source, verdicts.results.grid.experiment.name))
+    used = {score.value: score.margin for score in verdicts.comparisons if score.margin is not None}
+    if used:
+        shown = ", ".join(f"{name} {size:.2g}" for name, size in used.items())
+        tell(f"differences too small to matter: {shown}; --margin SCORE=SIZE changes one")
     for warning in verdicts.warnings:
         tell(f"warning: {warning}")
     for score in verdicts.comparisons[:MOST_TOLD]:
-        tell(comparison_text(score))
+        apart = verdicts.results.paired and score.comparison and score.comparison.tested and not score.comparison.paired
+        tell(comparison_text(score) + (" (not paired: too few shared seeds)" if apart else ""))
     tell(str(verdicts))
     say(f"report: {page.with_name('README.md')}")
 

@@ -12,6 +12,8 @@ MISSING = "–"
 MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_")  # an underscore within a word is not markup
 BLOCK = re.compile(r"^(\s*)(?=(?:#{1,6}|[+-]|=+|-{3,})(?:\s|$))|^(\s*\d+)(?=[.)](?:\s|$))")
 
+TINY = 1e-4  # below this, sizes are written with an exponent
+
 
 def plain(text: object) -> str:
     """Escape a text of data or configuration, so that Markdown shows it literally."""
@@ -53,6 +55,8 @@ def score_text(value: str, mean: float, half_width: float = math.nan) -> str:
         return MISSING
     if not math.isfinite(half_width) or half_width <= 0:
         return fixed(mean, 2) if unit(value) > 1 else f"{mean:.4g}"
+    if half_width < TINY:
+        return f"{mean:.3g} ± {half_width:.2g}"
     places = digits(half_width)
     return f"{fixed(mean, places)} ± {fixed(half_width, places)}"
 
@@ -68,6 +72,8 @@ def difference_text(difference: float, half_width: float = math.nan, most: float
         return f"{signed(difference, 0)} ± > {most:.0f}"
     if not math.isfinite(half_width):
         return signed(difference, 2 if abs(difference) < 10 else 1)
+    if 0 < half_width < TINY:
+        return f"{difference:+.3g} ± {half_width:.2g}".replace("-", "−")
     places = digits(half_width)
     return f"{signed(difference, places)} ± {fixed(half_width, places)}"
 

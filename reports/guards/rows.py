@@ -197,7 +197,9 @@ def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCe
     finished = [cell for cell in cells if cell.status == "finished"]
     for value in section.show.table.values:
         measured = values_of(results, finished, value)
-        if without := [cell for cell in finished if cell.cell not in measured]:
+        data = {cell.row.data for cell in finished if cell.cell in measured}  # a task may have a score of its own
+        without = [cell for cell in finished if cell.cell not in measured]
+        if without := [cell for cell in without if results.table is None or cell.row.data in data or not data]:
             ours = results.table is None
             text = _("{where}: finished, without {value}") if ours else _("{where}: no value of {value}")
             words = text.of(where=where(without), value=value)

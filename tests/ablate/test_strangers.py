@@ -1,0 +1,108 @@
+"""Tables and habits of strangers that were once read wrongly, or answered by a question that did not help."""
+
+import io
+
+import pandas as pd
+import pytest
+
+import ablate
+from ablate.metric import number_in
+from ablate.results import Question
+from ablate.sources import read
+from ablate.table import Columns
+from contrastive.errors import UserError
+from tests.ablate.test_ragged import verdicts
+
+
+def table(text: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text.replace(" / ", "\n")))
+
+
+def test_a_status_without_the_word_of_a_tracker_still_says_what_failed():
+    frame = table("who,seed,CER,Status / base,0,4.1%,done / base,1,4.2%,done / base,2,4.1%,done / new,0,3.7%,done / "
+                  "new,1,3.8%,done / new,2,99.9%,failed / new,3,50%,running")  # fmt: skip
+    found = ablate.judge(frame, baseline="base")
+    assert verdicts(found) == {"new": "undecided"} and "new, seed 2: no value of CER" in found.warnings[0]
+    (line,) = [line for _, line in found.sections[0].comparisons]
+    assert -0.5 < line.difference < 0  # neither the failed run nor the one that runs is in it
+
+
+def test_a_crashed_run_whose_seed_is_in_its_name_counts_against_its_row():
+    frame = table("run,acc,state / base-seed0,.8,finished / base-seed1,.81,finished / base-seed2,.8,finished / "
+                  "new-seed0,.9,finished / new-seed1,.91,finished / new-seed2,.1,crashed")  # fmt: skip
+    found = ablate.judge(frame, baseline="base")
+    assert [*verdicts(found)] == ["new"] and "new, seed 2" in found.warnings[0]
+
+
+def test_a_baseline_that_is_part_of_a_name_is_answered_by_the_options_to_type():
+    frame = table("model,seed,split,acc / base,0,train,.9 / base,1,train,.91 / base,0,test,.8 / base,1,test,.81 / "
+                  "new,0,train,.92 / new,1,train,.93 / new,0,test,.83 / new,1,test,.84")  # fmt: skip
+    with pytest.raises(UserError, match="named by model, split together .* --row model, and what the others are"):
+        ablate.judge(frame, baseline="base")
+    found = ablate.judge(frame, row="model", data="split", baseline="base")
+    assert {*verdicts(found)} == {"new · train", "new · test"}
+
+
+def test_a_question_names_some_of_many_rows():
+    frame = pd.DataFrame({"model": [f"m{n}" for n in range(300)], "acc": 0.5})
+    with pytest.raises(UserError, match=r"--baseline ROW \(m0, .* and 290 more\)"):
+        ablate.judge(frame)
+
+
+@pytest.mark.parametrize(("score", "low", "high", "margin"), [
+    ("residual", 8e-13, 2.7e-12, None), ("recall", 0.004, 0.008, 8e-5), ("zeta", 0.4, 0.8, None),
+    ("acc", 0.4, 0.8, 0.01),
+])  # fmt: skip
+def test_a_usual_margin_fits_the_size_of_a_score_of_known_kind(score: str, low: float, high: float, margin: float):
+    values = [low, 1.01 * low, 0.99 * low, high, 1.01 * high, 0.99 * high]
+    frame = pd.DataFrame({"m": ["base"] * 3 + ["new"] * 3, "seed": [0, 1, 2] * 2, score: values})
+    (found,) = ablate.judge(frame, baseline="base").comparisons
+    assert found.verdict in ("better", "worse")
+    assert found.margin == (None if margin is None else pytest.approx(margin, rel=0.02))
+    assert "0.0000" not in str(ablate.judge(frame, baseline="base"))
+
+
+def test_fractions_beside_percent_of_an_unknown_score_are_asked_about():
+    frame = table("m,seed,MMLU / base,0,.45 / base,1,.46 / new,0,45.9 / new,1,46.8")
+    with pytest.raises(UserError, match="one has MMLU as a fraction, the other in percent.*or say --higher MMLU"):
+        ablate.judge(frame, baseline="base")
+    assert len(ablate.judge(frame, baseline="base", higher="MMLU").comparisons) == 1
+
+
+def test_means_beside_the_seeds_that_they_are_made_of_are_no_scores():
+    frame = table("Model,seed 1,seed 2,seed 3,mean,std / base,.812,.806,.809,.809,.003 / new,.842,.838,.840,.840,.002")
+    (found,) = ablate.judge(frame, baseline="base").comparisons
+    assert found.value == "score" and found.verdict == "better"
+
+
+@pytest.mark.parametrize("other", ["41.31", "41"])
+def test_commas_between_thousands_are_read_if_the_file_has_decimal_points_and_asked_about_otherwise(other, tmp_path):
+    path = tmp_path / "t.csv"
+    lines = [
+        f'{name},{seed},"{speed},05{seed}",{other}' for name, speed in (("base", 12), ("new", 15)) for seed in (1, 2)
+    ]
+    path.write_text("\n".join(["kernel,seed,tokens/s,latency", *lines]), encoding="utf-8")
+    if other == "41":
+        with pytest.raises(
+            UserError, match="line 2: tokens/s is `12,051`, which may have a thousand or a decimal comma"
+        ):
+            read(str(path), "")
+        return
+    found = ablate.judge_table(*ablate.choose(read(str(path), ""), Columns((), ())), Question("base"), "")
+    assert [each.mean for each in found.sections[0].scores if each.value == "tokens/s"] == [12051.5, 15051.5]
+
+
+def test_a_run_that_stopped_early_is_told():
+    lines = [(m, s, e, 0.5 + e / 30) for m in ("base", "new") for s in range(2) for e in range(1, 11)]
+    frame = pd.DataFrame(lines, columns=["model", "seed", "epoch", "acc"])
+    frame = frame[~((frame["model"] == "new") & (frame["seed"] == 1) & (frame["epoch"] > 3))]
+    found = ablate.judge(frame, baseline="base")
+    assert "(epoch 3 to 10); 1 of 4 runs end earlier than the others and may have failed" in found.columns
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("val_loss: 8,809", None), ("val_loss: 0,8809", None), ("val_loss: 8.5,9.1", 8.5), ("val_loss: 8, acc: 3", 8.0),
+])  # fmt: skip
+def test_a_number_that_a_pattern_cuts_at_a_comma_is_none(text: str, value: float | None):
+    number, why = number_in([0], lambda _: text, r"val_loss: ([-+0-9.e]+)")
+    assert number == value and ("print a decimal point" in why) == (value is None)
