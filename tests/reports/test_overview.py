@@ -95,7 +95,7 @@ def test_of_many_rows_the_ends_are_shown_and_the_primary_score_is_the_declared_o
     ("difference", "half", "said"),
     [
         (1.994, 1.41, "+2.0 ± 1.4"), (-55.2, 12.38, "−55 ± 12"), (0.7512, 0.0712, "+0.751 ± 0.071"),
-        (0.0, 0.0, "+1e−07 ± 1e−07"), (3.456, float("nan"), "+3.46"), (1e-7, 1e-7, "0.0000 ± 0.0000"),
+        (0.0, 0.0, "0.0000 ± 0.0000"), (3.456, float("nan"), "+3.46"), (-1e-7, 1e-7, "−1e−07 ± 1e−07"),
     ],
 )  # fmt: skip
 def test_digits_follow_the_interval(difference: float, half: float, said: str):
