@@ -13,7 +13,20 @@ from typing import Any, Literal
 import pandas as pd
 
 from ablate.means import means_in_cells, means_in_columns
-from ablate.names import DATA, NUMBER, RUNS, SEED, TEXT, all_named, free, is_no_score, is_score, is_whole, number_of
+from ablate.names import (
+    DATA,
+    NUMBER,
+    RUNS,
+    SEED,
+    TEXT,
+    all_named,
+    free,
+    is_no_score,
+    is_score,
+    is_setting,
+    is_whole,
+    number_of,
+)
 from ablate.shapes import counted, last_step_of_each_run, scores_below_each_other, seeds_beside_each_other
 from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief, brief_name
@@ -165,6 +178,8 @@ def scores_by_name_or_values(table: Table, known: Columns) -> Known:
     names = [name for name in others if not is_no_score(name)]
     if any(name.startswith(EVALUATED) for name in names):
         names = [name for name in names if not TRAINED.match(name)]
+    if any(map(is_score, names)):
+        names = [name for name in names if not is_setting(name)]
     if not known.text:
         repeated = known.groups and table.frame.duplicated(known.groups).any()
         frames = [own for _, own in table.frame.groupby(known.groups)] if repeated else [table.frame]

@@ -27,7 +27,12 @@ IGNORED = {*STEPS, SECONDS} | {
 """)
 }
 OF_TRAINER = re.compile(r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$")  # logged by transformers
-SETTING_NAMED = {*listed("lora weight coef coefficient margin scale threshold limit size alpha beta lambda quant")}
+SETTING_NAMED = {
+    *listed("""
+    lora weight coef coefficient margin scale threshold limit size alpha beta lambda quant
+    lr learning dropout temperature batch momentum decay warmup
+""")
+}
 OFTEN_SETTING = {"drop", "gain"}  # words that name a score only beside another one: accuracy_drop, not drop_path_rate
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
 MISSING = ["", *listed("na n/a nan none null - –")]
@@ -96,7 +101,12 @@ def is_score(name: str) -> bool:
     words = words_of(name)
     known = "score" in words or decided([word for word in words if word not in OFTEN_SETTING]) is not None
     known = known or ("per" in words[1:-1] and higher_is_better(name) is not None)
-    return (known or plain(name) in MEAN) and not SETTING_NAMED & {*words} and not OF_TRAINER.search(name.lower())
+    return (known or plain(name) in MEAN) and not is_setting(name) and not OF_TRAINER.search(name.lower())
+
+
+def is_setting(name: str) -> bool:
+    """Return whether a column is a setting by its name, such as lr or quant_bits."""
+    return bool(SETTING_NAMED & {*words_of(name)})
 
 
 def is_no_score(name: str) -> bool:

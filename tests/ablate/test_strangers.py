@@ -106,3 +106,11 @@ def test_a_run_that_stopped_early_is_told():
 def test_a_number_that_a_pattern_cuts_at_a_comma_is_none(text: str, value: float | None):
     number, why = number_in([0], lambda _: text, r"val_loss: ([-+0-9.e]+)")
     assert number == value and ("print a decimal point" in why) == (value is None)
+
+
+def test_settings_that_differ_between_runs_are_no_scores_beside_one():
+    frame = table("m,seed,lr,dropout,quant_bits,acc / "
+                  "base,0,.001,.1,4,.8 / base,1,.003,.2,8,.81 / base,2,.002,.1,4,.8 / new,0,.001,.2,4,.9 / new,1,.004,.1,8,.91 / new,2,.01,.3,4,.9")  # fmt: skip
+    found = ablate.judge(frame, row="m", baseline="base")
+    assert {score.value for score in found.comparisons} == {"acc"}
+    assert "not used: lr, dropout, quant_bits" in found.columns
