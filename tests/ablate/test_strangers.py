@@ -110,7 +110,8 @@ def test_a_number_that_a_pattern_cuts_at_a_comma_is_none(text: str, value: float
 
 def test_settings_that_differ_between_runs_are_no_scores_beside_one():
     frame = table("m,seed,lr,dropout,quant_bits,acc / "
-                  "base,0,.001,.1,4,.8 / base,1,.003,.2,8,.81 / base,2,.002,.1,4,.8 / new,0,.001,.2,4,.9 / new,1,.004,.1,8,.91 / new,2,.01,.3,4,.9")  # fmt: skip
+                  "base,0,.001,.1,4,.8 / base,1,.003,.2,8,.81 / base,2,.002,.1,4,.8 / "
+                  "new,0,.001,.2,4,.9 / new,1,.004,.1,8,.91 / new,2,.01,.3,4,.9")  # fmt: skip
     found = ablate.judge(frame, row="m", baseline="base")
     assert {score.value for score in found.comparisons} == {"acc"}
     assert "not used: lr, dropout, quant_bits" in found.columns
