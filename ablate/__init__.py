@@ -45,7 +45,7 @@ class Verdicts:
 
     @property
     def warnings(self) -> list[str]:
-        """What forbids or limits comparisons, such as missing seeds."""
+        """Sentences on what forbids or limits comparisons, such as missing seeds."""
         return [str(g.words) for section in self.results.grid.sections for g in judge_section(section, self.results)[0]]
 
     @property

@@ -76,7 +76,7 @@ class Spread:
 
 @dataclass
 class LedgerState:
-    """What the rule remembers: the baseline's runs, the spread, and how much of the level is spent."""
+    """Memory of the rule: the baseline's runs, the spread, and how much of the level is spent."""
 
     reference: list[float] = field(default_factory=list)
     spread: Spread = field(default_factory=Spread)

@@ -29,7 +29,7 @@ NAMED = 10  # rows that a question names
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a table: against which row, which differences matter, and which scores are better if lower."""
+    """Question of a user: against which row, which differences matter, and which scores are better if lower."""
 
     baseline: str | None = None
     margins: Mapping[str, float] = field(default_factory=dict)
@@ -67,8 +67,8 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
     scores = scores.set_axis([*scale], axis=1).rename_axis(None)
     by_cell: dict[str, dict[str, float]] = scores.T.to_dict()  # type: ignore[assignment]
     for i, name in enumerate(scale):
-        for cell, place in lines[lines[i].isna()].set_index("cell")["place"].items():
-            notes.setdefault(str(cell), {})[name] = f"{place} of {table.name} has no number"
+        for _, line in lines[lines[i].isna()].iterrows():
+            notes.setdefault(line["cell"], {})[name] = f"{line['place']} of {table.name} {line['lacks']}"
     count = int(lines["cell"].value_counts().max()) if columns.text else None
     kinds = {name: kind_of(name, question, table.kinds.get(name), count) for name in scale}
     shares = [name for name in scale if kinds[name].higher_is_better and scores[name].dropna().between(0, 1).all()]
@@ -101,7 +101,7 @@ def lines_of(table: Table, columns: Columns) -> pd.DataFrame:
     lines, failed = read_lines(table, columns), failed_runs(table, columns)
     finished = len(lines)
     if failed is not None:
-        lines = pd.concat([lines, read_lines(failed, columns)], ignore_index=True)
+        lines = pd.concat([lines, read_lines(failed, columns).assign(lacks="is of a failed run")], ignore_index=True)
     if columns.seed is None:
         lines["seed"] = lines.groupby(["data", "label"]).cumcount()
     keys = zip(*(lines[name].tolist() for name in ("section", "data", "label", "seed")), strict=True)
@@ -118,12 +118,16 @@ def lines_of(table: Table, columns: Columns) -> pd.DataFrame:
 
 
 def read_lines(table: Table, columns: Columns) -> pd.DataFrame:
-    """Return place, section, data set, text, row, seed and seconds of each line, and the scores by their numbers."""
+    """Return place, section, data set, text, row, seed and seconds of each line, and the scores by their numbers.
+
+    `lacks` says why a line has no value of a score.
+    """
     check_values(table, columns)
     frame = table.frame
     lines = pd.DataFrame({"place": table.places, "axes": frame[[*dict.fromkeys(columns.row)]].to_dict("records")})
     for kind, name in (("section", columns.section), ("data", columns.data), ("text", columns.text)):
         lines[kind] = [*map(str, frame[name])] if name else ""
+    lines["lacks"] = "has no number"
     lines["label"] = [label_of(axes) for axes in lines["axes"]]
     lines["seed"] = [*map(whole, frame[columns.seed])] if columns.seed else 0
     numbers: list[tuple[Any, Any]] = [

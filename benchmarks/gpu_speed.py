@@ -14,7 +14,6 @@ WARM = 10  # steps before the clock
 
 def speed(sizes: Sizes) -> Iterator[Row]:
     """Time a step of random base encoders: ours, a plain PyTorch loop, the same compiled, and transformers' Trainer."""
-
     peak = product_rate(sizes)
     yield {"": f"a product of two bf16 matrices: {peak / 1e12:.0f} TFLOP/s"}
     systems = {"ours": ours, "plain loop": plain_loop, "Trainer": trainer, "plain loop, compiled": compiled_loop}
@@ -28,8 +27,7 @@ def speed(sizes: Sizes) -> Iterator[Row]:
             flops = flops_of(asked)
             for name, system in systems.items():
                 if length == 510 or not name.endswith("compiled"):
-                    work = partial(lambda run, cell, *rates: rated(run(cell), *rates), system, asked, flops, peak)
-                    yield tried(f"{kind} {length} × {batch}: {name}", work)
+                    yield tried(f"{kind} {length} × {batch}: {name}", partial(rated, system, asked, flops, peak))
 
 
 class Timed(NamedTuple):
@@ -42,9 +40,13 @@ class Timed(NamedTuple):
     kernels: str = ""
 
 
-def rated(run: Timed, flops: float, peak: float) -> Row:
+def rated(system: Callable[[Any], Timed], asked: Any, flops: float, peak: float) -> Row:
+    """Run a system on a cell; return its rates and the peak of its memory."""
     import torch
 
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    run = system(asked)
     rate = flops * run.steps / run.seconds
     row: Row = {"tokens/s": run.tokens / run.seconds, "ms a step": 1000 * run.seconds / run.steps}
     row |= {"TFLOP/s": rate / 1e12, "of the product": rate / peak}
@@ -92,7 +94,7 @@ def ours(asked: Any) -> Timed:
     tokens = token_store.open_tokens(prepare_cell_tokens(asked))
     folder = Path(os.environ["ABLATE_HOME"])
     run = CellTraining(asked, folder, tokens, checkpoint_every=10**9, speed=Speed(), passes=PassCache())
-    steps, profiled = run.steps(), 5 if run.total > 4 * WARM else 0
+    steps, profiled = run.steps(), 5 if run.total > 3 * WARM else 0
     for _ in range(WARM):
         next(steps)
     synchronize()
@@ -184,8 +186,6 @@ def plain_loop(asked: Any, change: Callable[[Any], Any] = lambda model: model) -
     model, batches, _ = model_and_batches(asked)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device() == "cuda")
     model["backbone"] = change(model["backbone"])
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
 
     def step(batch: Any) -> None:
         loss_of(model, batch).backward()
@@ -221,8 +221,6 @@ def trainer(asked: Any) -> Timed:
 
     model, batches, tokens = model_and_batches(asked)
     classifier = AutoModelForSequenceClassification.from_config(model["backbone"].config)
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
     split, clock = tokens.splits["train"], Clock()
     ids = [split.ids[split.offsets[at] : split.offsets[at + 1]].tolist() for at in range(len(split))]
     data = [{"input_ids": row, "labels": int(label)} for row, label in zip(ids, split.labels, strict=True)]

@@ -249,7 +249,7 @@ def lacks(row: Row, score: RowScore, results: Results) -> bool:
 
 
 def with_failures(outcome: Verdict, ours: bool, theirs: bool) -> Verdict:
-    """Return the verdict if runs without a value (of this row, of the other) would have changed it for the worse."""
+    """Return "undecided" for a verdict in favour of a row that lacks a run: this row (`ours`) or its baseline."""
     hidden = (ours and outcome in ("better", "equivalent")) or (theirs and outcome in ("worse", "equivalent"))
     return "undecided" if hidden else outcome
 

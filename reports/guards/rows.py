@@ -210,11 +210,12 @@ def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCe
             yield Guard("missing score", words, True)
 
 
-def reasons_missing(cells: list[SectionCell], value: str, results: Results) -> str:
+def reasons_missing(cells: list[SectionCell], value: str, results: Results) -> Text:
     """Return the reasons that the evaluation noted for missing scores of the same split."""
     split = value.rpartition(".")[0]
     notes = [note for cell in cells for note in results.notes.get(cell.cell, {}).items()]
-    return "; ".join({why: None for name, why in notes if name.rpartition(".")[0] == split})
+    reasons = list({why: None for name, why in notes if name.rpartition(".")[0] == split})
+    return "; ".join(reasons) if len(reasons) <= NAMED_ITEMS else listed(reasons)
 
 
 UNPAIRED = {

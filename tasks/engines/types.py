@@ -45,7 +45,7 @@ class Engine(ABC):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether cells train on GPUs."""
+        """True if cells train on GPUs."""
         return self.share > 0
 
     @abstractmethod

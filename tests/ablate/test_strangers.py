@@ -22,7 +22,10 @@ def test_a_status_without_the_word_of_a_tracker_still_says_what_failed():
     frame = table("who,seed,CER,Status / base,0,4.1%,done / base,1,4.2%,done / base,2,4.1%,done / new,0,3.7%,done / "
                   "new,1,3.8%,done / new,2,99.9%,failed / new,3,50%,running")  # fmt: skip
     found = ablate.judge(frame, baseline="base")
-    assert verdicts(found) == {"new": "undecided"} and "new, seed 2: no value of CER" in found.warnings[0]
+    assert (
+        verdicts(found) == {"new": "undecided"}
+        and "new, seed 2: no value of CER: row 6 of table is of a failed run" in found.warnings[0]
+    )
     (line,) = [line for _, line in found.sections[0].comparisons]
     assert -0.5 < line.difference < 0  # neither the failed run nor the one that runs is in it
 
