@@ -41,12 +41,13 @@ class Verdicts:
 
     @property
     def sections(self) -> list[Section]:
-        return [judge_section(section, self.results)[1] for section in self.results.grid.sections]
+        return [judge_section(section, self.results)[1] for section in self.results.study.sections]
 
     @property
     def warnings(self) -> list[str]:
         """Sentences on what forbids or limits comparisons, such as missing seeds."""
-        return [str(g.words) for section in self.results.grid.sections for g in judge_section(section, self.results)[0]]
+        sections = self.results.study.sections
+        return [str(guard.words) for section in sections for guard in judge_section(section, self.results)[0]]
 
     @property
     def comparisons(self) -> list[RowScore]:
@@ -108,7 +109,7 @@ def judge(
 def judge_table(table: Table, columns: Columns, question: Question, command: str) -> Verdicts:
     """Compare the rows of a table whose columns are known. `command` builds the report again."""
     results = results_of(table, columns, question, command)
-    return Verdicts(results, described(columns, results.kinds, results.table.assumed if results.table else ()))
+    return Verdicts(results, described(columns, results.kinds, results.study.assumed))
 
 
 def _names(names: object) -> tuple[str, ...]:

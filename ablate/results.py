@@ -15,11 +15,12 @@ import pandas as pd
 from ablate.directions import higher_is_better
 from ablate.names import SECONDS, number_of, whole
 from ablate.table import Columns, Table
-from contrastive.config.experiment import USUAL_MARGIN, Experiment, Show, margin_of, score_width
+from contrastive.config.experiment import USUAL_MARGIN, Show, margin_of, score_width
 from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
-from contrastive.runs.recorded import Hardware, Provenance, RecordedGrid, RecordedRow, RecordedSection
-from reports.load import MEASURED, CellRun, Kind, Results, TableSource
+from contrastive.runs.recorded import Hardware, Provenance, RecordedRow, RecordedSection
+from reports.load import MEASURED, CellRun, Kind, Results
+from reports.study import Study
 
 BASELINES = ("baseline", "base", "control", "default", "reference")
 PERCENT = 1.5  # a share of at least this is taken for percent
@@ -74,8 +75,13 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
     shares = [name for name in scale if kinds[name].higher_is_better and scores[name].dropna().between(0, 1).all()]
     shares = [name for name in shares if name not in assumed]
     title = table.name.rpartition(".")[0] or table.name
-    experiment = experiment_of(title, margins_of(question, scale, shares, dict(scores.abs().max().items())))
-    grid = RecordedGrid(experiment, sections_of(lines, columns, question, table, title), [])
+    study = Study(
+        re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60] or "table",
+        sections_of(lines, columns, question, table, title), table.name,
+        margins=margins_of(question, scale, shares, dict(scores.abs().max().items())),
+        foreign=True, command=command, assumed=assumed,
+        pairing=columns.pairing, unpaired=columns.unpaired, numbers=str(columns.seed),
+    )  # fmt: skip
     measured = [
         (cell, name, value, kinds[name].higher_is_better, kinds[name].count, "", None)
         for cell, own in by_cell.items()
@@ -86,9 +92,8 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
     runs = {cell: CellRun(cell, "finished", "", cost_of(seconds[cell]), "", "", {}, "") for cell in by_cell}
     texts, marks = texts_of(lines, columns)
     return TableResults(
-        grid, runs, scores, pd.DataFrame(), {}, kinds, {}, pd.DataFrame(measured, columns=MEASURED), notes=notes,
-        digest=hashlib.sha256(json.dumps([grid.document(), by_cell], sort_keys=True).encode()).hexdigest()[:16],
-        table=TableSource(table.name, command, columns.pairing, assumed, columns.unpaired, str(columns.seed)),
+        study, runs, scores, pd.DataFrame(), {}, kinds, {}, pd.DataFrame(measured, columns=MEASURED), notes=notes,
+        digest=hashlib.sha256(repr([study.sections, study.margins, by_cell]).encode()).hexdigest()[:16],
         texts=texts, text_marks=marks,
     )  # fmt: skip
 
@@ -220,17 +225,6 @@ def baseline_of(names: Sequence[str], wanted: str | None, table: Table, columns:
     if len(usual) != 1 and len(names) > 1:
         raise UserError(f"name the row that all others are compared with: --baseline ROW ({some})")
     return usual[0] if usual else names[0]
-
-
-def experiment_of(title: str, margins: Mapping[str, float]) -> Experiment:
-    """Return an experiment with the name and margins of the report; nothing else in it is read."""
-    name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60] or "table"
-    return Experiment.model_validate(
-        {
-            "name": name, "data": {"source": "file:table", "test": 1}, "encoder": {"model": "scratch:bert"},
-            "sections": [{"title": title, "baseline": {}}], "report": {"margin": dict(margins)},
-        }
-    )  # fmt: skip
 
 
 def margins_of(

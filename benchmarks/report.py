@@ -28,7 +28,7 @@ def checked(name: str, uri: str) -> None:
     from reports import export, guards, load
 
     results = load.load(name, uri)
-    found = [guard for section in results.grid.sections for guard in guards.guards(section, results)]
+    found = [guard for section in results.study.sections for guard in guards.guards(section, results)]
     assert not [*found, *guards.general(results)]
     export.write_tables(export.tidy(results), Path(os.environ["ABLATE_HOME"]))
 

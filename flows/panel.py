@@ -138,7 +138,7 @@ def surroundings(home: Path, code: Path) -> dict[str, str]:
 def rows_by_label(results: Results) -> dict[str, list[str]]:
     """Map the label of each row to its cells, in order of seeds; a row of several sections counts once."""
     by_label: dict[str, list[str]] = {}
-    for section in results.grid.sections:
+    for section in results.study.sections:
         for row in section.rows:
             if row.cells not in by_label.values():
                 by_label[row.label if row.label not in by_label else f"{section.title}: {row.label}"] = row.cells

@@ -39,7 +39,7 @@ def report_table(
     question = Question(baseline, sizes, tuple(lower), tuple(higher))
     verdicts = judge_table(table, columns, question, shlex.join(["ablate", *sys.argv[1:]]))
     tell(f"{table.name}: {len({*table.places})} lines; {verdicts.columns}")
-    page = verdicts.report(home() / "reports" / "tables" / folder_name(source, verdicts.results.grid.experiment.name))
+    page = verdicts.report(home() / "reports" / "tables" / folder_name(source, verdicts.results.study.name))
     used = {score.value: score.margin for score in verdicts.comparisons if score.margin is not None}
     if used:
         shown = ", ".join(f"{name} {size:.2g}" for name, size in used.items())
@@ -47,7 +47,8 @@ def report_table(
     for warning in verdicts.warnings:
         tell(f"warning: {warning}")
     for score in verdicts.comparisons[:MOST_TOLD]:
-        apart = verdicts.results.paired and score.comparison and score.comparison.tested and not score.comparison.paired
+        each, paired = score.comparison, verdicts.results.study.paired
+        apart = paired and each is not None and each.tested and not each.paired
         tell(comparison_text(score) + (" (not paired: too few shared seeds)" if apart else ""))
     tell(str(verdicts))
     say(f"report: {page.with_name('README.md')}")

@@ -59,7 +59,7 @@ def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]
     if missing:
         yield f"{len(missing)} of {len(plan.statuses)} cells have no results yet: `ablate run FILE` trains them"
     verdicts = Counter[str]()
-    for section in results.grid.sections:
+    for section in results.study.sections:
         _, compared = judge_section(section, results)
         rows = {part.section.title: part.rows for part in plan.resolved.sections}.get(section.title, ())
         if not compared.comparisons:

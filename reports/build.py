@@ -64,7 +64,7 @@ def replace_folder(output: Path, write: Callable[[Path], Written]) -> Written:
 
 def write_report(results: Results, folder: Path) -> Report:
     """Write all files of a report into a folder."""
-    report = make_report(results, file_names(results.grid.sections), folder)
+    report = make_report(results, file_names(results.study.sections), folder)
     for name in LANGUAGES:
         with using(name):
             (folder / FILES[name]).write_text(render_markdown(report), encoding="utf-8")

@@ -166,20 +166,20 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
             row, [name for name in tested if applies(row, name, results)], results
         ).items()
     }
-    stopping = results.grid.stopping
+    study, stopping = results.study, results.study.stopping
     most_seeds = None if stopping is None else stopping.most_seeds
-    ragged = results.table is not None
-    judged = judge_family(rows, measured, most_seeds, results.paired, ragged) if may_compare else Judged()
+    judged = judge_family(rows, measured, most_seeds, study.paired, study.foreign) if may_compare else Judged()
     scores = [replace(score, comparison=comparison(score, rows, measured, judged, results)) for score in scores]
-    same_seeds = results.paired and (stopping is not None or len({tuple(row.seeds) for row in rows}) == 1)
+    same_seeds = study.paired and (stopping is not None or len({tuple(row.seeds) for row in rows}) == 1)
     complete = may_rank and may_compare and all(score.complete for score in scores if score.tested)
     ranked = complete and min((len(row.cells) for row in rows), default=0) > 1 and same_seeds and len(rows) > 1
     pairs = every_pair(rows, tested, measured, most_seeds) if ranked else {}
     tied = tied_for_best(scores, pairs)
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
     ended = "" if stopping is None else stopping.ended.get(section.title, "")
-    paired = results.paired
-    return Section(section, rows, scores, pairs, judged.detectable, measured, ranked, most_seeds, ended, paired)
+    return Section(
+        section, rows, scores, pairs, judged.detectable, measured, ranked, most_seeds, ended, study.paired
+    )  # fmt: skip
 
 
 def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowScore:
@@ -194,7 +194,7 @@ def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowSco
         0 if summary is None else summary.seeds,
         math.nan if summary is None else summary.mean,
         math.nan if summary is None or summary.half_width is None else summary.half_width,
-        margin_of(value, results.grid.experiment.report.margin),
+        margin_of(value, results.study.margins),
     )
 
 
@@ -206,7 +206,7 @@ def comparison(
         return None
     key, against = (score.row.number, score.value), rows[score.row.against]
     ours, theirs = measured[key], measured[against.number, score.value]
-    paired = judged.groups[key].paired if key in judged.groups else results.paired
+    paired = judged.groups[key].paired if key in judged.groups else results.study.paired
     if paired:
         ours, theirs = ours.beside(theirs)
     by_text, seeds = paired and ours.same_texts(theirs), min(len(ours.seeds), len(theirs.seeds))
@@ -216,14 +216,14 @@ def comparison(
         counts = [mcnemar(our, their) for our, their in zip(ours.per_text, theirs.per_text, strict=True)]
         only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
         described = replace(described, only_ours=only_ours, only_theirs=only_theirs, mcnemar=chances)
-    if seeds > 1 and not (results.table and results.table.pairing == "means"):
+    if seeds > 1 and results.study.pairing != "means":
         better = (ours.numbers, theirs.numbers) if ours.higher else (theirs.numbers, ours.numbers)
         described = replace(described, improvement=improvement(*better))
     decided = judged.decided.get(key)
     if decided is None:
         return described
     outcome = verdict(difference, decided.half_width, bool(score.higher), score.margin, decided.seeds)
-    if results.table is not None:
+    if results.study.foreign:
         outcome = with_failures(outcome, *(lacks(row, score, results) for row in (score.row, against)))
     more_texts = not score.row.recorded.drawn
     needs = judged.needed(*key, score.margin, more_texts) if outcome == "undecided" else None

@@ -30,9 +30,9 @@ def tidy(results: Results) -> pd.DataFrame:
     axes = sorted(name for name in shown.columns if name.startswith("axis."))
     for axis in axes:
         frame[axis] = plain_column(frame[axis])
-    if results.table and results.table.pairing == "means":
+    if results.study.pairing == "means":
         frame["value"] = math.nan  # those behind a mean are not known
-    if not results.paired:
+    if not results.study.paired:
         frame["seed"] = None  # numbers of runs, which would pair rows when the file is read again
     frame = frame.astype({"seed": "Int64", "count": "Int64", "higher_is_better": "boolean"})
     return frame[[*PLACE, *axes, "seed", "cell", *PASSING, *KNOWN]]
@@ -52,7 +52,7 @@ def shown_cells(results: Results) -> list[dict[str, Any]]:
             "seconds": run.provenance.wall_seconds if run and run.provenance else None,
         }
         | {f"axis.{name}": value for name, value in row.axes.items()}
-        for section in results.grid.sections
+        for section in results.study.sections
         for number, row in enumerate(section.rows)
         for cell, seed in zip(row.cells, row.seeds, strict=True)
         for run in [results.cells.get(cell)]

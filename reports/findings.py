@@ -153,7 +153,7 @@ NAMED = 8  # most scores that a sentence names
 
 def reading(results: Results) -> list[Text]:
     """Explain how to read the numbers of this report."""
-    rows = [row for section in results.grid.sections for row in section.rows]
+    rows = [row for section in results.study.sections for row in section.rows]
     seeds = max((len(row.seeds) for row in rows), default=0)
     if seeds == 1:
         return [
@@ -175,7 +175,7 @@ def reading(results: Results) -> list[Text]:
             "comparisons.csv has p-values, the numbers of texts that only one of two models gets right, and "
             "the probability of improvement."
         ),
-        *([] if results.table else [TRAINED_ON[frozenset(row.drawn for row in rows) or frozenset({False})]]),
+        *([] if results.study.foreign else [TRAINED_ON[frozenset(row.drawn for row in rows) or frozenset({False})]]),
         *standard_errors(results),
     ]
 
@@ -204,7 +204,7 @@ def standard_errors(results: Results) -> list[Text]:
 
 def not_shown(results: Results) -> list[Text]:
     """Name the scores that were measured and that no table shows."""
-    shown = {value for section in results.grid.sections for value in shown_values(section, results)}
+    shown = {value for section in results.study.sections for value in shown_values(section, results)}
     measured = [name for name in results.score_names if "/" not in name]
     names = [heading(name) for name in measured if name not in shown]
     sentence = n_(
@@ -219,7 +219,7 @@ def not_shown(results: Results) -> list[Text]:
 def several_names(results: Results) -> list[Text]:
     """Name the configurations that sections show under several names."""
     names: dict[tuple[str, ...], dict[str, None]] = {}
-    for row in (row for section in results.grid.sections for row in section.rows):
+    for row in (row for section in results.study.sections for row in section.rows):
         names.setdefault(tuple(row.cells), {})[row.label] = None
     several = [" = ".join(labels) for cells, labels in names.items() if cells and len(labels) > 1]
     return [_("One recipe under several names: {names}.", names=listed(several))] if several else []

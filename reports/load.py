@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from contrastive.evaluation.metrics.types import Score
 from contrastive.runs.recorded import Provenance, RecordedGrid, first_problem, parse_grid, parse_provenance
 from reports import mlflow_runs
 from reports.mlflow_runs import Artifacts, RunRecord
+from reports.study import Study, study_of
 
 logger = logging.getLogger(__name__)
 
@@ -67,8 +67,8 @@ def without_points(method: str, reason: str) -> Picture:
     return Picture(method, np.zeros((0, 2)), np.zeros(0, int), np.zeros(0, np.uint64), reason)
 
 
-MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # matches names of scores, not of other metrics
+MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
 
 
 @dataclass(frozen=True)
@@ -105,25 +105,13 @@ class ScoresFile:
 SCORES_FILE = TypeAdapter(ScoresFile)
 
 
-@dataclass(frozen=True)
-class TableSource:
-    """A table of another program's results, in place of our MLflow store (package `ablate`)."""
-
-    name: str
-    command: str  # builds the report again
-    pairing: Literal["seeds", "none", "means"] = "seeds"  # none: values without seeds; means: no single values
-    assumed: tuple[str, ...] = ()  # scores that are taken to be better if higher, for want of a known name
-    unpaired: Literal["", "numbered", "sorted"] = ""  # why equal values of `seed` are not paired
-    seed: str = ""  # column of seeds or numbers of runs
-
-
 @dataclass(frozen=True, repr=False)  # the repr would print all measurements
 class Results:
     """All results of an experiment. `scores`: cell × score, from MLflow's metrics. `curves`: cell, key, step, value.
     `measured`: cell, score and its properties, from scores.json.
     """
 
-    grid: RecordedGrid
+    study: Study
     cells: dict[str, CellRun]
     scores: pd.DataFrame
     curves: pd.DataFrame
@@ -137,7 +125,6 @@ class Results:
     notes: dict[str, dict[str, str]] = field(default_factory=dict)  # cell → score left out → reason
     digest: str = ""  # of the grid and all results
     progress: tuple[int, int] | None = None  # while cells are running: (ended, all)
-    table: TableSource | None = None  # if the results are another program's
 
     def provenance(self, cell: str) -> Provenance | None:
         return self.cells[cell].provenance if cell in self.cells else None
@@ -174,15 +161,10 @@ class Results:
             return {name: arrays[name] for name in names if f"{name}.npy" in entries}, marks
 
     @property
-    def paired(self) -> bool:
-        """True if rows are compared seed by seed."""
-        return self.table is None or self.table.pairing == "seeds"
-
-    @property
     def score_names(self) -> list[str]:
         """Names of all scores; MLflow's runs also have other metrics, such as losses."""
         names: list[str] = self.scores.columns.tolist()
-        return names if self.table else list(filter(SCORE.match, names))
+        return names if self.study.foreign else list(filter(SCORE.match, names))
 
     @cached_property
     def by_score(self) -> dict[str, dict[str, float]]:
@@ -224,7 +206,7 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
         for score in saved.scores
     ]
     return Results(
-        grid,
+        study_of(grid),
         {cell: with_test_counts(cell_run(artifacts, cell, run), files[cell], grid) for cell, run in chosen.items()},
         scores.sort_index(axis=1),
         grid_curves(client, grid, chosen),

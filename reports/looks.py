@@ -40,7 +40,7 @@ def replay_looks(section: RecordedSection, results: Results, most_seeds: int) ->
     their baselines get more. `section` must have the cells of all possible seeds."""
     looks, sizes = list[StudyLook](), looks_up_to(most_seeds)
     seeds = [sizes[0]] * len(section.rows)
-    results = replace(results, grid=replace(results.grid, stopping=Stopping(most_seeds)))
+    results = replace(results, study=replace(results.study, stopping=Stopping(most_seeds)))
     for number, size in enumerate(sizes):
         now = rows_at(section, seeds)
         complete = all(len(row.cells) == count for row, count in zip(now.rows, seeds, strict=True))
@@ -63,11 +63,11 @@ def replay_looks(section: RecordedSection, results: Results, most_seeds: int) ->
 def check_looks(results: Results) -> list[str]:
     """Return a message for each section whose recorded looks do not follow from its results. An interrupted study may
     have results newer than its last recorded look."""
-    stopping = results.grid.stopping
+    stopping = results.study.stopping
     if stopping is None:
         return []
     problems = []
-    for section in results.grid.sections:
+    for section in results.study.sections:
         recorded = stopping.looks.get(section.title, [])
         looks = replay_looks(section, results, stopping.most_seeds).looks
         if looks[: len(recorded)] != recorded or (section.title in stopping.ended and len(looks) > len(recorded)):

@@ -262,7 +262,7 @@ def reference_rows(compared: Sequence[PrimaryComparison], results: Results, scal
 def primary(results: Results, sections: Sequence[Section]) -> str:
     """Return the declared primary score if it is compared, else the first compared score."""
     compared = [score.value for section in sections for score, _comparison in section.comparisons]
-    declared = results.grid.experiment.report.primary
+    declared = results.study.primary
     return declared if declared in compared else next(iter(compared), "")
 
 
@@ -328,27 +328,24 @@ def finding(rows: Sequence[ForestRow], share: bool, no_baseline: str) -> Text:
 def question(rows: Sequence[ForestRow], results: Results) -> str:
     """Return the title of the section with the largest significant gain, or of the only section."""
     better = [row.section for row in rows if row.verdict == "better"]
-    titles = [section.title for section in results.grid.sections]
+    titles = [section.title for section in results.study.sections]
     return better[0] if better else titles[0] if len(titles) == 1 else ""
 
 
 def setting(results: Results, compared: Sequence[PrimaryComparison], share: bool) -> Text:
     """Describe encoder, data, numbers of texts and seeds, and the baseline's score."""
-    experiment, parts = results.grid.experiment, list[Text]()
-    cells = [cell for section in results.grid.sections for row in section.rows for cell in row.cells]
+    study, parts = results.study, list[Text]()
+    cells = [cell for section in results.study.sections for row in section.rows for cell in row.cells]
     counts = {
         split: dict(by_class)
         for split, by_class in counts_of(results, [c for c in cells if c in results.cells]).items()
     }
-    if results.table:
-        parts.append(results.table.name)
-    else:
-        encoder, data = (source_name(name) for name in (experiment.encoder.model, experiment.data.source))
-        parts.append(_("{encoder} on {data}", encoder=encoder, data=data))
+    encoder, data = source_name(study.encoder), study.source if study.foreign else source_name(study.source)
+    parts.append(_("{encoder} on {data}", encoder=encoder, data=data) if encoder else data)
     if "train" in counts and "test" in counts:
         train, test = (sum(counts[split].values()) for split in ("train", "test"))
         parts.append(_("{train} training and {test} test texts", train=train, test=test))
-    seeds = sorted({len(row.seeds) for section in results.grid.sections for row in section.rows})
+    seeds = sorted({len(row.seeds) for section in results.study.sections for row in section.rows})
     if seeds:
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
         parts.append(n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))
@@ -372,7 +369,8 @@ def limits(results: Results, rows: Sequence[ForestRow]) -> list[Text]:
     notes = list[Text]()
     if any(math.isfinite(row.half_width) for row in rows):
         notes.append(_("±: half of a joint 95 % interval."))
-    if rows and not results.table and not any(row.drawn for section in results.grid.sections for row in section.rows):
+    drawn = any(row.drawn for section in results.study.sections for row in section.rows)
+    if rows and not results.study.foreign and not drawn:
         notes.append(_("One training sample."))
     return notes
 
@@ -391,9 +389,9 @@ def next_step(
     """Suggest a next step, and the command for it."""
     if results.progress is not None:
         return _("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE"
-    if results.table:
-        return next_in_table(rows, cheapest, no_baseline), results.table.command
-    cells = [cell for section in results.grid.sections for row in section.rows for cell in row.cells]
+    if results.study.foreign:
+        return next_in_table(rows, cheapest, no_baseline), results.study.command
+    cells = [cell for section in results.study.sections for row in section.rows for cell in row.cells]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
         return _("Next, what is missing:"), "ablate run FILE"
     if no_baseline and not rows:

@@ -53,7 +53,7 @@ def publish_paper(results: Results, output: Path) -> Path:
 def write_paper(results: Results, folder: Path) -> None:
     """Write `paper.tex`, a `.tex` for each section, one for the comparisons of all sections, and the figures."""
     with as_pdf():
-        report = make_report(results, file_names(results.grid.sections), folder)
+        report = make_report(results, file_names(results.study.sections), folder)
     pieces = {"comparisons": comparisons(report), "whole-grid": figures_tex(report.overview_figures)}
     pieces |= {
         f"section-{part.anchor}": section_tex(part, report) for part in report.sections

@@ -64,7 +64,7 @@ def count_entry(count: int) -> Entry:
 
 def counted_data(results: Results) -> list[DataCounts]:
     """Return the data sets with row counts, which old grids lack."""
-    return [data for data in results.grid.data if data.sifted]
+    return [data for data in results.study.data if data.sifted]
 
 
 def named(data: DataCounts) -> Text:
@@ -105,14 +105,14 @@ def counts_of(results: Results, cells: list[str]) -> Mapping[str, Mapping[str, i
 def seed_of_draw(results: Results, cells: list[str]) -> int | None:
     """Return the seed whose training texts `counts_of` counts; None if all seeds share their training texts."""
     first = next((cell for cell in cells if results.provenance(cell)), None)
-    rows = [row for section in results.grid.sections for row in section.rows if row.drawn and first in row.cells]
+    rows = [row for section in results.study.sections for row in section.rows if row.drawn and first in row.cells]
     return rows[0].seeds[rows[0].cells.index(str(first))] if rows else None
 
 
 def cells_by_data(results: Results) -> dict[str, list[str]]:
     """Map each data set to its cells that are in MLflow."""
     cells: dict[str, list[str]] = {}
-    for section in results.grid.sections:
+    for section in results.study.sections:
         for row in section.rows:
             cells.setdefault(row.data, []).extend(cell for cell in row.cells if cell in results.cells)
     return cells
@@ -125,9 +125,9 @@ KEPT = {"full": _("frozen blocks kept in full precision"), "half": _("frozen blo
 def footer(results: Results) -> list[Text]:
     """Return the lines at the end of a report: hardware, cost, versions, commits. Times and energy are sums over
     cells; cells that ran in parallel took less wall time together."""
-    if results.table:
+    if results.study.foreign:
         return [
-            _("Read from {table}", table=results.table.name),
+            _("Read from {table}", table=results.study.source),
             _("Made from the results {digest}", digest=results.digest),
         ]
     provenances = [p for run in results.cells.values() if (p := run.provenance)]
@@ -203,10 +203,10 @@ def cost_line(results: Results, provenances: Sequence[Provenance]) -> Text:
         parts.append(_("{time} of it on a GPU", time=duration(on_gpus)))
     for meter, used in energy(provenances).items():
         parts.append(_("{energy} Wh ({meter})", energy=f"{used:.1f}", meter=meter))
-    report = results.grid.experiment.report
-    if report.price_per_hour is not None:  # per GPU hour, or machine hour of cells without a GPU
-        cost = report.price_per_hour * sum(gpu_seconds(p) or p.wall_seconds for p in provenances) / HOUR
-        price, cost_text = (f"{report.price_per_hour:g} {report.currency}", f"{cost:.2f} {report.currency}")
+    study = results.study
+    if study.price_per_hour is not None:  # per GPU hour, or machine hour of cells without a GPU
+        cost = study.price_per_hour * sum(gpu_seconds(p) or p.wall_seconds for p in provenances) / HOUR
+        price, cost_text = (f"{study.price_per_hour:g} {study.currency}", f"{cost:.2f} {study.currency}")
         parts.append(_("about {cost} at {price} an hour", cost=cost_text, price=price))
     memory = max((p.peak_memory_mib for p in provenances), default=0)
     parts.append(_("largest memory of a process {memory} MiB", memory=memory))

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import RecordedSection
 from reports import figures, tables
 from reports.compare import Section
@@ -17,6 +16,7 @@ from reports.messages import LANGUAGES, Text
 from reports.overview import Overview, overview
 from reports.provenance import data_tables, footer
 from reports.section_effects import Effect, explained, level_means
+from reports.study import Study
 from reports.tables import Table
 
 
@@ -73,7 +73,7 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
 class Report:
     """Content of a whole report."""
 
-    experiment: Experiment
+    study: Study
     summary: Overview
     forests: dict[str, Figure | LeftOut | None]  # by language
     notes: list[Text]
@@ -87,14 +87,14 @@ class Report:
 
 def make_report(results: Results, names: list[str], folder: Path) -> Report:
     """Draw the figures into a folder and collect the content. `names`: prefix of each section's files."""
-    sections = [describe(part, name, results, folder) for part, name in zip(results.grid.sections, names, strict=True)]
+    sections = [describe(part, name, results, folder) for part, name in zip(results.study.sections, names, strict=True)]
     limits = [guard for section in sections for guard in section.limits]
     notes = [guard.words for guard in general(results)]
     forbidding = [words for section in sections for words in section.forbidding]
     warnings = len(notes) + sum(len(section.notes) for section in sections)
     summary = overview(results, [part.section for part in sections], names, limits, warnings, forbidding)
     return Report(
-        results.grid.experiment,
+        results.study,
         summary,
         {name: figures.draw_first(summary, folder, name) for name in LANGUAGES},
         notes,

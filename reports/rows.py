@@ -47,31 +47,18 @@ class Row:
 
 def shown_values(section: RecordedSection, results: Results) -> list[str]:
     """Return the scores that a section shows: those of its table and, if `show.transfer` is set, of transfer data."""
-    more = transfer_values(results) if section.show.transfer else []
+    more = results.study.transfer if section.show.transfer else ()
     return list(dict.fromkeys([*section.show.table.values, *more]))
 
 
 def family_of(section: RecordedSection, results: Results) -> list[str]:
     """Return the tested scores: those that the table declares, the primary one if shown, or all."""
-    family = results.grid.experiment.report.family(section.show.table)
-    all_tested = family == list(section.show.table.values)
-    return shown_values(section, results) if all_tested else family
-
-
-def transfer_values(results: Results) -> list[str]:
-    """Return the main score of each transfer data set and, if there are several, their mean, as GLUE does."""
-    tasks = results.grid.experiment.evaluation.transfer
-    return [task.scores()[0] for task in tasks] + (["transfer.mean"] if len(tasks) > 1 else [])
+    return results.study.families.get(section.title) or shown_values(section, results)
 
 
 def variants(values: Sequence[str], results: Results) -> list[str]:
     """Return the prefixes with which these scores were measured: none, further vectors, post-processing, or both."""
-    evaluation = results.grid.experiment.evaluation
-    prefixes = [
-        "".join(f"{part}/" for part in (vectors, post) if part)
-        for vectors in ("", *evaluation.vectors)
-        for post in ("", *evaluation.post)
-    ]
+    prefixes = results.study.variants
     return [p for p in prefixes if not p or any(f"{p}{value}" in results.scores.columns for value in values)]
 
 
@@ -121,7 +108,7 @@ def references_of(section: RecordedSection, results: Results) -> dict[str, dict[
     used = {row.data for row in section.rows}
     return {
         f"{reference.name}, {reference.data}" if reference.data else reference.name: reference.scores
-        for reference in results.grid.references
+        for reference in results.study.references
         if reference.data in used
     }
 
@@ -209,7 +196,7 @@ def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[st
     for value, name in zip(values, names, strict=True):
         numbers, higher = seed_scores(row, value, results), direction(value, results)
         finite = np.isfinite(numbers)
-        any_seeds = (results.grid.stopping is not None or results.table is not None) and finite.any()
+        any_seeds = results.study.any_seeds and finite.any()
         kept = finite if any_seeds else np.ones(len(numbers), bool)
         numbers, seeds = numbers[kept], [seed for seed, keep in zip(row.seeds, kept, strict=True) if keep]
         stored = [cell for cell, keep in zip(examples, kept, strict=True) if keep]

@@ -29,7 +29,7 @@ from reports.markdown import (
     unit,
 )
 from reports.messages import Joined, Message, Text, _, joined
-from reports.rows import Row, references_of, seed_scores, transfer_values
+from reports.rows import Row, references_of, seed_scores
 from reports.section_effects import Effect, Level
 from reports.statistics import interquartile_mean
 
@@ -90,7 +90,7 @@ def section_tables(section: Section, results: Results) -> list[Table]:
     else:
         tables = [pivot_table(section, value, results) for value in show.table.values]
     if show.transfer:
-        tables.append(list_table(section, transfer_values(results), results))
+        tables.append(list_table(section, results.study.transfer, results))
     return tables
 
 
@@ -239,9 +239,9 @@ def seeds_table(section: Section, results: Results) -> Table | None:
     """List each cell with its scores and the command that trains it again; None if there are too many or none."""
     values = [value for value in section.values if value in results.by_score]
     rows = [row for row in section.rows if not row.variant and row.cells]
-    if not rows or cells_left_out(section) or (results.table and results.table.pairing == "means"):
+    if not rows or cells_left_out(section) or (results.study.pairing == "means"):
         return None
-    by_hand = results.table is None
+    by_hand = not results.study.foreign
     body = []
     for row in rows:
         numbers = {value: seed_scores(row, value, results).tolist() for value in values}

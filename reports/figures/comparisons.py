@@ -116,7 +116,7 @@ def axis_settings(part: list[RowScore], name: str, axes: Axes) -> list[Any]:
 def scale(value: str, results: Results) -> Normalize:
     """Return a colour scale from the lowest to the highest mean of all rows of the report."""
     columns = [name for name in results.scores.columns if name == value or name.endswith(f"/{value}")]
-    rows = [row.cells for section in results.grid.sections for row in section.rows]
+    rows = [row.cells for section in results.study.sections for row in section.rows]
     numbers = np.repeat(np.arange(len(rows)), [len(cells) for cells in rows])
     cells = results.scores[columns].reindex([cell for cells in rows for cell in cells])
     means = cells.groupby(numbers).mean().to_numpy(float).ravel()

@@ -61,7 +61,7 @@ def apart(panel: Sequence[Point]) -> bool:
 
 def main_value(results: Results) -> tuple[str, bool]:
     """Return the first score of the report's tables with a better direction, and whether higher is better."""
-    values = [value for section in results.grid.sections for value in section.show.table.values]
+    values = [value for section in results.study.sections for value in section.show.table.values]
     for value in values:
         if value in results.kinds and (higher := results.kinds[value].higher_is_better) is not None:
             return value, higher
@@ -74,7 +74,7 @@ def configurations(results: Results, value: str) -> list[Point]:
         return []
     scores = dict(results.scores[value])
     points: dict[tuple[str, ...], Point] = {}
-    for row in (row for section in results.grid.sections for row in section.rows):
+    for row in (row for section in results.study.sections for row in section.rows):
         cells = tuple(row.cells)
         score = float(np.mean([scores.get(cell, np.nan) for cell in cells]))
         provenances = [provenance for cell in cells if (provenance := results.provenance(cell)) is not None]

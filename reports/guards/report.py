@@ -14,14 +14,14 @@ MUCH = 0.05  # a data set with more than this share of its rows dropped gets a w
 
 def redeclared(results: Results) -> Iterator[Guard]:
     """Warn of declarations (margins, rows, seeds …) that were made or changed after there were results."""
-    if results.grid.declared and (count := results.grid.declared[0].finished):
+    if results.study.declared and (count := results.study.declared[0].finished):
         words = n_(
             "{count} cell had results before it was declared how they are judged.",
             "{count} cells had results before it was declared how they are judged.",
             count,
         )
         yield Guard("declared", words)
-    for before, after in pairwise(results.grid.declared):
+    for before, after in pairwise(results.study.declared):
         if changes := list(changed_declarations(before, after)):
             words = n_(
                 "Changed when {count} cell had results: {changes}.",
@@ -82,7 +82,7 @@ def design(declaration: Declaration) -> Text:
 
 
 def stale(results: Results) -> Iterator[Guard]:
-    if kept := len(results.grid.stale_kept):
+    if kept := len(results.study.stale_kept):
         words = _(
             "{kept} cells were kept although the code that computed them has changed since (--keep-stale).", kept=kept
         )

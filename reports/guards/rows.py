@@ -67,18 +67,14 @@ def section_cells(section: RecordedSection, results: Results) -> list[SectionCel
                 record = (run.status, run.error, run.params, run.provenance, run.evaluation)
                 cells.append(SectionCell(row, seed, cell, *record))
             else:
-                cells.append(SectionCell(row, seed, cell, "missing", results.grid.failed.get(cell, "not in MLflow")))
+                cells.append(SectionCell(row, seed, cell, "missing", results.study.failed.get(cell, "not in MLflow")))
     return cells
 
 
 def declared(section: RecordedSection, results: Results) -> set[str]:
     """Return the settings in which a section's rows may differ: its axes, those in `include`, those of its baseline."""
     names = {name for row in section.rows for name in row.axes}
-    for definition in results.grid.experiment.sections:
-        if definition.title == section.title:
-            names |= {*definition.axes, *definition.baseline}
-            names |= {name for overlay in definition.include for name in overlay}
-    return names
+    return names | results.study.varied.get(section.title, set())
 
 
 def values_of(results: Results, cells: Iterable[SectionCell], name: str) -> dict[str, float]:
@@ -143,13 +139,13 @@ def unequal_seeds(section: RecordedSection, results: Results, cells: list[Sectio
     and in a table of another program."""
     rows = list(grouped(cells, lambda cell: id(cell.row)).values())
     seeds = [sorted(cell.seed for cell in row) for row in rows]
-    if results.grid.stopping is not None or results.table is not None:
+    if results.study.any_seeds:
         return []
     return [cell for row, row_seeds in zip(rows, seeds, strict=True) if row_seeds != seeds[0] for cell in row]
 
 
 def without_provenance(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
-    return [cell for cell in cells if cell.status == "finished" and not cell.provenance and results.table is None]
+    return [cell for cell in cells if cell.status == "finished" and not cell.provenance and not results.study.foreign]
 
 
 def with_smaller_micro_batch(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
@@ -199,8 +195,8 @@ def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCe
         measured = values_of(results, finished, value)
         data = {cell.row.data for cell in finished if cell.cell in measured}  # a task may have a score of its own
         without = [cell for cell in finished if cell.cell not in measured]
-        if without := [cell for cell in without if results.table is None or cell.row.data in data or not data]:
-            ours = results.table is None
+        if without := [cell for cell in without if not results.study.foreign or cell.row.data in data or not data]:
+            ours = not results.study.foreign
             text = _("{where}: finished, without {value}") if ours else _("{where}: no value of {value}")
             words = text.of(where=where(without), value=value)
             if why := reasons_missing(without, value, results):
@@ -229,13 +225,13 @@ UNPAIRED = {
 
 def unpaired(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Say why another program's runs are not paired though they have numbers."""
-    if results.table and results.table.unpaired:
-        yield Guard("unpaired", UNPAIRED[results.table.unpaired].of(seed=results.table.seed))
+    if results.study.unpaired:
+        yield Guard("unpaired", UNPAIRED[results.study.unpaired].of(seed=results.study.numbers))
 
 
 def assumed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Name the scores of another program whose direction is not known from their names."""
-    names = results.table.assumed if results.table else ()
+    names = results.study.assumed
     if len(names) == 1:
         yield Guard(
             "assumed", _("{score}: assumed to be better if higher; --lower {score} reverses it.", score=names[0])
@@ -258,9 +254,8 @@ def no_baseline(section: RecordedSection, results: Results, cells: list[SectionC
 
 def wants_baseline(section: RecordedSection, results: Results) -> bool:
     """Return whether the section declares a baseline and has rows to compare with it."""
-    definitions = [entry for entry in results.grid.experiment.sections if entry.title == section.title]
     known = len(section.rows) > 1 and section.rows[0].settings is not None  # older grids recorded no settings
-    return known and any(definition.baseline for definition in definitions)
+    return known and section.title in results.study.baselines
 
 
 def baseline_finished(cells: list[SectionCell]) -> bool:

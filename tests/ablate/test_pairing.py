@@ -43,7 +43,7 @@ def test_only_what_is_called_a_seed_in_names_and_headings_is_one(ending, paired)
     for given in (named, wide):
         assert ("not paired: the column run number" not in ablate.judge(given, baseline="base").columns) == paired
     numbers = wide.set_axis(["model", 0, 1, 2, 3], axis=1)
-    assert ablate.judge(numbers, baseline="base").results.paired is False
+    assert ablate.judge(numbers, baseline="base").results.study.paired is False
 
 
 @pytest.mark.parametrize("column", ["seed", "run", "replicate"])
@@ -81,7 +81,7 @@ def test_seeds_that_only_count_are_not_paired_if_runs_are_sorted():
         table = pd.DataFrame(lines, columns=["m", "seed", "points"])
         found = ablate.judge(table, baseline="base")
         assert ("sorted by their scores" in " ".join(found.warnings)) == bool(said), (signs, seeds)
-        assert ablate.judge(table, baseline="base", paired=True).results.paired
+        assert ablate.judge(table, baseline="base", paired=True).results.study.paired
 
 
 def test_the_export_of_rows_that_are_not_paired_pairs_nothing(tmp_path):
@@ -89,5 +89,5 @@ def test_the_export_of_rows_that_are_not_paired_pairs_nothing(tmp_path):
     found.report(tmp_path / "report")
     table, columns = choose(read(str(tmp_path / "report" / "results.csv"), ""), Columns((), ()))
     again = ablate.judge_table(table, columns, Question("base"), "")
-    assert columns.pairing == "none" and again.results.paired is False
+    assert columns.pairing == "none" and again.results.study.paired is False
     pd.testing.assert_frame_equal(again.frame().drop(columns="section"), found.frame().drop(columns="section"))

@@ -164,7 +164,7 @@ def test_seeds_are_exact_integers(tmp_path):
     given = pd.DataFrame(lines, columns=["model", "seed", "acc"])
     for each in (given, given.astype(str)):
         found = ablate.judge(each, baseline="base")
-        assert {*found.results.grid.sections[0].rows[0].seeds} == {2**62, 2**62 + 1, 2**53 + 1}
+        assert {*found.results.study.sections[0].rows[0].seeds} == {2**62, 2**62 + 1, 2**53 + 1}
         assert found.report(tmp_path / "report").is_file()
     assert number_of("100000000000000000001") == 10**20 + 1 and number_of(10**400) == np.inf
     assert number_of("1e20") == number_of("100000000000000000000.0") == 1e20

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def undisturbed(file: Path, ablate_in: Ablate) -> Path:
 
 def stopping(home: Path) -> dict[str, Any]:
     """The record of a study, as MLflow holds it."""
-    return json.loads(json.dumps(load("study", f"sqlite:///{home / 'mlflow.db'}").grid.document()["stopping"]))
+    return json.loads(json.dumps(asdict(load("study", f"sqlite:///{home / 'mlflow.db'}").study.stopping)))
 
 
 def numbers(home: Path) -> list[tuple[str, ...]]:

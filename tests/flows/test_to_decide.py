@@ -43,7 +43,7 @@ def test_test_texts_are_offered_where_there_are_any(
     (tmp_path / "d.csv").write_text("text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(900)))
     plan = make_plan(parse_experiment(FILE.replace("DIVIDED", divided)))
     part, results = made({"ce": {"test.accuracy": [0.5, 0.6]}})
-    put(results.grid, data=[DataCounts("", False, {"source": {"rows": 900, **DROPPED}}, {}, {})])
+    put(results.study, data=[DataCounts("", False, {"source": {"rows": 900, **DROPPED}}, {}, {})])
     cell = plan.resolved.cells[0]
     (row,) = rows_of(part, ["test.accuracy"], results)
     open_one = Comparison(row, 2, 0.1, False, "undecided", needs=Needed(None, count))

@@ -16,6 +16,7 @@ from reports.load import MEASURED, CellRun, Kind, Results
 from reports.messages import using
 from reports.rows import ANY
 from reports.statistics import ALPHA, summarise
+from reports.study import study_of
 from tests.recorded import SETTINGS, noted
 
 
@@ -85,7 +86,9 @@ def made(
         for name, value in found.items()
     ]
     measured = pd.DataFrame(told, columns=MEASURED)
-    return part, Made(grid, runs, pd.DataFrame(scores).T, pd.DataFrame(), {}, kinds, {}, measured, known=known)
+    return part, Made(
+        study_of(grid), runs, pd.DataFrame(scores).T, pd.DataFrame(), {}, kinds, {}, measured, known=known
+    )
 
 
 def put(thing: Any, **changes: Any) -> None:

@@ -61,7 +61,7 @@ def test_all_comparisons_of_the_family_share_one_level():
         assert compared.hypotheses == len(names)
         widths.append(compared.comparisons[0][1].half_width)
     assert widths[1] > 1.1 * widths[0]
-    put(part.show.table, family=(NAME,))
+    put(results.study, families={part.title: [NAME]})
     compared = compare(part, results)
     ((score, found),) = compared.comparisons
     assert compared.hypotheses == 1 and found.half_width == widths[0] and score.value == NAME
@@ -69,7 +69,7 @@ def test_all_comparisons_of_the_family_share_one_level():
     # the primary score is the family of each table that shows it
     more = [score + 0.1 for score in CE]
     part, results = made({"ce": dict.fromkeys(names, CE), "new": dict.fromkeys(names, more)})
-    put(results.grid.experiment.report, primary="test.macro_f1")
+    put(results.study, families={part.title: ["test.macro_f1"]}, primary="test.macro_f1")
     compared = compare(part, results)
     assert [score.value for score, _ in compared.comparisons] == ["test.macro_f1"] and compared.hypotheses == 1
 
@@ -78,11 +78,11 @@ def test_equivalent_is_what_lies_within_the_margin_and_better_may_be_so_too():
     noise = np.array([0.001, -0.001, 0.0005, -0.0005, 0.0])
     values = {"ce": CE, "alike": list(np.array(CE) + noise), "little": list(np.array(CE) + 0.005 + noise)}
     part, results = made({label: {NAME: scores} for label, scores in values.items()})
-    put(results.grid.experiment.report, margin={"accuracy": 0.01})
+    put(results.study, margins={"accuracy": 0.01})
     section = compare(part, results)
     assert verdicts(section) == ["baseline", "equivalent", "equivalent"]
     assert [comparison.side for _, comparison in section.comparisons] == [0, 1]
-    put(results.grid.experiment.report, margin={NAME: 0.0001})
+    put(results.study, margins={NAME: 0.0001})
     section = compare(part, results)
     assert verdicts(section) == ["baseline", "undecided", "better"]
     assert [comparison.side for _, comparison in section.comparisons] == [0, 1]
@@ -263,8 +263,8 @@ def test_the_record_is_held_against_the_results_of_which_some_may_have_come_afte
 
     def found(looks: list[StudyLook], ended: str = "") -> list:
         stopping = Stopping(8, {section.title: looks}, {section.title: ended} if ended else {})
-        grid = replace(results.grid, sections=[rows_at(section, followed.seeds)], stopping=stopping)
-        return check_looks(replace(results, grid=grid))
+        study = replace(results.study, sections=[rows_at(section, followed.seeds)], stopping=stopping)
+        return check_looks(replace(results, study=study))
 
     assert found(followed.looks, ended=followed.ended) == found(followed.looks[:1]) == []
     assert found(followed.looks[:1], ended="decided")

@@ -15,6 +15,7 @@ from contrastive.runs.recorded import DataCounts, Hardware, Predicted, Provenanc
 from reports.build import build, write_report
 from reports.load import Results
 from reports.provenance import footer, predicted, ways
+from reports.study import study_of
 from tasks import sync, tracking
 from tests.recorded import SETTINGS
 from tests.reports.made import cell_run, in_chinese, made, put, row, section
@@ -32,7 +33,7 @@ def results(*known: Provenance | None, **report: Any) -> Results:
     rows = [row("one", ["c0"]), row("two", ["c1", "c9"])]
     experiment = Experiment(name="small", sections=[{"title": "A section"}], report=report, **SETTINGS)
     grid = RecordedGrid(experiment, [section(shown, ("test.accuracy",)) for shown in (rows[:1], rows)], [])
-    return Results(grid, cells, pd.DataFrame(), pd.DataFrame(), {}, {}, {})
+    return Results(study_of(grid), cells, pd.DataFrame(), pd.DataFrame(), {}, {}, {})
 
 
 def said(*known: Provenance | None, **report: Any) -> str:
@@ -80,7 +81,7 @@ def counts(rows: int, **dropped: int) -> dict[str, int]:
 
 def report(folder: Path, **data: Any) -> dict[str, str]:
     _, results = made({"ce": {"test.accuracy": [0.7, 0.71]}, "rdrop": {"test.accuracy": [0.72, 0.7]}})
-    put(results.grid, data=[DataCounts(**{"name": "", "transfer": False, "wordless": {}, "merged": {}} | data)])
+    put(results.study, data=[DataCounts(**{"name": "", "transfer": False, "wordless": {}, "merged": {}} | data)])
     folder.mkdir(exist_ok=True)
     write_report(results, folder)
     return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix in (".md", ".html")}

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from contrastive.config.evaluation import Evaluation
 from contrastive.runs.recorded import Reference, Stopping
 from reports.build import write_report
 from reports.looks import replay_looks, rows_at
@@ -57,13 +56,13 @@ def study(folder: Path) -> None:
     for found in values.values():
         found["transfer.mean"] = list(np.mean([each for name, each in found.items() if "transfer" in name], axis=0))
     part, results = made(values)
-    tasks = [{"name": name, "source": f"file:{name}.csv", "test": 100} for name in ("reviews", "cola")]
-    put(results.grid.experiment, evaluation=Evaluation(transfer=tasks), description="A study, with *notes*.")
+    transfer = ("transfer.reviews.accuracy", "transfer.cola.accuracy", "transfer.mean")
+    put(results.study, transfer=transfer, description="A study, with *notes*.")
     put(part.show, transfer=True, table=part.show.table.model_copy(update={"values": ("test.accuracy",)}))
     followed = replay_looks(part, results, 8)
     stopping = Stopping(8, {part.title: followed.looks}, {part.title: followed.ended})
     references = [Reference("TF-IDF", "", {"test.accuracy": 0.6, "transfer.cola.accuracy": 0.55})]
-    put(results.grid, sections=[rows_at(part, followed.seeds)], stopping=stopping, references=references)
+    put(results.study, sections=[rows_at(part, followed.seeds)], stopping=stopping, references=references)
     write_report(results, folder)
 
 

@@ -58,13 +58,13 @@ def results(sound: Results) -> Results:
 
 def copied(sound: Results) -> Results:
     frames = {"scores": sound.scores.copy(), "measured": sound.measured.copy()}
-    parts = {name: copy.deepcopy(getattr(sound, name)) for name in ("grid", "cells", "units")}
+    parts = {name: copy.deepcopy(getattr(sound, name)) for name in ("study", "cells", "units")}
     return dataclasses.replace(sound, notes={}, **parts, **frames)
 
 
 def at(results: Results, row: int = 2, seed: int = 1, section: int = 1) -> str:
     """A cell; what is spoilt is that of row 2 and seed 1 where nothing else is said."""
-    return results.grid.sections[section].rows[row].cells[seed]
+    return results.study.sections[section].rows[row].cells[seed]
 
 
 def provenance(path: str, value: Any, seeds: str = "one") -> Spoil:
@@ -72,7 +72,7 @@ def provenance(path: str, value: Any, seeds: str = "one") -> Spoil:
 
     def spoil(results: Results) -> None:
         *parts, last = path.split("/")
-        for row in range(len(results.grid.sections[1].rows)) if seeds == "all" else (2,):
+        for row in range(len(results.study.sections[1].rows)) if seeds == "all" else (2,):
             noted: Any = results.provenance(at(results, row))
             for part in parts:
                 noted = noted[part] if isinstance(noted, dict) else getattr(noted, part)
@@ -110,7 +110,7 @@ def param(name: str, value: str) -> Spoil:
 
 def cut(seeds: int, *rows: int) -> Spoil:
     def spoil(results: Results) -> None:
-        for number, row in enumerate(results.grid.sections[1].rows):
+        for number, row in enumerate(results.study.sections[1].rows):
             if number in rows or not rows:
                 put(row, cells=row.cells[:seeds], seeds=row.seeds[:seeds])
 
@@ -137,7 +137,7 @@ def no_score_and_why(results: Results) -> None:
 
 def other_row(results: Results) -> None:
     """A row of other epochs, in the grid and in its runs."""
-    row = results.grid.sections[1].rows[2]
+    row = results.study.sections[1].rows[2]
     row.settings["training.epochs"] = "9"
     for cell in row.cells:
         results.cells[cell].params["training.epochs"] = "9"
@@ -148,22 +148,22 @@ def alarm_of_mean(results: Results) -> None:
 
 
 def idle(results: Results) -> None:
-    one, *others = results.grid.sections[1].rows[2].cells
+    one, *others = results.study.sections[1].rows[2].cells
     for cell in others:
         results.scores.loc[cell] = results.scores.loc[one]
 
 
 def at_chance(results: Results) -> None:
-    for cell in results.grid.sections[1].rows[2].cells:
+    for cell in results.study.sections[1].rows[2].cells:
         results.scores.loc[cell, "test.accuracy"] = 250 / 600
 
 
 def fired(results: Results, number: int = 1) -> dict[str, Guard]:
-    return {guard.kind: guard for guard in guards(results.grid.sections[number], results)}
+    return {guard.kind: guard for guard in guards(results.study.sections[number], results)}
 
 
 def test_a_sound_grid_fires_nothing(sound: Results):
-    assert [guards(section, sound) for section in sound.grid.sections] == [[]] * len(SECTIONS)
+    assert [guards(section, sound) for section in sound.study.sections] == [[]] * len(SECTIONS)
     assert general(sound) == []
     (names,) = several_names(sound)  # what each section calls its baseline
     assert str(names) == "One recipe under several names: ce = train=600 · threads=1 · batch_size=16."
@@ -204,9 +204,9 @@ SPOILED: dict[str, tuple[Spoil, str, bool, str]] = {
     "alarm of others": (alarm_of_mean, "collapsed", False, "embeddings (mean) lie"),
     "one seed": (cut(1), "one seed", True, "One seed a row"),
     "unequal seeds": (cut(2, 2), "seeds", True, "k=2 · α=0.5, seeds 0 and 1"),
-    "no baseline": (lambda held: without(held, held.grid.sections[1].rows[0].cells),
+    "no baseline": (lambda held: without(held, held.study.sections[1].rows[0].cells),
                     "baseline", False, "nothing is compared"),
-    "row alone": (lambda held: put(held.grid.sections[1].rows[2], against=None),
+    "row alone": (lambda held: put(held.study.sections[1].rows[2], against=None),
                     "baseline", False, "Without a baseline: k=2 · α=0.5."),
 }  # fmt: skip
 
@@ -232,7 +232,7 @@ def test_other_sections_are_left_alone(results: Results):
 
 
 def test_the_whole_report_says_what_was_kept_and_where_it_ran(results: Results):
-    put(results.grid, stale_kept=["a", "b"])
+    put(results.study, stale_kept=["a", "b"])
     for path, value in (("commit", "fedcba987654"), ("hardware/device", "H200")):
         provenance(path, value)(results)
     found = {guard.kind: str(guard.words) for guard in general(results)}
@@ -242,7 +242,7 @@ def test_the_whole_report_says_what_was_kept_and_where_it_ran(results: Results):
 
 def test_one_number_that_stands_there_twice_is_said_to_be_one(results: Results):
     units = {"test.ari": "= f(k-means accuracy)", "test.nmi": "= f(k-means accuracy)"}
-    for row in results.grid.sections[0].rows:
+    for row in results.study.sections[0].rows:
         for cell in row.cells:
             results.units[cell] |= units
     assert "They are one number, not two." in str(fired(results, 0)["redundant"].words)
@@ -252,7 +252,7 @@ def test_one_number_that_stands_there_twice_is_said_to_be_one(results: Results):
 
 def test_a_module_that_changed_between_commits_is_named_across_losses(results: Results, tmp_path: Path):
     """The digests of cells of different losses differ by nature: only their modules can be compared."""
-    cells = [cell for row in results.grid.sections[0].rows for cell in row.cells]
+    cells = [cell for row in results.study.sections[0].rows for cell in row.cells]
     for number, cell in enumerate(cells):
         commit = "one" if number < SEEDS else "two"
         put(results.provenance(cell), commit=commit)
@@ -275,7 +275,7 @@ def test_other_texts_of_the_same_number_are_seen(results: Results, tmp_path: Pat
 
 
 def test_training_texts_that_each_seed_draws_may_differ_between_seeds_and_not_between_rows(results: Results):
-    for row in results.grid.sections[1].rows:
+    for row in results.study.sections[1].rows:
         put(row, settings=(row.settings or {}) | {"data.resample": "true"})
     provenance("class_counts/train/neutral", 249, "all")(results)
     assert "training data" not in fired(results)
@@ -284,7 +284,7 @@ def test_training_texts_that_each_seed_draws_may_differ_between_seeds_and_not_be
 
 
 def test_a_grid_of_before_rows_knew_their_settings_can_be_looked_at(results: Results):
-    for section in results.grid.sections:
+    for section in results.study.sections:
         for row in section.rows:
             put(row, settings=None, against=None)
     for cell in results.cells:
@@ -296,7 +296,7 @@ def test_a_grid_of_before_rows_knew_their_settings_can_be_looked_at(results: Res
 @pytest.mark.parametrize("rows", [1, 3, 5])
 def test_missing_cells_of_three_rows_are_named_and_further_rows_counted(results: Results, rows: int):
     without(results, [at(results, row, seed) for row in range(rows) for seed in range(1 + row % 2)])
-    (found,) = [guard for guard in guards(results.grid.sections[1], results) if guard.kind == "missing"]
+    (found,) = [guard for guard in guards(results.study.sections[1], results) if guard.kind == "missing"]
     assert str(found.words).count("seed") == min(rows, 3) and ("more row" in str(found.words)) == (rows > 3)
 
 
@@ -339,9 +339,9 @@ def test_what_changed_is_told_and_configurations_by_their_settings_where_these_w
 
 def test_results_that_were_there_before_any_declaration_are_told():
     _, results = made({"ce": {"test.accuracy": [0.5, 0.6]}})
-    put(results.grid, declared=[FIRST])
+    put(results.study, declared=[FIRST])
     assert general(results) == []
-    put(results.grid, declared=[replace(FIRST, finished=2)])
+    put(results.study, declared=[replace(FIRST, finished=2)])
     (guard,) = general(results)
     assert str(guard.words) == "2 cells had results before it was declared how they are judged."
 
@@ -392,6 +392,6 @@ def test_rows_that_the_reference_beats_are_named_by_the_direction_of_the_score()
     values = {"ce": {"test.accuracy": [0.6, 0.7, 0.8]}, "low": {"test.accuracy": [0.4, 0.5, 0.6]}}
     for less, named in (((), "low"), (("test.accuracy",), "ce")):
         part, results = made(values, worse_is_more=less)
-        put(results.grid, references=[Reference("TF-IDF", "", {"test.accuracy": 0.6})])
+        put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": 0.6})])
         (guard,) = tuning(judge_section(part, results)[1], results)
         assert str(guard.words) == f"TF-IDF is better in accuracy (test) than {named}." and not guard.blocks_ranking

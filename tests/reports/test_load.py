@@ -97,7 +97,7 @@ def test_there_is_one_line_a_section_row_seed_and_score(results: Results, home: 
     assert len(frame) == (3 + 5) * 2 * 19 and set(frame["variant"]) == {""}
     row = frame[(frame["label"] == "k=3 · α=0.5") & (frame["seed"] == 7) & (frame["score"] == "test.accuracy")]
     (found,) = row.to_dict("records")
-    cell = results.grid.sections[1].rows[4].cells[1]
+    cell = results.study.sections[1].rows[4].cells[1]
     assert (found["section"], found["row"], found["cell"], found["status"]) == ("Tokens", 4, cell, "finished")
     assert (found["axis.k"], found["axis.alpha"], found["seconds"], found["count"]) == (3, 0.5, 40.0, 600)
     assert found["value"] == results.scores.loc[cell, "test.accuracy"] and found["higher_is_better"] is True
@@ -109,7 +109,7 @@ def test_there_is_one_line_a_section_row_seed_and_score(results: Results, home: 
     assert not directions["test.ece"] and pd.isna(directions["test.spread"])
 
     # variants have a column, what is missing a row, and axes of several types are texts
-    cell, gone = results.grid.sections[0].rows[1].cells
+    cell, gone = results.study.sections[0].rows[1].cells
     wider = results.scores.assign(**{"mean/whiten:8/test.svm_accuracy": 0.5}).drop(index=gone)
     held = {name: run for name, run in results.cells.items() if name != gone}
     frame = tidy(dataclasses.replace(results, scores=wider, cells=held))
@@ -122,6 +122,6 @@ def test_there_is_one_line_a_section_row_seed_and_score(results: Results, home: 
     parquet, text = pd.read_parquet(home / "results.parquet"), pd.read_csv(home / "results.csv")
     assert parquet["value"].equals(text["value"]) and list(parquet.columns) == list(text.columns)
     # axes of several types are texts
-    results.grid.sections[1].rows[1].axes["k"] = "all"
+    results.study.sections[1].rows[1].axes["k"] = "all"
     frame = tidy(results)
     assert set(frame.loc[frame["section"] == "Tokens", "axis.k"].dropna()) == {"all", "2", "3"}

@@ -87,7 +87,7 @@ def test_of_many_rows_the_ends_are_shown_and_the_primary_score_is_the_declared_o
         first.left_out
     ) == "1 more rows in their sections: 1 undecided"
     part, results = made({label: {"test.f1": found, "test.accuracy": found} for label, found in FAR.items()})
-    put(results.grid.experiment.report, primary="test.accuracy")
+    put(results.study, primary="test.accuracy")
     assert overview(results, [judge_section(part, results)[1]], ["a"]).score == "test.accuracy"
 
 
@@ -118,7 +118,7 @@ def test_the_forest_shows_each_row_with_its_number_and_names_in_any_script(
 
 def test_the_reference_stands_in_the_forest_without_an_interval_and_is_no_finding():
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
-    put(results.grid, references=[Reference("TF-IDF", "", {"test.accuracy": 0.9})])
+    put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": 0.9})])
     caveats = [Guard(kind, kind, False) for kind in ("reference", "edge", "tuning", "another")]
     first = overview(results, [judge_section(part, results)[1]], ["a"], caveats)
     assert [row.label for row in first.rows] == ["TF-IDF", "good", "wild", "bad"]

@@ -19,6 +19,7 @@ from reports.findings import same_note
 from reports.load import Kind, Results
 from reports.markdown import code, plain
 from reports.section_effects import explained, level_means
+from reports.study import study_of
 from tests.recorded import SETTINGS
 from tests.reports.made import made, put
 from tests.reports.made import section as section_of
@@ -34,7 +35,7 @@ def results(evaluation: dict | None = None, **scores: dict[str, float]) -> Resul
     parts = [{"title": "A section"}]
     experiment = Experiment(name="small", sections=parts, evaluation=evaluation or {}, **SETTINGS)
     grid = RecordedGrid(experiment, [], [Reference("TF-IDF", "", {"test.accuracy": 0.5})])
-    return Results(grid, {}, pd.DataFrame(scores or SCORES).T, empty, {}, kinds, {})
+    return Results(study_of(grid), {}, pd.DataFrame(scores or SCORES).T, empty, {}, kinds, {})
 
 
 def row(label: str, *cells: str, baseline: bool = False, **axes: object) -> RecordedRow:
@@ -179,13 +180,8 @@ def measured() -> tuple[RecordedSection, Results]:
         values[label] = {NAME: list(plain), f"whiten:2/{NAME}": list(whitened), f"layer:1:mean/{NAME}": below}
     part, results = made(values)
     put(part.show.table, values=(NAME,))
-    measured_by(results, vectors=("layer:1:mean",), post=("whiten:2",))
+    put(results.study, variants=("", "whiten:2/", "layer:1:mean/", "layer:1:mean/whiten:2/"))
     return part, results
-
-
-def measured_by(results: Results, **settings: Any) -> None:
-    experiment = results.grid.experiment
-    put(experiment, evaluation=experiment.evaluation.model_copy(update=settings))
 
 
 def test_further_vectors_are_compared_with_those_that_trained_the_same_cells():
@@ -221,7 +217,7 @@ def test_vectors_that_differ_by_chance_explain_nothing(draws: int):
         values = {label: {f"{kind}{NAME}": list(plain[label] + of_kind[kind]) for kind in of_kind} for label in plain}
         part, results = made(values)
         put(part.show.table, values=(NAME,))
-        measured_by(results, vectors=("cls",), post=("whiten:2",))
+        put(results.study, variants=("", "whiten:2/", "cls/", "cls/whiten:2/"))
         compared = compared or compare(part, results)  # which values are tested, and no number
         wrong += any(effect.p <= 0.05 for effect in explained(compared, results))
     assert 1 <= wrong <= draws * (0.05 + 3.2 * (0.05 / draws) ** 0.5)  # standard errors

@@ -8,6 +8,7 @@ import pandas as pd
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Hardware, Provenance, RecordedGrid, RecordedRow, RecordedSection
 from reports.load import CellRun, Kind, Picture, Results
+from reports.study import study_of
 from tests.recorded import SETTINGS
 
 SEEDS = (0, 1, 2)
@@ -67,7 +68,7 @@ def results(*sections: RecordedSection, classes: tuple[str, ...] = CLASSES) -> R
     ids = np.arange(TEXTS, dtype=np.uint64) + np.uint64(2**63)  # beyond what a browser's numbers hold
     firsts = sorted({row.cells[0] for part in sections for row in part.rows})
     return Known(
-        RecordedGrid(experiment([part.title for part in sections]), list(sections), []),
+        study_of(RecordedGrid(experiment([part.title for part in sections]), list(sections), [])),
         {cell: CellRun(cell, "finished", "", noted(cell, classes), f"run{cell}", "", {}, "") for cell in cells},
         pd.DataFrame({cell: scores(cell) for cell in cells}).T,
         pd.concat([curves(cell) for cell in cells], ignore_index=True),

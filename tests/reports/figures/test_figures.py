@@ -164,8 +164,7 @@ def test_a_heat_map_says_means_and_half_widths_of_all_vectors(canvases: list[Any
     )
 
     # it has the axes of each row and kind of vectors
-    experiment = results.grid.experiment
-    put(experiment, evaluation=experiment.evaluation.model_copy(update={"post": ("whiten",)}))
+    put(results.study, variants=("", "whiten/"))
     scores = results.scores.assign(**{"whiten/test.accuracy": results.scores["test.accuracy"] / 2})
     results = replace(results, scores=scores)
     comparisons.draw_heat(compare(section, results), results, tmp_path / "it")
