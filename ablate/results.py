@@ -15,7 +15,8 @@ import pandas as pd
 from ablate.directions import higher_is_better
 from ablate.names import SECONDS, number_of, whole
 from ablate.table import Columns, Table
-from contrastive.config.experiment import USUAL_MARGIN, Show, margin_of, score_width
+from contrastive.config.experiment import Show
+from contrastive.config.scores import USUAL_MARGIN, margin_of, score_facts
 from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
 from contrastive.runs.recorded import Hardware, Provenance, RecordedRow, RecordedSection
@@ -265,7 +266,7 @@ def percent(table: Table, score: str, lines: pd.DataFrame, values: pd.Series, as
 
     A score of unknown kind is never converted, but rows with fractions beside rows with percent are asked about.
     """
-    sizes, is_share = values.abs().dropna(), math.isfinite(score_width(score))
+    sizes, is_share = values.abs().dropna(), math.isfinite(score_facts(score).width)
     if not (is_share or assumed) or (sizes <= PERCENT).all():
         return 1.0
     largest = sizes[sizes.groupby([lines["data"], lines["label"]]).idxmax()]

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from contrastive.config.experiment import margin_of
+from contrastive.config.scores import margin_of
 from contrastive.runs.recorded import RecordedSection
 from reports.judge import Judged, RowPairs, every_pair, judge_family
 from reports.load import Results

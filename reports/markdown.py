@@ -4,7 +4,7 @@ import html
 import math
 import re
 
-from contrastive.config.experiment import score_width
+from contrastive.config.scores import score_facts
 from contrastive.errors import printable
 from reports.messages import Text, _, n_
 
@@ -43,7 +43,7 @@ def markdown(lines: list[list[str]]) -> str:
 
 def unit(value: str) -> float:
     """Return the factor for display: 100 for a share, shown in percent, else 1."""
-    return 100.0 if score_width(value) == 1.0 else 1.0
+    return 100.0 if score_facts(value).width == 1.0 else 1.0
 
 
 def score_text(value: str, mean: float, half_width: float = math.nan) -> str:
@@ -63,7 +63,7 @@ def score_text(value: str, mean: float, half_width: float = math.nan) -> str:
 
 def most_of(value: str) -> float:
     """Return the largest possible difference of a score, in display units."""
-    return unit(value) * score_width(value)
+    return unit(value) * score_facts(value).width
 
 
 def difference_text(difference: float, half_width: float = math.nan, most: float = math.inf) -> str:

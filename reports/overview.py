@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from contrastive.config.experiment import metric_of
+from contrastive.config.scores import metric_of
 from reports.compare import DECIDED, Comparison, RowScore, Section
 from reports.guards.rows import Guard
 from reports.load import Results

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from contrastive.config.scores import score_facts
 from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.load import Results
 from reports.statistics import Measurements
@@ -113,9 +114,6 @@ def references_of(section: RecordedSection, results: Results) -> dict[str, dict[
     }
 
 
-COUNTING = ("macro_f1", "accuracy", "ari", "nmi")  # ends of names of scores computed from counts of texts
-
-
 def seed_scores(row: Row, value: str, results: Results) -> Float[np.ndarray, " s"]:
     """Return a row's score for each seed, nan where it is missing."""
     scores = results.by_score.get(f"{row.variant}{value}", {})
@@ -215,4 +213,4 @@ def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[st
 def text_count(value: str, results: Results) -> int | None:
     """Return the number of texts of a score made of counts, whose seeds may agree by chance; None for other scores."""
     count = results.kinds[value].count if value in results.kinds else None
-    return count if count and value.endswith(COUNTING) else None
+    return count if count and score_facts(value).counted else None

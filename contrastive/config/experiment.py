@@ -4,8 +4,6 @@ A `Cell` holds exactly what decides a result. Everything else in an `Experiment`
 is outside the cell, so changing it never causes a cell to be trained again.
 """
 
-import math
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -16,34 +14,6 @@ from contrastive.config.base import Name, Positive, Seed, Settings
 from contrastive.config.cell import Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
-
-USUAL_MARGIN = 0.01
-# Pattern for the last part of a score's name, and the difference between its greatest and least value.
-SHARES = (
-    r".*accuracy|(.*[_ -])?acc|.*f1([_ -]score)?|nmi|ece|recall|precision(_at_\d+)?|map_at_r|au(ro)?c|exact[_ ]match"
-)
-WIDTHS = tuple(
-    (re.compile(rf"(?:{names})(?: ?\(?%\)?)?", re.IGNORECASE), width)
-    for names, width in ((SHARES, 1.0), (r"ari|silhouette|matthews|mean|(spearman|pearson)(_.*)?", 2.0))
-)
-
-
-def score_width(score: str) -> float:
-    """Return the difference between the greatest and least possible value; infinite if unbounded or unknown."""
-    return next((size for kind, size in WIDTHS if kind.fullmatch(metric_of(score))), math.inf)
-
-
-def margin_of(score: str, declared: Mapping[str, float]) -> float | None:
-    """Look up the margin of equivalence by score, then by metric, then the default; None for an unbounded score."""
-    bare = score.rpartition("/")[2]
-    if bare in declared or metric_of(score) in declared:
-        return declared.get(bare, declared.get(metric_of(score)))
-    return USUAL_MARGIN if math.isfinite(score_width(score)) else None
-
-
-def metric_of(score: str) -> str:
-    """Return the metric in the name of a score: `svm_accuracy` for whiten:64/test.svm_accuracy."""
-    return score.rpartition("/")[2].rpartition(".")[2]
 
 
 class Speed(Settings):

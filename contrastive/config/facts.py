@@ -4,6 +4,7 @@ Planning reads them from the source (contrastive/config/registry.py), so the val
 cost, shares passes, shards or rejects settings looks at facts, never at the name of a loss, view or metric.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -57,10 +58,32 @@ class ViewFacts:
 
 
 @dataclass(frozen=True)
+class ScoreFacts:
+    """What the values of a score can be. A score between 0 and 1 is a share, shown in percent, if it is compared."""
+
+    name: str
+    low: float | None = 0.0  # lowest and highest possible value; None: no limit
+    high: float | None = 1.0
+    compared: bool = True  # False: it describes vectors, or is an alarm; it has no margin
+    counted: bool = False  # computed from counts of texts, so that seeds may agree by chance
+    guessed: bool = False  # the share of texts that a classifier gets right
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        return -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
+
+    @property
+    def width(self) -> float:
+        """Difference between the greatest and least value of a score that is compared; infinite if unbounded."""
+        low, high = self.limits
+        return high - low if self.compared else math.inf
+
+
+@dataclass(frozen=True)
 class MetricFacts:
     """Facts of a metric of embeddings and predictions."""
 
-    scores: tuple[str, ...] = ()  # names of its scores; left out: its own name
+    scores: tuple[ScoreFacts, ...] = ()  # left out: one of its own name and without limits
     of_classes: bool = False  # it needs texts of at least two classes
     folded: bool = False  # it is cross-validated, so each class needs at least as many texts as folds
     needs_dropout_pairs: bool = False  # it reads vectors of each text under two dropout masks

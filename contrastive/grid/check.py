@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from contrastive.config import registry
 from contrastive.config.cell import Encoder, Scratch, Training, incompatibility, resample_error
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section, metric_of, score_width
+from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.config.objective import Objective
+from contrastive.config.scores import metric_of, score_facts
 from contrastive.data.locate import (
     TRANSLATOR_FILES,
     check_block,
@@ -156,7 +157,7 @@ def _wrong_report(experiment: Experiment) -> Iterator[Finding]:
         path: SettingPath = ("report", "margin", name)
         if name not in names:
             yield path, f"no table shows `{brief_name(name)}`" + nearest_name(name, names)
-        elif limit >= (width := score_width(name if "." in name else f"test.{name}")):
+        elif limit >= (width := score_facts(name if "." in name else f"test.{name}").width):
             yield path, f"{limit:g} is not below the range of the score ({width:g}): give less, such as 0.01"
     if report.primary is not None and report.primary not in shown:
         yield (

@@ -173,7 +173,7 @@ def names(setting: str) -> tuple[str, ...]:
 
 def score_names(metric: str) -> tuple[str, ...]:
     """Return the names of the scores that a metric computes."""
-    return registry.metrics()[metric].facts.scores or (metric,)
+    return tuple(facts.name for facts in registry.metrics()[metric].facts.scores) or (metric,)
 
 
 def json_schema() -> dict[str, Any]:

@@ -11,7 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from contrastive.config.cell import Cell, Data
 from contrastive.config.evaluation import Transfer
-from contrastive.config.experiment import Experiment, margin_of
+from contrastive.config.experiment import Experiment
+from contrastive.config.scores import margin_of
 from contrastive.data import tokens, transfer_data
 from contrastive.data.tokens import larger_test_key
 from contrastive.errors import UserError

@@ -4,7 +4,6 @@ A difference that is the same for all rows of a seed does not bias their compari
 seed; it is still reported.
 """
 
-import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pandas as pd
 
 from contrastive.config import registry
 from contrastive.config.experiment import PARTS, SETTINGS
+from contrastive.config.scores import score_facts
 from contrastive.runs.recorded import Provenance, RecordedSection
 from reports.guards.rows import Guard, SectionCell, declared, grouped, listed, values_of, where
 from reports.load import Results
@@ -199,25 +199,13 @@ CHECKS = (settings, same, packages, modules)
 
 
 NEARLY = 1e-5  # tolerance for rounding at the ends of a range
-RANGES = (  # pattern of the last part of a score's name, lowest and highest possible value
-    (re.compile(r".*accuracy|.*f1|nmi|ece|precision_at_\d+|map_at_r|collapsed|top_singular_share"), 0.0, 1.0),
-    (re.compile(r"ari|silhouette|anisotropy|matthews|mean|(spearman|pearson)(_.*)?"), -1.0, 1.0),
-    (re.compile(r"alignment_.*|spread"), 0.0, math.inf),
-    (re.compile(r"effective_rank"), 1.0, math.inf),
-    (re.compile(r"uniformity"), -math.inf, 0.0),
-)
 ALARM = re.compile(r"(.+/)?[a-z]+\.collapsed")
 TIMES = re.compile(r".*(_per_second|memory_mib|seconds)")  # scores that differ between runs of the same seed
-GUESSES = re.compile(r"(test|validation|train)\.(?!kmeans).*accuracy")  # accuracies of classifiers
+SPLITS = ("test", "validation", "train")  # whose classes are counted
 
 
 def measured_of(results: Results, cells: list[SectionCell]) -> pd.DataFrame:
     return results.measured[results.measured["cell"].isin({cell.cell for cell in cells})]
-
-
-def limits(score: str) -> tuple[float, float]:
-    name = score.rpartition(".")[2]
-    return next(((low, high) for kind, low, high in RANGES if kind.fullmatch(name)), (-math.inf, math.inf))
 
 
 def out_of_range(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
@@ -228,8 +216,7 @@ def out_of_range(section: RecordedSection, results: Results, cells: list[Section
     not_finite = measured[~np.isfinite(measured["value"].to_numpy(float))]
     wrong = {(name, cell) for name, cell in zip(not_finite["score"], not_finite["cell"], strict=True)}
     for name in results.score_names:
-        low, high = limits(name)
-        values = scores[name].to_numpy(float)
+        (low, high), values = score_facts(name).limits, scores[name].to_numpy(float)
         outside = (values < low - NEARLY) | (values > high + NEARLY) | (np.abs(values) > 1e300)
         wrong |= {(name, cell) for cell in scores.index[outside]}
     if wrong:
@@ -311,7 +298,8 @@ def redundant_scores(section: RecordedSection, results: Results, cells: list[Sec
 def chance(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Warn of rows whose mean accuracy is not above that of always predicting the largest class."""
     rows = grouped([cell for cell in cells if cell.status == "finished"], lambda cell: id(cell.row))
-    for value in filter(GUESSES.fullmatch, section.show.table.values):
+    guesses = [value for value in section.show.table.values if score_facts(value).guessed]
+    for value in (value for value in guesses if value.partition(".")[0] in SPLITS):
         accuracies = values_of(results, cells, value)
         low = []
         for row in rows.values():

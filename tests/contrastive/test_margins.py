@@ -2,7 +2,7 @@
 
 import pytest
 
-from contrastive.config.experiment import margin_of
+from contrastive.config.scores import margin_of
 from contrastive.grid.load import ExperimentError, parse_experiment
 
 FILE = """

@@ -1,6 +1,9 @@
 """Accuracy of the classification head."""
 
+from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
+
+FACTS = MetricFacts(scores=(ScoreFacts("accuracy", counted=True, guessed=True),))
 
 
 def accuracy(inputs: Inputs) -> list[Score]:

@@ -3,10 +3,13 @@
 import numpy as np
 from jaxtyping import Float
 
-from contrastive.config.facts import MetricFacts
+from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.types import Inputs, NotMeasurable, Score, average
 
-FACTS = MetricFacts(scores=("alignment_class", "alignment_dropout"), needs_dropout_pairs=True)
+FACTS = MetricFacts(
+    scores=(ScoreFacts("alignment_class", high=None), ScoreFacts("alignment_dropout", high=None)),
+    needs_dropout_pairs=True,
+)
 
 
 def alignment(inputs: Inputs) -> list[Score]:

@@ -5,13 +5,21 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
-from contrastive.config.facts import MetricFacts
+from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation import parallel
 from contrastive.evaluation.metrics import pairs
 from contrastive.evaluation.metrics.alignment import normalised
 from contrastive.evaluation.metrics.types import Inputs, Score
 
-FACTS = MetricFacts(scores=("anisotropy", "effective_rank", "top_singular_share", "spread", "collapsed"))
+FACTS = MetricFacts(
+    scores=(
+        ScoreFacts("anisotropy", low=-1.0, compared=False),
+        ScoreFacts("effective_rank", low=1.0, high=None, compared=False),
+        ScoreFacts("top_singular_share", compared=False),
+        ScoreFacts("spread", high=None, compared=False),
+        ScoreFacts("collapsed", compared=False),
+    )
+)
 
 COLLAPSED = 0.1  # threshold of the spread, where random directions have 1; same as in contrastive/training/collapse.py
 

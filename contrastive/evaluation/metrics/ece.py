@@ -3,9 +3,12 @@
 import numpy as np
 from scipy.special import softmax
 
+from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.types import Inputs, Score
 
 BINS = 15
+
+FACTS = MetricFacts(scores=(ScoreFacts("ece"),))
 
 
 def ece(inputs: Inputs) -> list[Score]:

@@ -5,10 +5,17 @@ import warnings
 import numpy as np
 from jaxtyping import Float, Integer
 
-from contrastive.config.facts import MetricFacts
+from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 
-FACTS = MetricFacts(scores=("ari", "nmi", "kmeans_accuracy"), of_classes=True)
+FACTS = MetricFacts(
+    scores=(
+        ScoreFacts("ari", low=-1.0, counted=True),
+        ScoreFacts("nmi", counted=True),
+        ScoreFacts("kmeans_accuracy", counted=True),
+    ),
+    of_classes=True,
+)
 
 ONE_NUMBER = "= f(k-means accuracy)"
 CLOSE = 0.01  # tolerance of the two formulas, for classes that are nearly balanced

@@ -3,12 +3,19 @@
 import numpy as np
 from jaxtyping import Float, Integer
 
-from contrastive.config.facts import MetricFacts
+from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics import pairs
 from contrastive.evaluation.metrics.linear import folds
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 
-FACTS = MetricFacts(scores=("knn_accuracy", "knn_cosine_accuracy"), of_classes=True, folded=True)
+FACTS = MetricFacts(
+    scores=(
+        ScoreFacts("knn_accuracy", counted=True, guessed=True),
+        ScoreFacts("knn_cosine_accuracy", counted=True, guessed=True),
+    ),
+    of_classes=True,
+    folded=True,
+)
 
 
 def knn(inputs: Inputs) -> list[Score]:

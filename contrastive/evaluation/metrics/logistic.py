@@ -1,10 +1,10 @@
 """Linear probe: cross-validated accuracy of a logistic regression on the embeddings."""
 
-from contrastive.config.facts import MetricFacts
+from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.linear import cross_validated
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 
-FACTS = MetricFacts(scores=("logistic_accuracy",), of_classes=True, folded=True)
+FACTS = MetricFacts(scores=(ScoreFacts("logistic_accuracy", counted=True, guessed=True),), of_classes=True, folded=True)
 
 
 def logistic(inputs: Inputs) -> list[Score]:

@@ -1,6 +1,9 @@
 """Macro-averaged F1 of the classification head: every class has the same weight."""
 
+from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.types import Inputs, Score
+
+FACTS = MetricFacts(scores=(ScoreFacts("macro_f1", counted=True),))
 
 
 def macro_f1(inputs: Inputs) -> list[Score]:

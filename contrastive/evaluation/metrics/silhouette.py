@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from contrastive.config.facts import MetricFacts
+from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.types import Inputs, Score, average
 
-FACTS = MetricFacts(of_classes=True)
+FACTS = MetricFacts(scores=(ScoreFacts("silhouette", low=-1.0),), of_classes=True)
 
 MEBIBYTES = 64  # of distances in memory at a time
 

@@ -1,10 +1,10 @@
 """Linear separability: cross-validated accuracy of a linear SVM on the embeddings."""
 
-from contrastive.config.facts import MetricFacts
+from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.linear import cross_validated
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 
-FACTS = MetricFacts(scores=("svm_accuracy",), of_classes=True, folded=True)
+FACTS = MetricFacts(scores=(ScoreFacts("svm_accuracy", counted=True, guessed=True),), of_classes=True, folded=True)
 
 
 def svm(inputs: Inputs) -> list[Score]:

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from contrastive.config import registry
+from contrastive.config.scores import score_facts
 from contrastive.errors import UserError
 from contrastive.evaluation import parallel
 from contrastive.evaluation.metrics import METRICS, measure
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
+from contrastive.grid.messages import score_names
 
 every_metric = pytest.mark.parametrize("name", METRICS)
 knows_classes = pytest.mark.parametrize("name", sorted({*METRICS} - {"uniformity", "anisotropy"}))
@@ -37,10 +39,13 @@ def test_scores_are_numbers_with_a_direction_and_a_count(name):
     inputs = clouds()
     scores = measure([name], inputs)
     assert (inputs.embeddings == clouds().embeddings).all() and (inputs.labels == clouds().labels).all()  # as they were
-    assert sorted(score.name for score in scores) == sorted(registry.metrics()[name].facts.scores or (name,))
+    assert sorted(score.name for score in scores) == sorted(score_names(name))
     for score in scores:
         assert type(score.value) is float and math.isfinite(score.value)
         assert score.count == 90 and score.higher_is_better in (True, False, None)
+        facts = score_facts(f"test.{score.name}")
+        assert facts.limits[0] <= score.value <= facts.limits[1]
+        assert not facts.compared or score.higher_is_better is not None
         assert score.standard_error is None or score.standard_error >= 0
         assert re.fullmatch(r"[a-z0-9_]+", score.name)
         if score.per_example is not None and score.name != "top_singular_share":  # which has its spectrum there
