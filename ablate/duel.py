@@ -5,18 +5,19 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from pydantic import TypeAdapter
 
 from ablate.commands import BASELINE, CANDIDATE, RunFolder, check_command, check_metric, in_turn
 from contrastive.errors import UserError, printable
-from reports.compare import Verdict, verdict
 from reports.markdown import code
 from reports.statistics import Decided, Measurements, decide
 from reports.statistics.cutoffs import looks_up_to
 from reports.statistics.power import needed
 
+Verdict = Literal["better", "worse", "equivalent", "undecided"]
 EXIT_CODES: dict[str, int] = {"better": 0, "worse": 1, "equivalent": 1}
 UNDECIDED = 2  # exit code
 SAME = 4  # pairs of equal numbers after which no more are run
@@ -142,9 +143,14 @@ def outcome_at(duel: Duel, folder: RunFolder, pairs: int) -> Outcome:
 
 
 def judged(duel: Duel, values: np.ndarray) -> tuple[Verdict, Decided]:
-    """Return the verdict of a look at values [baseline and candidate, seed], and its interval."""
+    """Return the verdict of a look at values [baseline and candidate, seed], and its interval.
+
+    The rule is that of `reports.compare.verdict`, whose module loads all of a report.
+    """
     (line,) = decide(Measurements(values), ((1, 0),), most_seeds=duel.max_runs // 2)
-    word = verdict(line.difference, line.half_width, not duel.lower, duel.margin, line.seeds)
-    if word == "no spread":  # the same numbers at every seed
-        word = "equivalent" if duel.margin is not None and abs(line.difference) < duel.margin else "undecided"
-    return word, line
+    size, known = abs(line.difference), math.isfinite(line.half_width)  # unknown: the same numbers at every seed
+    if duel.margin is not None and size + (line.half_width if known else 0.0) < duel.margin:
+        return "equivalent", line
+    if not known or size <= line.half_width:
+        return "undecided", line
+    return "worse" if (line.difference > 0) == duel.lower else "better", line

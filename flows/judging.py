@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ablate.identity import code_digest, identity_of
 from contrastive.errors import UserError
 from contrastive.runs.store import home, write_atomic
-from flows.identity import code_digest, identity_of
 from flows.terminal import complain, say, tell
 
 if TYPE_CHECKING:  # these imports take seconds, and a verdict that is known needs none

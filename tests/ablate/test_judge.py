@@ -16,11 +16,12 @@ import pytest
 from typer.testing import CliRunner
 
 from ablate.commands import RunFailed, RunFolder, read_lines
-from ablate.duel import Duel, fight
+from ablate.duel import Duel, fight, judged
+from ablate.identity import code_digest
 from ablate.metric import number_in
 from contrastive.errors import UserError
 from flows.cli import app, main
-from flows.identity import code_digest
+from reports.compare import verdict
 from reports.statistics.cutoffs import looks_up_to
 
 METRIC = "loss: ([-0-9.naif]+)"
@@ -212,6 +213,21 @@ def test_wrong_verdicts_are_rare_and_real_differences_are_found(tmp_path):
             found += lift > 0 and outcome.verdict == "better"
             used += [outcome.runs] if lift else []
     assert wrong / 400 < 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5 and found / 400 > 0.9 and np.mean(used) < 14
+
+
+def test_the_verdict_follows_the_rule_of_every_report():
+    """But that of equal differences, without an interval, is what their size says."""
+    rng, seen = np.random.default_rng(1), set()
+    for number in range(300):
+        values = rng.normal(size=(2, number % 4 + 2)) + rng.normal(size=(2, 1)) * (number % 3)
+        values[1] = values[0] + number % 2 if number % 10 == 0 else values[1]
+        duel = Duel("a", "b", "c", lower=number % 2 > 0, margin=(None, 0.5, 9.0)[number // 2 % 3])
+        word, line = judged(duel, values)
+        expected = verdict(line.difference, line.half_width, not duel.lower, duel.margin, line.seeds)
+        small = duel.margin is not None and abs(line.difference) < duel.margin
+        assert word == ({True: "equivalent", False: "undecided"}[small] if expected == "no spread" else expected)
+        seen.add((word, expected))
+    assert len(seen) == 6
 
 
 def tuple_of(command: str) -> tuple[str, int]:
