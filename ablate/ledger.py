@@ -292,8 +292,8 @@ class Ledger:
                 if abs(number) <= len(self.proposals):
                     raise UserError(f"{file} lacks runs of proposal {number}; begin another ledger")
                 command = candidate if who == CANDIDATE else baseline
-                value, seconds = self.folder.run_twice(who, command, seed, f"{abs(number)}-")
-                line = LedgerRun(who, seed, value, seconds, number, command, code)
+                made = self.folder.run_twice(who, command, seed, f"{abs(number)}-")
+                line = LedgerRun(**asdict(made), proposal=number, command=command, code=code)
                 self.folder.record(line)
             if (line.who, line.seed) != (who, seed):
                 raise UserError(f"{file} does not fit its ledger.jsonl; begin another ledger")
