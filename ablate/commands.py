@@ -166,7 +166,14 @@ class RunFolder:
         pool = ThreadPoolExecutor(self.jobs, initializer=lambda: setattr(thread, "job", next(jobs)))
 
         def run(who: str, seed: int) -> bool:
-            return self._run(who, commands[who], seed, thread.job)
+            if time.monotonic() > self.deadline:
+                return False
+            try:
+                self.record(self.run_twice(who, commands[who], seed, job=thread.job))
+            except Exception:
+                self.deadline = -math.inf  # no other run begins
+                raise
+            return True
 
         futures = [pool.submit(run, who, seed) for who, seed in missing]
         try:
@@ -175,16 +182,6 @@ class RunFolder:
             pool.shutdown(wait=False, cancel_futures=True)
         done = [future.result() for future in futures]  # raises what a run has raised
         return all(done)
-
-    def _run(self, who: str, command: str, seed: int, job: int) -> bool:
-        if time.monotonic() > self.deadline:
-            return False
-        try:
-            self.record(self.run_twice(who, command, seed, job=job))
-        except Exception:
-            self.deadline = -math.inf  # no other run begins
-            raise
-        return True
 
     def record(self, run: Run) -> None:
         with RECORDING:
@@ -204,25 +201,10 @@ class RunFolder:
             value, why = self.runner(command, self.metric, str(log))
             if value is not None:
                 return Run(who, seed, value, round(time.monotonic() - began, 1), unit="%" if why == "%" else "")
-            check_room(self.path)  # so that the command is not blamed
+            append(room := self.path / ".room", {"room": " " * (1 << 20)})  # a full disk is not the command's fault
+            room.unlink()
             self.tell(f"{who}, seed {seed}: {why}")
         raise RunFailed(who, f"{who} failed twice with seed {seed}: {why}")
-
-
-def check_room(folder: Path) -> None:
-    """Raise OSError if the disk of a folder is full."""
-    with naming(folder):
-        write_atomic(folder / ".room", bytes(1 << 20))
-    (folder / ".room").unlink()
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Let errors of the system name a path."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 @contextmanager
@@ -242,9 +224,11 @@ def locked(folder: Path, tell: Callable[[str], None] | None = None) -> Iterator[
 
 def append(path: Path, line: Mapping[str, object]) -> None:
     """Append a line of JSON, so that it is either whole on disk or not there, also after a kill or on a full disk."""
-    with naming(path):
-        before = path.read_bytes().splitlines() if path.exists() else []
+    before = path.read_bytes().splitlines() if path.exists() else []
+    try:
         write_atomic(path, b"\n".join([*before, json.dumps(line).encode(), b""]))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def read_lines(path: Path, kind: Any = dict[str, Any]) -> list[Any]:

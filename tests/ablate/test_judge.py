@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from ablate.commands import RunFailed, RunFolder, read_lines
 from ablate.duel import Duel, fight, judged
-from ablate.identity import code_digest
+from ablate.identity import identity_of
 from ablate.metric import number_in
 from contrastive.errors import UserError
 from flows.cli import app, main
@@ -64,6 +64,10 @@ def judge(script: str, options: str = "", *arguments: str):
         *arguments,
     ]
     return CliRunner().invoke(app, command)
+
+
+def code_digest(*commands: str, metric: str) -> str:
+    return identity_of(*commands, metric=metric).digest
 
 
 def runs(tmp_path: Path) -> list[str]:

@@ -216,6 +216,13 @@ def test_a_known_verdict_loads_no_heavy_package(place):
         assert program(*words, *more, "--json").stdout != again.stdout
 
 
+def test_the_package_is_imported_without_what_it_needs_for_tables():
+    code = "import sys, ablate; print({'numpy', 'pandas'} & {*sys.modules}, dir(ablate), hasattr(ablate, 'choose'))\n"
+    code += "from ablate import Verdicts; print(ablate.judge.__module__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | ENVIRONMENT)
+    assert done.stdout.splitlines() == ["set() ['Verdicts', 'judge', 'judge_table'] False", "ablate.verdicts"], done
+
+
 @pytest.mark.parametrize("more", [(), ("--ledger", "night")])
 def test_a_judge_that_runs_commands_stays_small(place, more):
     """Without looks, which simulate their cut-offs once; memory in KiB."""
