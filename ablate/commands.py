@@ -52,7 +52,7 @@ end(subprocess.call(sys.argv[1], shell=True, stdin=subprocess.DEVNULL) & 0xFF)
 
 
 class RunFailed(UserError):
-    """A command failed twice at one seed, or printed no number. `who`: whose command it was."""
+    """A command failed twice at one seed, or its number does not go with those of other runs. `who`: whose it was."""
 
     def __init__(self, who: str, why: str) -> None:
         super().__init__(why)
@@ -202,7 +202,7 @@ class RunFolder:
             if value is not None:
                 return Run(who, seed, value, round(time.monotonic() - began, 1), unit="%" if why == "%" else "")
             append(room := self.path / ".room", {"room": " " * (1 << 20)})  # a full disk is not the command's fault
-            room.unlink()
+            room.unlink(missing_ok=True)
             self.tell(f"{who}, seed {seed}: {why}")
         raise RunFailed(who, f"{who} failed twice with seed {seed}: {why}")
 
