@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from ablate import metric as metric_module
+from ablate.metric import blocks_of
 from contrastive.errors import UserError, brief
 from contrastive.runs.store import write_atomic
 
@@ -28,7 +28,7 @@ JOB = "{job}"  # 0, 1, … among the runs of a moment
 TRIES = 2
 SEARCH = 20  # seconds to search a log, and one more for each 4 MiB
 TOLD = 8  # last lines of output shown when a run failed
-APPENDING = threading.Lock()  # runs of several jobs may end at once
+RECORDING = threading.Lock()  # runs of several jobs may end at once
 # Ends with all its children when its command ends, and when this program does: its standard input is then closed.
 WRAPPER = """import contextlib, ctypes, os, psutil, subprocess, sys, threading
 def end(code):
@@ -52,7 +52,7 @@ end(subprocess.call(sys.argv[1], shell=True, stdin=subprocess.DEVNULL) & 0xFF)
 
 
 class RunFailed(UserError):
-    """A command failed twice at one seed, or printed no number. `who`: whose command it was."""
+    """A command failed twice at one seed, or its number does not go with those of other runs. `who`: whose it was."""
 
     def __init__(self, who: str, why: str) -> None:
         super().__init__(why)
@@ -64,7 +64,7 @@ STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: whose it is, its seed, the number that it printed, and how long it took."""
+    """A finished run: whose it is, its seed, the number and unit that it printed, and how long it took."""
 
     __pydantic_config__ = STRICT
 
@@ -72,10 +72,17 @@ class Run:
     seed: int
     value: float
     seconds: float
+    unit: Literal["", "%"] | None = field(default=None, kw_only=True)  # None: not known, of an older version
+
+    def __str__(self) -> str:
+        return f"{self.who}, seed {self.seed} printed {self.value:g} {self.unit}".rstrip()
 
 
 def run_command(command: str, metric: str, log: str, timeout: float | None = None) -> tuple[float | None, str]:
-    """Run a shell command; return the last number of its output that `metric` finds, or None and what went wrong."""
+    """Run a shell command; return the last number of its output that `metric` finds and its unit.
+
+    Or None and what went wrong.
+    """
     popen, pipe, words = subprocess.Popen, subprocess.PIPE, [sys.executable, "-P", "-c", WRAPPER, command]
     code = None
     with (
@@ -85,16 +92,18 @@ def run_command(command: str, metric: str, log: str, timeout: float | None = Non
     ):
         code = process.wait(timeout)
     if code == 0:
-        value, why = search(metric, log)
+        value, note = search(metric, log)
+        if value is not None:
+            return value, note
     else:
-        value, why = None, f"took longer than {timeout:g} s" if code is None else f"ended with code {code}"
-    return value, why and f"{why}: {last_lines(log) or 'no output'}"
+        note = f"took longer than {timeout:g} s" if code is None else f"ended with code {code}"
+    return None, f"{note}: {last_lines(log) or 'no output'}"
 
 
 def search(metric: str, log: str) -> tuple[float | None, str]:
     """Search a log in a process of its own, since a regular expression may take for ever."""
-    words = [sys.executable, "-P", metric_module.__file__, log, metric]
-    seconds = SEARCH + len(metric_module.blocks_of(log))
+    words = [sys.executable, "-P", "-m", "ablate.metric", log, metric]
+    seconds = SEARCH + len(blocks_of(log))
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -157,7 +166,14 @@ class RunFolder:
         pool = ThreadPoolExecutor(self.jobs, initializer=lambda: setattr(thread, "job", next(jobs)))
 
         def run(who: str, seed: int) -> bool:
-            return self._run(who, commands[who], seed, thread.job)
+            if time.monotonic() > self.deadline:
+                return False
+            try:
+                self.record(self.run_twice(who, commands[who], seed, job=thread.job))
+            except Exception:
+                self.deadline = -math.inf  # no other run begins
+                raise
+            return True
 
         futures = [pool.submit(run, who, seed) for who, seed in missing]
         try:
@@ -167,50 +183,28 @@ class RunFolder:
         done = [future.result() for future in futures]  # raises what a run has raised
         return all(done)
 
-    def _run(self, who: str, command: str, seed: int, job: int) -> bool:
-        if time.monotonic() > self.deadline:
-            return False
-        try:
-            value, seconds = self.run_twice(who, command, seed, job=job)
-        except Exception:
-            self.deadline = -math.inf  # no other run begins
-            raise
-        self.record(Run(who, seed, value, seconds))
-        return True
-
     def record(self, run: Run) -> None:
-        append(self.path / "runs.jsonl", asdict(run))
-        self.runs.append(run)
+        with RECORDING:
+            known = (other for other in self.runs if other.unit is not None)
+            if other := next((other for other in known if other.unit != run.unit), None):
+                raise RunFailed(run.who, f"{run}, and {other}: let all runs print a percent sign, or none")
+            append(self.path / "runs.jsonl", asdict(run))
+            self.runs.append(run)
         self.tell(f"{run.who}, seed {run.seed}: {run.value:g} ({run.seconds:.0f} s)")
 
-    def run_twice(self, who: str, command: str, seed: int, prefix: str = "", job: int = 0) -> tuple[float, float]:
-        """Run a command, once more if it fails; return its number and its seconds. Raises RunFailed."""
+    def run_twice(self, who: str, command: str, seed: int, prefix: str = "", job: int = 0) -> Run:
+        """Run a command, once more if it fails. Raises RunFailed."""
         command = command.replace(PLACE, str(seed)).replace(JOB, str(job))
         log, why = self.path / f"{prefix}{who}-{seed}.log".replace(" ", "-"), ""
         for _ in range(TRIES):
             began = time.monotonic()
             value, why = self.runner(command, self.metric, str(log))
             if value is not None:
-                return value, round(time.monotonic() - began, 1)
-            check_room(self.path)  # so that the command is not blamed
+                return Run(who, seed, value, round(time.monotonic() - began, 1), unit="%" if why == "%" else "")
+            append(room := self.path / ".room", {"room": " " * (1 << 20)})  # a full disk is not the command's fault
+            room.unlink(missing_ok=True)
             self.tell(f"{who}, seed {seed}: {why}")
         raise RunFailed(who, f"{who} failed twice with seed {seed}: {why}")
-
-
-def check_room(folder: Path) -> None:
-    """Raise OSError if the disk of a folder is full."""
-    with naming(folder):
-        write_atomic(folder / ".room", bytes(1 << 20))
-    (folder / ".room").unlink()
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Let errors of the system name a path."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 @contextmanager
@@ -230,9 +224,11 @@ def locked(folder: Path, tell: Callable[[str], None] | None = None) -> Iterator[
 
 def append(path: Path, line: Mapping[str, object]) -> None:
     """Append a line of JSON, so that it is either whole on disk or not there, also after a kill or on a full disk."""
-    with APPENDING, naming(path):
-        before = path.read_bytes().splitlines() if path.exists() else []
+    before = path.read_bytes().splitlines() if path.exists() else []
+    try:
         write_atomic(path, b"\n".join([*before, json.dumps(line).encode(), b""]))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def read_lines(path: Path, kind: Any = dict[str, Any]) -> list[Any]:

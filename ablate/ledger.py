@@ -198,11 +198,11 @@ class Ledger:
                 self._spend(proposal.number)
             elif self.state.judge(run)[0] != proposal.result:
                 raise damaged(self.folder.path / "ledger.jsonl", proposal.number, "runs.jsonl gives another result")
-            if proposal.result == "kept":
-                self.current = None
 
     def _measure(self, number: int, baseline: str, code: str) -> None:
-        """Measure a baseline (as proposal -N) if it is new, or its code has changed."""
+        """Measure a baseline (as proposal -N) if it is new, its code has changed, or a proposal was kept."""
+        if number > 1 and self.proposals[number - 2].result == "kept":
+            self.current = None
         if self.current == (baseline, code):
             return
         if self.current and self.current[0] == baseline and number > len(self.proposals):
@@ -223,10 +223,8 @@ class Ledger:
     @property
     def baseline(self) -> str | None:
         """The command that the next proposal must beat; None before the first one."""
-        if not self.proposals:
-            return None
-        last = self.proposals[-1]
-        return last.candidate if last.result == "kept" else last.baseline
+        last = self.proposals[-1] if self.proposals else None
+        return None if last is None else last.candidate if last.result == "kept" else last.baseline
 
     def kept_already(self, candidate: str) -> Proposal | None:
         """Return the proposal that was kept last if it is this one, with the code that it had."""
@@ -253,15 +251,12 @@ class Ledger:
         before = deepcopy(self.state)
         run = self._replay(len(self.proposals) + 1, baseline, candidate, code)
         try:
-            proposal = self._record(candidate, baseline, *self.state.judge(run))
+            return self._record(candidate, baseline, *self.state.judge(run))
         except RunFailed as failed:
             if failed.who != CANDIDATE:
                 raise  # the same call goes on when the baseline is mended
             self.state = before
             return self._record(candidate, baseline, "failed", why=str(failed))
-        if proposal.result == "kept":
-            self.current = None
-        return proposal
 
     def _record(
         self, candidate: str, baseline: str, result: Result, differences: Sequence[float] = (), why: str = ""
@@ -292,8 +287,8 @@ class Ledger:
                 if abs(number) <= len(self.proposals):
                     raise UserError(f"{file} lacks runs of proposal {number}; begin another ledger")
                 command = candidate if who == CANDIDATE else baseline
-                value, seconds = self.folder.run_twice(who, command, seed, f"{abs(number)}-")
-                line = LedgerRun(who, seed, value, seconds, number, command, code)
+                made = self.folder.run_twice(who, command, seed, f"{abs(number)}-")
+                line = LedgerRun(**asdict(made), proposal=number, command=command, code=code)
                 self.folder.record(line)
             if (line.who, line.seed) != (who, seed):
                 raise UserError(f"{file} does not fit its ledger.jsonl; begin another ledger")
@@ -312,28 +307,20 @@ def read_ledger(path: Path) -> tuple[list[Proposal], list[Run]]:
     return proposals, runs
 
 
-def summary(proposals: Sequence[Proposal], runs: Sequence[Run]) -> list[str]:
-    """Return what was tried, kept and what it cost, as lines."""
-    kept, hours = sum(each.result == "kept" for each in proposals), sum(run.seconds for run in runs) / 3600
-    return [*map(str, proposals), f"{len(proposals)} proposals, {kept} kept, {len(runs)} runs, {hours:.1f} h"]
-
-
-def settings(path: Path, given: Settings) -> Settings:
+def settings(path: Path, metric: str, lower: bool) -> Settings:
     """Return the settings of a ledger, fixed by its first run; raise UserError if others are given."""
     file = path / "ledger.json"
     if not (path / "runs.jsonl").exists():
-        if not given.metric:
+        if not metric:
             raise UserError("a new ledger needs --metric: a regular expression that finds the number in the output")
-        check_metric(given.metric)
-        write_atomic(file, json.dumps(asdict(given)))
-        return given
-    stored: list[Settings] = read_lines(file, Settings)
-    if not stored:
-        raise damaged(file, 1, "it needs a metric and lower")
-    for name, value in asdict(given).items():
-        if value and value != (begun := getattr(stored[0], name)):
-            raise UserError(
-                f"--{name} is `{brief(value)}`, but this ledger began with `{brief(begun)}`; leave it out, "
-                "or begin another ledger"
-            )
-    return stored[0]
+        check_metric(metric)
+        write_atomic(file, json.dumps({"metric": metric, "lower": lower}))
+    for begun in read_lines(file, Settings):
+        for name, given, kept in (("metric", metric, begun.metric), ("lower", lower, begun.lower)):
+            if given and given != kept:
+                raise UserError(
+                    f"--{name} is `{brief(given)}`, but this ledger began with `{brief(kept)}`; leave it out, "
+                    "or begin another ledger"
+                )
+        return begun
+    raise damaged(file, 1, "it needs a metric and lower")

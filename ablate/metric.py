@@ -15,7 +15,7 @@ BLOCK, OVERLAP = 1 << 22, 1 << 16  # bytes of a log in memory at a time, and of 
 
 
 def number_in(blocks: Sequence[int], text_of: Callable[[int], str], metric: str) -> tuple[float | None, str]:
-    """Return the number of the last match in blocks of text, or None and what is wrong with it.
+    """Return the number of the last match in blocks of text with % or "" after it, or None and what is wrong with it.
 
     After the match, look for a number that was not found: of a run that diverged, the good epoch before does not count.
     """
@@ -34,15 +34,19 @@ def number_in(blocks: Sequence[int], text_of: Callable[[int], str], metric: str)
 
 
 def read_number(text: str, last: re.Match[str], metric: str) -> tuple[float | None, str]:
-    if re.match(r"[eE][-+]?\d", text[last.end(1) :][:9]):
-        return None, f"printed `{brief(last[1])}` with an exponent: --metric `{metric}` cuts it; add e+- to its group"
-    if "." not in last[1] and last.end() == last.end(1) and re.match(r",\d", text[last.end(1) :][:2]):
+    after = text[last.end(1) :][:99]
+    if re.match(r"[eE][-+]?\d", after):
+        cut = f"printed `{brief(last[1])}` with an exponent: --metric `{metric}` cuts it"
+        return None, f"{cut}; write its group as `([-+0-9.eE]+)`"
+    if "." not in last[1] and last.end() == last.end(1) and re.match(r",\d", after):
         return None, f"printed `{brief(last[1])}` before a comma and more digits: print a decimal point"
     try:
         value = float(last[1].rstrip("."))
     except ValueError:
         return None, f"printed `{brief(last[1])}`, which is not a number"
-    return (value, "") if math.isfinite(value) else (None, f"printed {value}, which cannot be compared")
+    if not math.isfinite(value):
+        return None, f"printed {value}, which cannot be compared"
+    return value, "%" if re.match(r"[ \t]*%", after) else ""
 
 
 def unread_after(text: str, last: re.Match[str]) -> str | None:

@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ablate.identity import identity_of
 from contrastive.errors import UserError
 from contrastive.runs.store import home, write_atomic
-from flows.identity import code_digest, identity_of
 from flows.terminal import complain, say, tell
 
 if TYPE_CHECKING:  # these imports take seconds, and a verdict that is known needs none
-    from ablate.commands import RunFolder, Runner
-    from ablate.duel import Duel, Outcome
+    from ablate.commands import Runner
+    from ablate.duel import Duel
 
 BROKEN = 3  # exit code: a run failed
 CHANGED = (
@@ -27,29 +27,50 @@ CHANGED = (
 )
 
 
-def known_verdict(settings: dict[str, Any], folder: Path | None, gate: Path | None, as_json: bool) -> int | None:
-    """Repeat a verdict if its commands, code, settings and runs are unchanged; return the exit code, or None."""
-    commands, metric = (settings["baseline"], settings["candidate"]), settings["metric"]
-    identity = identity_of(*commands, metric=metric, own=[path for path in (folder, gate) if path])
-    where = folder or home() / "judge" / identity.digest
+def judge_pair(asked: dict[str, Any], folder: Path | None, gate: Path | None, as_json: bool, **how: Any) -> int:
+    """Answer with the verdict that is known, or run what is missing (see `run_missing`); return the exit code.
+
+    With `gate`, write the verdict there as Markdown; the exit code is then 0 unless the candidate is worse or broken.
+    """
+    commands, metric = (asked["baseline"], asked["candidate"]), asked["metric"]
+    if not (all(commands) and metric):
+        raise UserError("--baseline, --candidate and --metric are needed, or --ledger FOLDER")
+    clear(gate)
+    identify = partial(identity_of, *commands, metric=metric, own=[path for path in (folder, gate) if path])
+    identity = identify()
+    where, checked = folder or home() / "judge" / identity.digest, None if folder else identity.checked
+    if told := known_verdict(where, asked):
+        tell(reused(told["json"]["runs"], where, checked))
+    else:
+        from ablate.commands import RunFailed
+        from ablate.duel import Duel
+
+        try:
+            told = run_missing(Duel(**asked), where, checked, **how)
+        except RunFailed as failed:
+            return not_judged(str(failed), where, gate, as_json)
+        if not folder and identify().digest != identity.digest:
+            tell(CHANGED)
+    say(json.dumps(told["json"]) if as_json else told["text"])
+    if gate:
+        gate.write_text(told["markdown"], encoding="utf-8")
+    return int(told["json"]["verdict"] == "worse") if gate else int(told["code"])
+
+
+def known_verdict(where: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what was told of a verdict if its commands, code, settings and runs are unchanged."""
     try:
         stored = json.loads((where / "verdict.json").read_bytes())
-        if stored["key"] != verdict_key(where, settings):
-            return None
-        code, text, markdown, count = (stored[name] for name in ("code", "text", "markdown", "runs"))
-        shown = json.dumps(stored["json"]) if as_json else str(text)
+        if stored["key"] == verdict_key(where, asked):
+            return {name: stored[name] for name in ("code", "text", "json", "markdown")}
     except (OSError, ValueError, KeyError, TypeError):  # it is made again
-        return None
-    tell(reused(count, where, None if folder else identity.checked))
-    say(shown)
-    if gate:
-        gate.write_text(str(markdown), encoding="utf-8")
-    return int(stored["json"]["verdict"] == "worse") if gate else int(code)
+        pass
+    return None
 
 
-def verdict_key(where: Path, settings: dict[str, Any]) -> str:
+def verdict_key(where: Path, asked: dict[str, Any]) -> str:
     """Identify what a verdict depends on: the settings and all runs."""
-    content = json.dumps(settings, sort_keys=True).encode() + (where / "runs.jsonl").read_bytes()
+    content = json.dumps(asked, sort_keys=True).encode() + (where / "runs.jsonl").read_bytes()
     return hashlib.sha256(content).hexdigest()
 
 
@@ -60,58 +81,28 @@ def reused(count: int, where: Path, checked: str | None) -> str:
     return f"{runs} from {where}: {checked} unchanged; --folder NEW begins anew"
 
 
-def judge_pair(asked: dict[str, Any], folder: Path | None, gate: Path | None, as_json: bool, **more: Any) -> int:
-    """Answer with the verdict that is known, or run what is missing; `more` are the other options."""
-    if not (asked["baseline"] and asked["candidate"] and asked["metric"]):
-        raise UserError("--baseline, --candidate and --metric are needed, or --ledger FOLDER")
-    code = known_verdict(asked, folder, gate, as_json)
-    if code is not None:
-        return code
-    from ablate.duel import Duel
-
-    return judge_commands(Duel(**asked), folder=folder, gate=gate, as_json=as_json, **more)
-
-
-def judge_commands(
-    duel: "Duel",
-    engine: str,
-    jobs: int,
-    budget: str,
-    folder: Path | None,
-    gate: Path | None,
-    as_json: bool,
-    timeout: str = "",
-) -> int:
-    """Judge a candidate command against a baseline command; return the exit code.
-
-    With `gate`, write the verdict there as Markdown; the exit code is then 0 unless the candidate is worse or broken.
-    """
-    from ablate.commands import RunFailed, RunFolder
+def run_missing(
+    duel: "Duel", where: Path, checked: str | None, engine: str, jobs: int, budget: str, timeout: str
+) -> dict[str, Any]:
+    """Run what is missing; return what to tell of the verdict, which is kept unless the budget ended it."""
+    from ablate.commands import RunFolder
     from ablate.duel import fight
 
     duel.check()
-    clear(gate)
-    commands, own = (duel.baseline, duel.candidate), [path for path in (folder, gate) if path]
-    identity = identity_of(*commands, metric=duel.metric, own=own)
     deadline = time.monotonic() + (seconds_of("--budget", budget) if budget else float("inf"))
-    where = folder or home() / "judge" / identity.digest
-    with runner(engine, timeout) as run:
-        runs = RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline)
-        try:
-            with runs.opened():
-                check_same(where, duel)
-                if runs.runs:
-                    tell(reused(len(runs.runs), where, None if folder else identity.checked))
-                outcome = fight(duel, runs, tell)
-                keep_verdict(runs, duel, outcome)
-        except RunFailed as failed:
-            return not_judged(str(failed), where, gate, as_json)
-    if not folder and code_digest(*commands, metric=duel.metric, own=own) != identity.digest:
-        tell(CHANGED)
-    say(outcome.as_json() if as_json else str(outcome))
-    if gate:
-        gate.write_text(outcome.as_markdown(duel), encoding="utf-8")
-    return int(outcome.verdict == "worse") if gate else outcome.exit_code
+    with (
+        runner(engine, timeout) as run,
+        RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline).opened() as runs,
+    ):
+        check_same(where, duel)
+        if runs.runs:
+            tell(reused(len(runs.runs), where, checked))
+        outcome = fight(duel, runs, tell)
+        told: dict[str, Any] = {"code": outcome.exit_code, "text": str(outcome), "markdown": outcome.as_markdown(duel)}
+        told["json"] = json.loads(outcome.as_json())
+        if time.monotonic() <= deadline:
+            write_atomic(where / "verdict.json", json.dumps(told | {"key": verdict_key(where, asdict(duel))}))
+    return told
 
 
 def clear(gate: Path | None) -> None:
@@ -120,15 +111,6 @@ def clear(gate: Path | None) -> None:
     if not gate.absolute().parent.is_dir():
         raise UserError(f"--gate {gate}: its folder does not exist; make it first")
     gate.unlink(missing_ok=True)
-
-
-def keep_verdict(runs: "RunFolder", duel: "Duel", outcome: "Outcome") -> None:
-    """Keep a verdict beside its runs, so that the same call need not compute it again, unless the budget ended it."""
-    if time.monotonic() > runs.deadline:
-        return
-    told = {"code": outcome.exit_code, "text": str(outcome), "json": json.loads(outcome.as_json())}
-    told |= {"key": verdict_key(runs.path, asdict(duel)), "markdown": outcome.as_markdown(duel), "runs": outcome.runs}
-    write_atomic(runs.path / "verdict.json", json.dumps(told))
 
 
 def seconds_of(option: str, text: str) -> float:
@@ -165,7 +147,7 @@ def check_same(folder: Path, duel: "Duel") -> None:
 
 
 LEDGER_CODES = {"kept": 0, "dropped": 1, "failed": BROKEN}
-BASELINE_FAILED, OTHER_ERROR = 4, 5  # exit codes of a ledger
+BASELINE_FAILED = 4  # exit code of a ledger
 
 
 def judge_in_ledger(
@@ -175,13 +157,13 @@ def judge_in_ledger(
     if not candidate:
         return show_ledger(folder, as_json)
     from ablate.commands import RunFailed, RunFolder, check_command, locked
-    from ablate.ledger import Ledger, Settings, settings
+    from ablate.ledger import Ledger, settings
 
     with locked(folder, tell), runner(engine, timeout) as run:
-        kept = settings(folder, Settings(metric, lower))
-
-        code_of = partial(code_digest, metric=kept.metric, own=[folder])
-        ledger = Ledger(RunFolder(folder, kept.metric, runner=run, tell=tell), kept.lower, code_of)
+        kept = settings(folder, metric, lower)
+        code_of = partial(identity_of, metric=kept.metric, own=[folder])
+        runs = RunFolder(folder, kept.metric, runner=run, tell=tell)
+        ledger = Ledger(runs, kept.lower, lambda *commands: code_of(*commands).digest)
         ledger.load()
         beaten = baseline or ledger.baseline
         if beaten is None:
@@ -203,10 +185,14 @@ def show_ledger(folder: Path, as_json: bool) -> int:
     """Print what a ledger has tried and kept; another process may be at work in it."""
     if not folder.is_dir():
         raise UserError(f"there is no ledger {folder}; name --baseline, --candidate and --metric to begin one")
-    from ablate.ledger import read_ledger, summary
+    from ablate.ledger import read_ledger
 
     proposals, runs = read_ledger(folder)
-    say("\n".join([json.dumps(asdict(each)) for each in proposals] if as_json else summary(proposals, runs)))
+    for each in proposals:
+        say(json.dumps(asdict(each)) if as_json else each)
+    if not as_json:
+        kept, hours = sum(each.result == "kept" for each in proposals), sum(run.seconds for run in runs) / 3600
+        say(f"{len(proposals)} proposals, {kept} kept, {len(runs)} runs, {hours:.1f} h")
     return 0
 
 
@@ -216,7 +202,6 @@ def runner(engine: str, timeout: str) -> Iterator["Runner"]:
     from ablate.commands import run_command
 
     limit = seconds_of("--timeout", timeout) if timeout else None
-
     if engine != "ray":
         yield partial(run_command, timeout=limit)
         return

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablate import judge_table
 from ablate.columns import choose
 from ablate.results import Question
 from ablate.sources import MLFLOW, read
 from ablate.table import Columns
+from ablate.verdicts import judge_table
 from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.terminal import say, tell

@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -29,30 +28,7 @@ from reports.rows import (
     shown_values,
 )
 from reports.statistics import ALPHA, Needed, improvement, mcnemar, summarise
-
-Verdict = Literal[
-    "better", "worse", "equivalent", "undecided", "one seed", "no spread", "not comparable", "too early", "baseline", ""
-]
-DECIDED = ("better", "worse", "equivalent")
-TESTED = (*DECIDED, "undecided")
-
-
-def verdict(difference: float, half_width: float, higher: bool, margin: float | None, seeds: int) -> Verdict:
-    """Return the verdict for an interval `difference` ± `half_width`; `seeds` counts those that both rows have."""
-    if not math.isfinite(half_width):
-        return "one seed" if seeds < 2 else "no spread"
-    if margin is not None and abs(difference) + half_width < margin:
-        return "equivalent"
-    sign = shown_direction(difference, half_width, higher)
-    return "undecided" if sign == 0 else "better" if sign > 0 else "worse"
-
-
-def shown_direction(difference: float, half_width: float, higher: bool) -> int:
-    """Return 1 if the whole interval is better, −1 if it is worse (both whatever the margin), 0 if it contains 0."""
-    if not math.isfinite(half_width) or abs(difference) <= half_width:
-        return 0
-    return 1 if (difference > 0) == higher else -1
-
+from reports.statistics.decide import TESTED, Verdict, shown_direction, verdict
 
 GENERATOR = 20250625  # seed of the random numbers, the same in every report
 

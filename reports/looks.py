@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
-from reports.compare import DECIDED, Section, compare
+from reports.compare import Section, compare
 from reports.guards import Guard, guards
 from reports.load import Results
 from reports.statistics.cutoffs import looks_up_to
+from reports.statistics.decide import DECIDED
 
 # Blocking guards that leave complete rows comparable, seed by seed; after any other, no two rows are.
 COVERAGE = {"missing", "missing score", "seeds", "one seed"}

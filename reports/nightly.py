@@ -18,12 +18,11 @@ from mlflow.entities import Run
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from scipy import special
 
-from reports.compare import Verdict, verdict
 from reports.markdown import difference_text, heading, plain, score_text, signed, unit
 from reports.messages import FILES, Language, Message, Text, _, joined, using
 from reports.mlflow_runs import Artifacts, all_runs
 from reports.statistics import ALPHA, Measurements, decide
-from reports.statistics.decide import ROUNDING
+from reports.statistics.decide import ROUNDING, Verdict, verdict
 from reports.tables import SIGNS, WORDS, Entry, Table
 
 EXPERIMENT, DOCUMENT, VERSION = "nightly", "night.json", 3

@@ -1,7 +1,6 @@
 """Statistics of the report, as functions over arrays and frames: tests of differences, effects, power, summaries."""
 
 from reports.statistics.decide import ALPHA, Decided, Measurements, decide, improvement, mcnemar
-from reports.statistics.effects import effects, interaction_of_texts, levels
 from reports.statistics.power import POWER, Needed, detectable, needed
 from reports.statistics.summary import CONFIDENCE, Summary, expected_best, interquartile_mean, summarise
 
@@ -15,12 +14,9 @@ __all__ = [
     "Summary",
     "decide",
     "detectable",
-    "effects",
     "expected_best",
     "improvement",
-    "interaction_of_texts",
     "interquartile_mean",
-    "levels",
     "mcnemar",
     "needed",
     "summarise",

@@ -9,10 +9,11 @@ of each of its rows (`cutoffs.floored`). The second is estimated from the texts,
 together: the combined limit errs at most as often as its parts (Banerjee, 1961).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -278,6 +279,30 @@ def improvement(ours: Float[ndarray, " s"], theirs: Float[ndarray, " s"]) -> flo
     seeds, 91 % at five).
     """
     return float(((np.sign(np.subtract.outer(ours, theirs)) + 1) / 2).mean())
+
+
+Verdict = Literal[
+    "better", "worse", "equivalent", "undecided", "one seed", "no spread", "not comparable", "too early", "baseline", ""
+]
+DECIDED = ("better", "worse", "equivalent")
+TESTED = (*DECIDED, "undecided")
+
+
+def verdict(difference: float, half_width: float, higher: bool, margin: float | None, seeds: int) -> Verdict:
+    """Return the verdict for an interval `difference` ± `half_width`; `seeds` counts those that both rows have."""
+    if not math.isfinite(half_width):
+        return "one seed" if seeds < 2 else "no spread"
+    if margin is not None and abs(difference) + half_width < margin:
+        return "equivalent"
+    sign = shown_direction(difference, half_width, higher)
+    return "undecided" if sign == 0 else "better" if sign > 0 else "worse"
+
+
+def shown_direction(difference: float, half_width: float, higher: bool) -> int:
+    """Return 1 if the whole interval is better, −1 if it is worse (both whatever the margin), 0 if it contains 0."""
+    if not math.isfinite(half_width) or abs(difference) <= half_width:
+        return 0
+    return 1 if (difference > 0) == higher else -1
 
 
 DRAWS = 50_000

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 from ablate.commands import RunFailed, RunFolder, read_lines
 from ablate.duel import Duel, fight
+from ablate.identity import identity_of
 from ablate.metric import number_in
 from contrastive.errors import UserError
 from flows.cli import app, main
-from flows.identity import code_digest
 from reports.statistics.cutoffs import looks_up_to
 
 METRIC = "loss: ([-0-9.naif]+)"
@@ -63,6 +63,10 @@ def judge(script: str, options: str = "", *arguments: str):
         *arguments,
     ]
     return CliRunner().invoke(app, command)
+
+
+def code_digest(*commands: str, metric: str) -> str:
+    return identity_of(*commands, metric=metric).digest
 
 
 def runs(tmp_path: Path) -> list[str]:
@@ -321,7 +325,6 @@ def test_a_file_that_changed_during_the_runs_is_a_warning(script, tmp_path):
         ("loss: nan\nloss: 1", "loss: ([0-9.]+)", 1.0),
         ("loss: 0.3 (val)\nloss: 0.2 (train)", r"loss: ([0-9.]+) \(val\)", 0.3),
         ("loss: 1\nloss: information", "loss: ([0-9.]+)", 1.0),
-        ("loss: 2e-05", "loss: ([0-9.]+)", "add e+- to its group"),
         ("loss: 1\nloss: nan", "loss: ([-+0-9.e]+)", "printed `loss: nan` last"),
         ("loss: 1\nloss: -Infinity", "loss: ([0-9.]+)", "printed `loss: -Infinity` last"),
         ("loss: 1\nloss: -0.3", "loss: ([0-9.]+)", "printed `loss: -0.3` last"),
@@ -340,6 +343,35 @@ def test_a_file_that_changed_during_the_runs_is_a_warning(script, tmp_path):
 def test_the_last_number_counts_and_one_that_the_metric_cuts_or_passes_over_is_named(text, metric, found):
     value, why = number_in([0], lambda _: text, metric)
     assert value == found if isinstance(found, float) else value is None and found in why
+
+
+@pytest.mark.parametrize("number", ["2e-05", "1E-5", "1.5E+3", "1e5"])
+@pytest.mark.parametrize("group", ["[0-9.]+", r"-?\d+\.?\d*", r"-?\d+(?:\.\d+)?", "[-+0-9.]+"])
+def test_the_advice_on_an_exponent_that_is_cut_works_as_it_stands(number, group):
+    text = f"loss: {number}\n"
+    value, why = number_in([0], lambda _: text, f"loss: ({group})")
+    assert value is None and (advice := re.search(r"write its group as `(.*)`$", why)), why
+    assert number_in([0], lambda _: text, f"loss: {advice[1]}")[0] == float(number)
+
+
+@pytest.mark.parametrize("printed", ["echo 'loss: 88%'", "echo 'loss: 88 % of all'"])
+def test_a_percent_sign_on_one_side_is_an_error_and_no_run(printed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = judge("echo loss: .82 {seed}", f"> /dev/null; {printed}", "--folder", "f", "--jobs", "2", "--gate", "v.md")
+    assert done.exit_code == 3, done.output
+    assert len({run["unit"] for run in read_lines(tmp_path / "f" / "runs.jsonl")}) == 1
+    for words in (r"candidate, seed \d printed 88 %", r"baseline, seed \d printed 0.82"):
+        assert re.search(words, done.output)
+    assert (tmp_path / "v.md").read_text(encoding="utf-8").startswith("**Not judged**")
+    both = judge(f"{printed} {{seed}}", "x", "--folder", "g", "--max-runs", "4")
+    assert both.exit_code == 2, both.output
+
+
+def test_runs_of_an_older_folder_go_on_with_a_percent_sign(tmp_path):
+    """Their lines do not say whether there was one."""
+    (tmp_path / "runs.jsonl").write_text('{"who": "baseline", "seed": 0, "value": 1.0, "seconds": 1.0}')
+    with RunFolder(tmp_path, METRIC, runner=lambda *_: (2.0, "%")).opened() as folder:
+        assert folder.complete([("candidate", 0)], {"candidate": "x"})
 
 
 def test_commands_that_the_seed_does_not_change_stop_early(script, tmp_path):

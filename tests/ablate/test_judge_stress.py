@@ -207,14 +207,32 @@ def test_equal_numbers_end_a_duel_after_four_pairs(place):
 
 def test_a_known_verdict_loads_no_heavy_package(place):
     words = ["judge", "--baseline", "echo loss: {seed}", "--candidate", "echo loss: 1{seed}", "--metric", METRIC]
-    before = (
-        "import atexit, sys; atexit.register(lambda: print(sorted({'torch', 'mlflow', 'pandas'} & {*sys.modules})))"
-    )
+    before = "import atexit, sys; heavy = {'torch', 'mlflow', 'pandas', 'numpy'}\n"
+    before += "atexit.register(lambda: print(sorted(heavy & {*sys.modules})))"
     first, again = program(*words), program(*words, before=before)
     assert first.returncode == again.returncode and first.stdout.splitlines() == again.stdout.splitlines()[:-1]
     assert again.stdout.splitlines()[-1] == "[]" and "reused" in again.stderr
     for more in (["--margin", "99"], ["--lower"], ["--max-runs", "6"]):  # another question is not answered by it
         assert program(*words, *more, "--json").stdout != again.stdout
+
+
+def test_the_package_is_imported_without_what_it_needs_for_tables():
+    code = "import sys, ablate; print({'numpy', 'pandas'} & {*sys.modules}, dir(ablate), hasattr(ablate, 'choose'))\n"
+    code += "from ablate import Verdicts; print(ablate.judge.__module__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | ENVIRONMENT)
+    assert done.stdout.splitlines() == ["set() ['Verdicts', 'judge', 'judge_table'] False", "ablate.verdicts"], done
+
+
+@pytest.mark.parametrize("more", [(), ("--ledger", "night")])
+def test_a_judge_that_runs_commands_stays_small(place, more):
+    """Without looks, which simulate their cut-offs once; memory in KiB."""
+    before = "import atexit, sys; heavy = {'matplotlib', 'mlflow', 'pandas', 'pyarrow', 'torch'}\n"
+    used = "int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"  # not that of the parent
+    before += f"atexit.register(lambda: print(sorted(heavy & {{*sys.modules}}), {used}))"
+    words = ["judge", "--baseline", "false {seed}", "--candidate", "false 1{seed}", "--metric", METRIC]
+    done = program(*words, *more, before=before)
+    loaded, memory = done.stdout.rsplit(maxsplit=1)
+    assert "baseline failed twice" in done.stderr and loaded == "[]" and int(memory) < 130_000, done.stdout
 
 
 RUN = {"who": "baseline", "seed": 0, "value": 1.0, "seconds": 1.0}

@@ -231,6 +231,13 @@ def test_a_failure_in_a_first_run_spends_nothing_even_when_the_baseline_runs_aga
     assert len({run["seed"] for run in runs}) == len(runs)  # all seeds are fresh
 
 
+def test_a_proposal_that_prints_percent_beside_a_baseline_without_has_failed(propose, tmp_path):
+    propose("--lift -0.3", "--baseline", propose.script, "--metric", METRIC, "--lower")
+    percent = propose("> /dev/null; echo loss: 3 %")
+    assert percent.exit_code == 3 and "candidate, seed 9 printed 3 %, and baseline, seed 0 printed " in percent.output
+    assert propose("--lift -0.3").exit_code == 1 and lines(tmp_path, "ledger")[1]["result"] == "failed"
+
+
 def test_a_first_baseline_that_failed_is_measured_again_when_it_is_mended(propose, tmp_path):
     settings = ("--metric", METRIC, "--lower")
     broken = propose("--lift 0.4", "--baseline", f"{propose.script} --lift -9 ; test {{seed}} -lt 3", *settings)

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import ablate
+from ablate.columns import choose
 from ablate.metric import number_in
 from ablate.results import Question
 from ablate.sources import read
@@ -91,7 +92,7 @@ def test_commas_between_thousands_are_read_if_the_file_has_decimal_points_and_as
         ):
             read(str(path), "")
         return
-    found = ablate.judge_table(*ablate.choose(read(str(path), ""), Columns((), ())), Question("base"), "")
+    found = ablate.judge_table(*choose(read(str(path), ""), Columns((), ())), Question("base"), "")
     assert [each.mean for each in found.sections[0].scores if each.value == "tokens/s"] == [12051.5, 15051.5]
 
 

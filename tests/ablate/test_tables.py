@@ -18,6 +18,7 @@ from ablate.sources import read
 from contrastive.errors import UserError
 from reports import export
 from reports.load import Kind
+from reports.looks import judge_section
 from reports.statistics.unpaired import decide_unpaired, detectable_unpaired, needed_unpaired
 from tests.reports.made import made
 
@@ -255,7 +256,7 @@ def test_our_own_export_gives_the_same_bytes(tmp_path):
     kinds = {name: Kind(True, 100) for name in results.kinds}
     object.__setattr__(results, "kinds", kinds)
     export.write_tables(export.tidy(results), tmp_path)
-    export.write_comparisons([ablate.judge_section(section, results)[1]], tmp_path)
+    export.write_comparisons([judge_section(section, results)[1]], tmp_path)
     expected = (tmp_path / "comparisons.csv").read_bytes()
     table, columns = choose(read(str(tmp_path / "results.csv"), ""), Columns((), ()))
     ablate.judge_table(table, columns, Question("base"), "").report(tmp_path / "report")

@@ -14,16 +14,14 @@ from statsmodels.stats.contingency_tables import mcnemar as mcnemar_of_statsmode
 
 from reports.statistics import (
     Summary,
-    effects,
     expected_best,
     improvement,
-    interaction_of_texts,
     interquartile_mean,
-    levels,
     mcnemar,
     summarise,
 )
 from reports.statistics.decide import text_parts
+from reports.statistics.effects import effects, interaction_of_texts, levels
 from tests.reports.statistics import by_hand
 from tests.tiers import rest_is_full
 

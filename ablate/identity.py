@@ -33,10 +33,6 @@ class Identity:
     checked: str
 
 
-def code_digest(*commands: str, metric: str, own: Collection[Path] = ()) -> str:
-    return identity_of(*commands, metric=metric, own=own).digest
-
-
 def identity_of(*commands: str, metric: str, own: Collection[Path] = ()) -> Identity:
     """Identify commands, with the files that they name or may import, the variables, and Git where they run.
 
@@ -47,9 +43,10 @@ def identity_of(*commands: str, metric: str, own: Collection[Path] = ()) -> Iden
     read = {str(path): file_digest(path) for path in sorted(named - written)}
     scripts = [Path(name) for name, digest in read.items() if digest]
     folders |= {path.parent for path in scripts if path.parts[0] == ".."}
-    ignored = pattern_of({*written, *own, home() / "judge"})
+    ignored = (re.escape(os.path.abspath(path)) for path in (*written, *own, home() / "judge"))
+    pattern = re.compile(rf"(?:{'|'.join(ignored)})(?:/|\Z)".replace(re.escape(PLACE), "[0-9]+"))
     states = {str(folder): git_state(folder, written) for folder in sorted(folders)}
-    others = states_of(path for path in untracked(states, scripts) if not ignored.match(os.path.abspath(path)))
+    others = states_of(path for path in untracked(states, scripts) if not pattern.match(os.path.abspath(path)))
     variables = {name: os.environ.get(name) for name in variables_of(commands, scripts)}
     content = [*commands, metric, os.getcwd(), read, states, others, variables]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
@@ -80,12 +77,6 @@ def untracked(states: dict[str, str], scripts: Iterable[Path]) -> Iterator[Path]
         for script in scripts:
             if script.suffix.lower() in CODE:
                 yield from script.absolute().parent.glob(f"*{script.suffix}")
-
-
-def pattern_of(paths: Collection[str | Path]) -> re.Pattern[str]:
-    """Return a pattern of some files, and of what is in some folders; {seed} stands for a number."""
-    names = (re.escape(os.path.abspath(path)).replace(re.escape(PLACE), "[0-9]+") for path in paths)
-    return re.compile(rf"(?:{'|'.join(names)})(?:/|\Z)")
 
 
 def states_of(paths: Iterable[Path]) -> dict[str, str | None]:
