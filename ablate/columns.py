@@ -24,6 +24,7 @@ from ablate.names import (
     is_no_score,
     is_score,
     is_setting,
+    is_stamp,
     is_whole,
     number_of,
 )
@@ -175,7 +176,7 @@ def scores_by_name_or_values(table: Table, known: Columns) -> Known:
     if known.deviations:
         return table, known
     others = [name for name in free(table, known)[1] if name not in table.settings]
-    names = [name for name in others if not is_no_score(name)]
+    names = [name for name in others if not is_no_score(name) and not is_stamp(table.frame[name])]
     if any(name.startswith(EVALUATED) for name in names):
         names = [name for name in names if not TRAINED.match(name)]
     if any(map(is_score, names)):

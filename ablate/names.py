@@ -36,6 +36,13 @@ SETTING_NAMED = {
 OFTEN_SETTING = {"drop", "gain"}  # words that name a score only beside another one: accuracy_drop, not drop_path_rate
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
 MISSING = ["", *listed("na n/a nan none null - –")]
+STAMP = re.compile(  # a date, with or without a time, or a UUID
+    r"(?:(?:19|20)\d\d([-/])[01]?\d\1[0-3]?\d|20\d\d[01]\d[0-3]\d(?=\D)|\d\d?[./]\d\d?[./]\d{4})(?:[T _-]+\d[\d:.+Z -]*)?"
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    re.IGNORECASE,
+)
+EPOCH = re.compile(r"(?:1[2-9]\d{8}(?:\d{3}){0,3}|20\d\d[01]\d[0-3]\d)(?:\.\d+)?")  # seconds since 1970, or a date
+HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 EXACT = 2**53  # larger whole numbers, such as seeds, stay integers
 
 
@@ -77,6 +84,7 @@ def free(table: Table, known: Columns) -> tuple[list[str], list[str]]:
     """Return the columns of words and those of numbers that are not known to be anything yet."""
     taken = {*known.row, *known.scores, *known.keys}
     names = [name for name in table.frame.columns if name not in taken and plain(name) not in IGNORED]
+    names = [name for name in names if not (is_stamp(own := table.frame[name]) and 2 * own.nunique() > len(own))]
     numbers = [name for name in names if is_numeric(table.frame[name])]
     return [name for name in names if name not in numbers], [name for name in numbers if name != UNNAMED]
 
@@ -88,6 +96,19 @@ def is_numeric(values: pd.Series) -> bool:
     numbers = [number_of(value) for value in values]
     found = sum(number is not None for number in numbers)
     return found > (0 if is_score(str(values.name)) else SOME_NUMBERS * len(numbers))
+
+
+def is_stamp(values: pd.Series) -> bool:
+    """Return whether a column has the date or an id of each line: dates, seconds since 1970, UUIDs or hashes."""
+    texts = [str(value) for value in values.dropna() if value != ""]
+    if not texts or not (HASH.fullmatch(texts[0]) or STAMP.fullmatch(texts[0]) or EPOCH.fullmatch(texts[0])):
+        return False
+    if all(map(STAMP.fullmatch, texts)):
+        return True
+    if all(map(EPOCH.fullmatch, texts)):
+        return not is_score(str(values.name)) or "time" in words_of(str(values.name))
+    mixed = sum(not text.isdecimal() and not text.isalpha() for text in texts)
+    return 2 * mixed > len(texts) and len({*map(len, texts)}) == 1 and all(map(HASH.fullmatch, texts))
 
 
 def is_whole(values: pd.Series) -> bool:

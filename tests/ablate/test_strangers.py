@@ -9,7 +9,7 @@ import ablate
 from ablate.metric import number_in
 from ablate.results import Question
 from ablate.sources import read
-from ablate.table import Columns
+from ablate.table import Columns, of_frame
 from contrastive.errors import UserError
 from tests.ablate.test_ragged import verdicts
 
@@ -118,3 +118,32 @@ def test_settings_that_differ_between_runs_are_no_scores_beside_one():
     found = ablate.judge(frame, row="m", baseline="base")
     assert {score.value for score in found.comparisons} == {"acc"}
     assert "not used: lr, dropout, quant_bits" in found.columns
+
+
+UUIDS = [f"{k:08x}-94e1-11eb-b2c1-{k:012x}" for k in range(0x5F3A91C0, 0x5F3A91D0)]
+STAMPS = {
+    "folder": UUIDS, "version_of": [f"{k * 7919 % 2**28:07x}" for k in range(0x5F3A91, 0x5F3AA1)],
+    "utc": [f"2021-05-11T12:{k:02}:07" for k in range(16)], "finished": [1712345600.25 + 61 * k for k in range(16)],
+    "start_time": [1712345600 + k for k in range(16)], "day": pd.date_range("2026-01-01", periods=16),
+    "at": [f"20240310_1212{k}" for k in range(10, 26)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seeds", [True, False])
+@pytest.mark.parametrize("name", STAMPS)
+def test_dates_and_ids_of_lines_name_no_rows_and_are_no_scores(name: str, seeds: bool):
+    lines = [(m, d, s, 0.5 + s / 99 + (m == "new")) for m in ("base", "new") for d in "xy" for s in range(4)]
+    frame = pd.DataFrame(lines, columns=["algorithm", "dataset", "seed", "C2ST"])
+    frame.insert(0, name, STAMPS[name])
+    columns = ablate.choose(of_frame(frame if seeds else frame.drop(columns="seed"), "t"), Columns((), ()))[1]
+    assert (columns.row, columns.scores, columns.data) == (("algorithm",), ("C2ST",), "dataset")
+    once = of_frame(frame[frame["seed"] == 0].drop(columns=["seed", "dataset"])[::2], "t")
+    assert ablate.choose(once, Columns((), ()))[1].row == ("algorithm",)
+
+
+def test_a_day_or_commit_of_a_row_is_harmless_and_a_size_is_a_setting():
+    lines = [(m, day, size, s, 0.5 + s / 99) for m, day, size in (("base", "2024-03-10", 1300000000),
+             ("new", "2024-03-11", 1500000000), ("new", "2024-03-11", 1800000000)) for s in range(3)]  # fmt: skip
+    frame = pd.DataFrame(lines, columns=["model", "built", "tokens_seen", "seed", "acc"])
+    columns = ablate.choose(of_frame(frame, "t"), Columns((), ()))[1]
+    assert (columns.row, columns.scores) == (("model", "built", "tokens_seen"), ("acc",))
