@@ -4,7 +4,6 @@ RULES are applied in their order. Each takes the table and what is known of its 
 known. What no rule knows is asked for.
 """
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -75,9 +74,6 @@ def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
         for names in ([*all_named(table, SEED), *runs], all_named(table, TEXT), all_named(table, DATA))
     ]
     seed, text, data = known.seed or found[0], known.text or found[1], known.data or found[2]
-    for value in table.frame[seed] if seed else ():
-        if 2**63 <= abs(number_of(value) or 0) < math.inf:
-            raise UserError(f"{table.name}: {seed} is `{brief_name(value)}`; write seeds below 2^63 = {2**63}")
     return table, replace(known, seed=seed, text=text, data=data)
 
 

@@ -36,11 +36,9 @@ SETTING_NAMED = {
 OFTEN_SETTING = {"drop", "gain"}  # words that name a score only beside another one: accuracy_drop, not drop_path_rate
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
 MISSING = ["", *listed("na n/a nan none null - –")]
-STAMP = re.compile(  # a date, with or without a time, or a UUID
-    r"(?:(?:19|20)\d\d([-/])[01]?\d\1[0-3]?\d|20\d\d[01]\d[0-3]\d(?=\D)|\d\d?[./]\d\d?[./]\d{4})(?:[T _-]+\d[\d:.+Z -]*)?"
-    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
-    re.IGNORECASE,
-)
+DATE = r"(?:19|20)\d\d([-/])[01]?\d\1[0-3]?\d|20\d\d[01]\d[0-3]\d(?=\D)|\d\d?[./]\d\d?[./]\d{4}"
+UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+STAMP = re.compile(rf"(?:{DATE})(?:[T _-]+\d[\d:.+Z -]*)?|{UUID}", re.IGNORECASE)
 EPOCH = re.compile(r"(?:1[2-9]\d{8}(?:\d{3}){0,3}|20\d\d[01]\d[0-3]\d)(?:\.\d+)?")  # seconds since 1970, or a date
 HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 EXACT = 2**53  # larger whole numbers, such as seeds, stay integers

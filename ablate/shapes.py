@@ -25,6 +25,7 @@ from ablate.names import (
 )
 from ablate.table import Columns, Table
 from contrastive.errors import UserError
+from reports.export import as_was
 from reports.load import Kind
 
 NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of a table with one score a line
@@ -40,7 +41,7 @@ def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Column
     if name is None or value is None or asked or name in table.settings or is_numeric(table.frame[name]):
         return table, known
     own = len(all_named(table, OWN)) == len(OWN)
-    frame, kinds = own_export(table.frame) if own else (table.frame, {})
+    frame, kinds = own_export(table) if own else (table.frame, {})
     keys = [column for column in frame.columns if column not in (name, value)]
     keys = [column for column in keys if own or column.lower() not in IGNORED or column == SECONDS]
     wide = dict[tuple[Any, ...], dict[Hashable, Any]]()
@@ -59,8 +60,9 @@ def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Column
     return Table(table.name, pd.DataFrame(list(wide.values())), firsts, kinds), known
 
 
-def own_export(frame: pd.DataFrame) -> tuple[pd.DataFrame, Mapping[str, Kind]]:
+def own_export(table: Table) -> tuple[pd.DataFrame, Mapping[str, Kind]]:
     """Return the trained vectors of finished cells in our own export, and the kinds of its scores."""
+    frame = table.frame.map(as_was) if table.name.endswith(".csv") else table.frame
     frame = frame[(frame["variant"].fillna("") == "") & (frame["score"].fillna("") != "")]
     kinds = {
         score: Kind(str(higher).lower() == "true", int(texts) if (texts := number_of(count) or 0) > 0 else None)
