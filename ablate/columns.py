@@ -17,6 +17,7 @@ from ablate.names import (
     NUMBER,
     RUNS,
     SEED,
+    TASK,
     TEXT,
     all_named,
     free,
@@ -73,8 +74,19 @@ def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
         next((name for name in names if name not in (*known.row, *known.scores)), None)
         for names in ([*all_named(table, SEED), *runs], all_named(table, TEXT), all_named(table, DATA))
     ]
-    seed, text, data = known.seed or found[0], known.text or found[1], known.data or found[2]
-    return table, replace(known, seed=seed, text=text, data=data)
+    known = replace(known, seed=known.seed or found[0], text=known.text or found[1], data=known.data or found[2])
+    return table, known if known.data else replace(known, data=tasks(table, known))
+
+
+def tasks(table: Table, known: Columns) -> str | None:
+    """Return a column called task or env if the rows, which other columns of words name, were run on several."""
+    words, lines = free(table, known)[0], len(table.frame)
+    for name in all_named(table, TASK):
+        others = [word for word in words if word != name and 1 < table.frame[word].nunique() < lines]
+        rows, taken = [*known.row] or others, (*known.row, *known.keys, *known.scores)
+        if rows and name not in taken and table.frame.groupby(rows)[name].nunique().max() > 1:
+            return name
+    return None
 
 
 def seeds_in_names(table: Table, known: Columns) -> Known:

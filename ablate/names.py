@@ -15,10 +15,12 @@ NUMBER = "run number"  # column of the numbers that stood in names or headings
 RUNS = listed("repeat repetition replicate trial fold run s run_number")  # numbers that pair nothing
 TEXT = listed("text_id example_id item_id sample_id question_id example item text")
 DATA = listed("data dataset data_set benchmark")
+TASK = listed("task env environment")  # data sets if a row has several
 MEAN, DEVIATION = listed("mean average avg"), listed("std sd stdev std_dev deviation")
 COUNT = listed("n count seeds n_seeds num_seeds runs n_runs")
 SPREADS = [*DEVIATION, *listed("ci ci95 ci_95 sem stderr std_err se half_width error_bar var variance")]
-STEPS = listed("step global_step _step trainer/global_step steps epoch training_iteration iteration")
+STEPS = listed("step global_step _step trainer/global_step steps epoch training_iteration iteration timestep")
+STEPS += ["total_timesteps"]
 SECONDS = "seconds"  # column of the time that a run took
 IGNORED = {*STEPS, SECONDS} | {
     *listed("""

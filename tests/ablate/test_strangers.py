@@ -147,3 +147,29 @@ def test_a_day_or_commit_of_a_row_is_harmless_and_a_size_is_a_setting():
     frame = pd.DataFrame(lines, columns=["model", "built", "tokens_seen", "seed", "acc"])
     columns = ablate.choose(of_frame(frame, "t"), Columns((), ()))[1]
     assert (columns.row, columns.scores) == (("model", "built", "tokens_seen"), ("acc",))
+
+
+@pytest.mark.parametrize("step", ["timestep", "Total Timesteps"])
+@pytest.mark.parametrize("task", ["task", "Env", "environment"])
+def test_logs_of_agents_keep_the_last_step_and_are_compared_within_each_task(step: str, task: str):
+    lines = [(a, e, s, t, s + t / 7 + (a == "sac")) for a in ("ppo", "sac") for e in ("Hopper", "Ant")
+             for s in range(3) for t in (1000, 2000)]  # fmt: skip
+    frame = pd.DataFrame(lines, columns=["algo", task, "seed", step, "episode_reward"])
+    columns = ablate.choose(of_frame(frame, "t"), Columns((), ()))[1]
+    assert (columns.row, columns.data) == (("algo",), task)
+    assert columns.notes == (f"the last line of each run is used ({step} 2000)",)
+    assert ablate.choose(of_frame(frame, "t"), Columns(("algo",), ()))[1].data == task
+
+
+@pytest.mark.parametrize(("text", "row"), [
+    ("task,seed,acc / a,0,.8 / a,1,.81 / b,0,.7 / b,1,.75", ("task",)),  # the only words
+    ("id_of_run,task,seed,acc / r,a,0,.8 / s,a,1,.81 / t,b,0,.7 / u,b,1,.75", ("task",)),  # another on each line
+    ("by,task,seed,acc / me,a,0,.8 / me,a,1,.81 / me,b,0,.7 / me,b,1,.75", ("task",)),  # the only words that vary
+    ("m,task,seed,acc / m,a,0,.8 / m,a,1,.81 / n,b,0,.7 / n,b,1,.75", ("m", "task")),  # each row has its own
+    ("m,task,seed,acc / m,a,0,.8 / m,a,1,.81 / n,a,0,.7 / n,a,1,.75", ("m",)),  # a single one
+    ("m,task,seed,acc / m,1,0,.8 / m,1,1,.81 / m,2,0,.7 / m,2,1,.75", ("m", "task")),  # numbers beside one m
+    ("m,num_steps,seed,acc / m,10,0,.8 / m,10,1,.81 / m,50,0,.7 / m,50,1,.75", ("m", "num_steps")),  # a setting
+])  # fmt: skip
+def test_tasks_that_name_rows_are_no_data_sets(text: str, row: tuple[str, ...]):
+    columns = ablate.choose(of_frame(table(text), "t"), Columns((), ()))[1]
+    assert (columns.row, columns.data) == (row, None)
