@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from ablate.means import means_in_cells, means_in_columns
+from ablate.means import marks_beside_numbers, means_in_cells, means_in_columns
 from ablate.names import (
     DATA,
     NUMBER,
@@ -75,6 +75,12 @@ def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
         for names in ([*all_named(table, SEED), *runs], all_named(table, TEXT), all_named(table, DATA))
     ]
     known = replace(known, seed=known.seed or found[0], text=known.text or found[1], data=known.data or found[2])
+    values = [] if known.seed is None else [value for value in table.frame[known.seed] if number_of(value) is None]
+    if values and len(values) == len(table.frame):
+        raise UserError(
+            f"{table.name}, {table.places[0]}: {known.seed} is `{brief_name(values[0])}`, which is not a whole number; "
+            "write 0, 1, 2 and so on, or if another column has the seeds, say which: --seed COLUMN"
+        )
     return table, known if known.data else replace(known, data=tasks(table, known))
 
 
@@ -208,6 +214,7 @@ def shared_seeds(table: Table, known: Columns) -> Known:
 
 
 RULES: list[Callable[[Table, Columns], Known]] = [
+    marks_beside_numbers,
     scores_below_each_other,
     seeds_beside_each_other,
     names_exist,

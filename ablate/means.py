@@ -21,8 +21,20 @@ MARKUP = re.compile(r"\\(?:textbf|mathbf|bf|underline|uline)\b|\\?%|\\[,;! ]|[${
 DIGITS = r"(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 CELL = re.compile(rf"([-+]?{DIGITS})(?:±({DIGITS})|\((?=.*\.)({DIGITS})\))", re.IGNORECASE)
 LIKE_CELL = re.compile(r"[-+\d.,]+±[\d.,]+|(?=.*[.,])[-+\d.,]+\([\d.,]+\)")
+MARKED = re.compile(r"^(?:\*\*)?([-+]?[.\d][^*†‡]*?)\s*[*†‡]+$")  # 39.84*, **39.84**
 Moments = tuple[float, float]  # mean and standard deviation
 SAID = "± was read as the standard deviation over runs"
+
+
+def marks_beside_numbers(table: Table, known: Columns) -> tuple[Table, Columns]:
+    """Read footnote marks and Markdown's bold off the numbers of columns that hold nothing else."""
+    for name in (name for name in table.frame.columns if name not in known.row):
+        cells = [MARKED.sub(r"\1", value) if isinstance(value, str) else value for value in table.frame[name]]
+        marked = [pair for pair in zip(table.frame[name], cells, strict=True) if str(pair[0]) != str(pair[1])]
+        if marked and all(number_of(value) is not None for value in cells):
+            table = replace(table, frame=table.frame.assign(**{name: cells}))
+            known = replace(known, notes=(*known.notes, "`{}` was read as {}".format(*marked[0])))
+    return table, known
 
 
 def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:

@@ -32,6 +32,7 @@ def written(tmp_path, text: str | bytes, name: str = "t.csv") -> Table:
 
 
 ORDER = {
+    "marks_beside_numbers": ("m,f1 a,1*", UNKNOWN, Columns((), (), notes=("`1*` was read as 1",))),
     "scores_below_each_other": ("m,metric,value a,f1,1", UNKNOWN, UNKNOWN),
     "seeds_beside_each_other": ("m,seed0,seed1 a,1,2", UNKNOWN, UNKNOWN),
     "names_exist": ("m,f1 a,1", Columns(("m",), ("f1",)), Columns(("m",), ("f1",))),

@@ -14,8 +14,8 @@ from contrastive.errors import UserError
 from tests.ablate.test_ragged import verdicts
 
 
-def table(text: str) -> pd.DataFrame:
-    return pd.read_csv(io.StringIO(text.replace(" / ", "\n")))
+def table(text: str, delimiter: str = ",") -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text.replace(" / ", "\n")), sep=delimiter)
 
 
 def test_a_status_without_the_word_of_a_tracker_still_says_what_failed():
@@ -173,3 +173,37 @@ def test_logs_of_agents_keep_the_last_step_and_are_compared_within_each_task(ste
 def test_tasks_that_name_rows_are_no_data_sets(text: str, row: tuple[str, ...]):
     columns = ablate.choose(of_frame(table(text), "t"), Columns((), ()))[1]
     assert (columns.row, columns.data) == (row, None)
+
+
+@pytest.mark.parametrize("seeds", [("seed-one", "seed-two"), ("a", "b")])
+def test_seeds_of_words_are_answered_by_what_to_type(seeds: tuple[str, str]):
+    frame = table("m,seed,acc / base,0,.8 / base,1,.81 / new,0,.9 / new,1,.91").replace(
+        {"seed": dict(enumerate(seeds))}
+    )
+    what = f"table, row 1: seed is `{seeds[0]}`, which is not a whole number; write 0, 1, 2 .* which: --seed COLUMN$"
+    with pytest.raises(UserError, match=what):
+        ablate.judge(frame, baseline="base")
+
+
+MARKED = ["39.84*", "39.84†", "39.84 ‡", "**39.84**", "**39.84**†", "39.84%*", "39.84**"]
+
+
+@pytest.mark.parametrize("cell", MARKED)
+def test_footnote_marks_and_bold_are_read_off_numbers(cell: str):
+    frame = table("model,seed,acc / base,0,38 / base,1,38.5 / new,0,x / new,1,40.2 / new,2,-")
+    frame["acc"] = frame["acc"].replace("x", cell)
+    found = ablate.judge(frame, baseline="base")
+    assert found.sections[0].scores[1].mean == pytest.approx((0.3984 + 0.402) / 2)
+    assert f"`{cell}` was read as {cell.strip('*†‡ ')}" in found.columns
+
+
+@pytest.mark.parametrize("other", ["OOM", "41,2*", "*", "39.84*1"])
+def test_marks_beside_words_are_asked_about(other: str):
+    frame = table(f"model;seed;acc / base;0;38 / base;1;38.5 / new;0;39.84* / new;1;{other}".replace(";", "\t"), "\t")
+    with pytest.raises(UserError, match="row 3: acc is `39.84\\*`, which is not a number"):
+        ablate.judge(frame, baseline="base")
+
+
+def test_marks_that_name_rows_are_kept():
+    frame = table("lr,seed,acc / 1,0,.8 / 1,1,.81 / 1*,0,.9 / 1*,1,.91")
+    assert [score.row.label for score in ablate.judge(frame, row="lr", baseline="1").comparisons] == ["1*"]
