@@ -11,23 +11,9 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from ablate import names as usual
 from ablate.means import marks_beside_numbers, means_in_cells, means_in_columns
-from ablate.names import (
-    DATA,
-    NUMBER,
-    RUNS,
-    SEED,
-    TASK,
-    TEXT,
-    all_named,
-    free,
-    is_no_score,
-    is_score,
-    is_setting,
-    is_stamp,
-    is_whole,
-    number_of,
-)
+from ablate.names import all_named, free, is_no_score, is_score, is_setting, is_stamp, is_whole, number_of
 from ablate.shapes import counted, last_step_of_each_run, scores_below_each_other, seeds_beside_each_other
 from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief, brief_name
@@ -69,12 +55,10 @@ def names_exist(table: Table, known: Columns) -> Known:
 
 def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
     """Take a column called seed for the seeds, or one of whole numbers called run, fold and the like."""
-    runs = [name for name in all_named(table, RUNS) if is_whole(table.frame[name])]
-    found = [
-        next((name for name in names if name not in (*known.row, *known.scores)), None)
-        for names in ([*all_named(table, SEED), *runs], all_named(table, TEXT), all_named(table, DATA))
-    ]
-    known = replace(known, seed=known.seed or found[0], text=known.text or found[1], data=known.data or found[2])
+    runs = [name for name in all_named(table, usual.RUNS) if is_whole(table.frame[name])]
+    named = ([*all_named(table, usual.SEED), *runs], all_named(table, usual.TEXT), all_named(table, usual.DATA))
+    seed, text, data = (next((n for n in own if n not in (*known.row, *known.scores)), None) for own in named)
+    known = replace(known, seed=known.seed or seed, text=known.text or text, data=known.data or data)
     values = [] if known.seed is None else [value for value in table.frame[known.seed] if number_of(value) is None]
     if values and len(values) == len(table.frame):
         raise UserError(
@@ -87,7 +71,7 @@ def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
 def tasks(table: Table, known: Columns) -> str | None:
     """Return a column called task or env if the rows, which other columns of words name, were run on several."""
     words, lines = free(table, known)[0], len(table.frame)
-    for name in all_named(table, TASK):
+    for name in all_named(table, usual.TASK):
         others = [word for word in words if word != name and 1 < table.frame[word].nunique() < lines]
         rows, taken = [*known.row] or others, (*known.row, *known.keys, *known.scores)
         if rows and name not in taken and table.frame.groupby(rows)[name].nunique().max() > 1:
@@ -111,7 +95,7 @@ def seeds_in_names(table: Table, known: Columns) -> Known:
         if len(parts) < lines or (known.seed and len({*divided[name]}) == lines):
             continue
         if known.seed is None:
-            number = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else NUMBER
+            number = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else usual.NUMBER
             divided[number], known = [int(part["seed"]) for part in parts], replace(known, seed=number)
         failed = None if table.failed is None else without_seeds(table.failed, name, str(known.seed))
         return replace(table, frame=table.frame.assign(**divided), failed=failed), known
@@ -214,20 +198,10 @@ def shared_seeds(table: Table, known: Columns) -> Known:
 
 
 RULES: list[Callable[[Table, Columns], Known]] = [
-    marks_beside_numbers,
-    scores_below_each_other,
-    seeds_beside_each_other,
-    names_exist,
-    seeds_texts_and_data_by_name,
-    last_step_of_each_run,
-    means_in_cells,
-    means_in_columns,
-    seeds_in_names,
-    one_seed_of_texts,
-    rows_by_words_and_settings,
-    scores_by_name_or_values,
-    shared_seeds,
-]
+    marks_beside_numbers, scores_below_each_other, seeds_beside_each_other, names_exist, seeds_texts_and_data_by_name,
+    last_step_of_each_run, means_in_cells, means_in_columns, seeds_in_names, one_seed_of_texts,
+    rows_by_words_and_settings, scores_by_name_or_values, shared_seeds,
+]  # fmt: skip
 
 
 def check_found(table: Table, known: Columns, given: Columns) -> None:
@@ -264,7 +238,7 @@ def why_unpaired(table: Table, columns: Columns, given: Columns) -> Literal["", 
     """
     if columns.seed is None or columns.deviations or table.kinds:
         return ""
-    if given.seed is None and columns.seed in all_named(table, RUNS):
+    if given.seed is None and columns.seed in all_named(table, usual.RUNS):
         return "numbered"
     return "sorted" if any(is_sorted(table, columns, score) for score in columns.scores) else ""
 

@@ -22,19 +22,15 @@ SPREADS = [*DEVIATION, *listed("ci ci95 ci_95 sem stderr std_err se half_width e
 STEPS = listed("step global_step _step trainer/global_step steps epoch training_iteration iteration timestep")
 STEPS += ["total_timesteps"]
 SECONDS = "seconds"  # column of the time that a run took
-IGNORED = {*STEPS, SECONDS} | {
-    *listed("""
-    runtime created date timestamp time user notes tags _runtime _timestamp state status sweep id run_id path
+IGNORED = STEPS + listed("""
+    seconds runtime created date timestamp time user notes tags _runtime _timestamp state status sweep id run_id path
     checkpoint cell commit line hostname end_time updated _wandb url unnamed:_0
 """)
-}
 OF_TRAINER = re.compile(r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$")  # logged by transformers
-SETTING_NAMED = {
-    *listed("""
-    lora weight coef coefficient margin scale threshold limit size alpha beta lambda quant
-    lr learning dropout temperature batch momentum decay warmup
+SETTING_NAMED = listed("""
+    lora weight coef coefficient margin scale threshold limit size alpha beta lambda quant lr learning dropout
+    temperature batch momentum decay warmup
 """)
-}
 OFTEN_SETTING = {"drop", "gain"}  # words that name a score only beside another one: accuracy_drop, not drop_path_rate
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
 MISSING = ["", *listed("na n/a nan none null - –")]
@@ -127,7 +123,7 @@ def is_score(name: str) -> bool:
 
 def is_setting(name: str) -> bool:
     """Return whether a column is a setting by its name, such as lr or quant_bits."""
-    return bool(SETTING_NAMED & {*words_of(name)})
+    return not {*words_of(name)}.isdisjoint(SETTING_NAMED)
 
 
 def is_no_score(name: str) -> bool:
