@@ -87,27 +87,26 @@ def seeds_in_names(table: Table, known: Columns) -> Known:
     words, lines = free(table, known)[0], len(table.frame)
     if known.row or (known.seed and any(1 < table.frame[name].nunique() < lines for name in words)):
         return table, known
-    seeds = [None] * lines if known.seed is None else [str(x).removesuffix(".0") for x in table.frame[known.seed]]
     for name in words:
-        matches = [ending(seed).match(str(value)) for value, seed in zip(table.frame[name], seeds, strict=True)]
-        parts = [match for match in matches if match]
+        parts = [match for match in endings(table.frame, name, known.seed) if match]
         divided: dict[str, Any] = {name: [part["row"] for part in parts]}
         if len(parts) < lines or (known.seed and len({*divided[name]}) == lines):
             continue
         if known.seed is None:
             number = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else usual.NUMBER
             divided[number], known = [int(part["seed"]) for part in parts], replace(known, seed=number)
-        failed = None if table.failed is None else without_seeds(table.failed, name, str(known.seed))
+        failed = table.failed
+        if failed is not None:
+            found = [match.group("row", "seed") if match else ("", "") for match in endings(failed, name, known.seed)]
+            failed = failed.assign(**{name: [row for row, _ in found], str(known.seed): [seed for _, seed in found]})
         return replace(table, frame=table.frame.assign(**divided), failed=failed), known
     return table, known
 
 
-def without_seeds(failed: pd.DataFrame, name: str, seed: str) -> pd.DataFrame:
-    """Divide the names of runs that failed like those of the others."""
-    seeds = [str(value) for value in failed[seed]] if seed in failed else [None] * len(failed)
-    matches = [ending(own).match(str(value)) for value, own in zip(failed[name], seeds, strict=True)]
-    found = [(match["row"], match["seed"]) if match else ("", "") for match in matches]
-    return failed.assign(**{name: [row for row, _ in found], seed: [number for _, number in found]})
+def endings(frame: pd.DataFrame, name: str, seed: str | None) -> list[re.Match[str] | None]:
+    """Return how names divide into row and seed: the known seed of the line, or any number."""
+    seeds = [str(x).removesuffix(".0") for x in frame[seed]] if seed in frame else [None] * len(frame)
+    return [ending(own).match(str(value)) for value, own in zip(frame[name], seeds, strict=True)]
 
 
 def ending(seed: str | None) -> re.Pattern[str]:

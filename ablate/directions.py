@@ -1,10 +1,9 @@
 """Guess from the name of a score whether higher or lower values are better: one list of known words.
 
 The last known word of a name decides: `error_detection_f1` is an f1, `accuracy_drop` a drop, `toxicity_score` toxicity.
-docs/guide/paste.html holds the same lists (`python -m ablate.directions` prints them) and the same rules.
+docs/guide/paste.html holds the same lists, LISTS as JSON, and the same rules.
 """
 
-import json
 import re
 from itertools import pairwise
 
@@ -80,10 +79,8 @@ def decided(words: list[str]) -> bool | None:
 
 
 def direction_of(word: str) -> bool | None:
-    if word in KNOWN:
-        return KNOWN[word]
     ending = next((ending for ending in ENDINGS if word.endswith(ending)), None)
-    return None if ending is None else ending == "accuracy"
+    return KNOWN.get(word, None if ending is None else ending == "accuracy")
 
 
 def words_of(name: str) -> list[str]:
@@ -99,7 +96,3 @@ def words_of(name: str) -> list[str]:
 
 def without_digits(word: str) -> str:
     return word if word in KNOWN else word.rstrip("0123456789")
-
-
-if __name__ == "__main__":
-    print(json.dumps(LISTS))

@@ -102,9 +102,12 @@ def means_in_columns(table: Table, known: Columns) -> tuple[Table, Columns]:
         )
     if not pairs:
         return table, known
-    found = {score_named(mean): [*zip(read_each(table, mean, amount, "a number"),
-                                      read_each(table, deviation, spread, "a number"), strict=True)]
-             for mean, deviation in pairs.items()}  # fmt: skip
+    found = dict[str, list[Moments]]()
+    for mean, deviation in pairs.items():
+        score = re.sub(rf"[ _](?:{'|'.join(MEAN)})$", "", mean, flags=re.IGNORECASE)  # f1 of f1_mean
+        spreads = read_each(table, deviation, lambda value: amount(value, 0.0), "a number")
+        own = [*zip(read_each(table, mean, amount, "a number"), spreads, strict=True)]
+        found["score" if plain(mean) in MEAN else score] = own
     known = replace(known, scores=(*found,), deviations=(*pairs.values(),))
     table = replace(table, frame=table.frame.rename(columns=dict(zip(pairs, found, strict=True))))
     return expanded(table, known, found, f"{comma_list([*pairs])} with {comma_list([*pairs.values()])}")
@@ -128,34 +131,20 @@ def deviations_by_mean(table: Table, known: Columns) -> dict[str, str]:
     return {means[0]: deviation}
 
 
-def score_named(mean: str) -> str:
-    """Return the score's name: `f1` of `f1_mean`."""
-    return "score" if plain(mean) in MEAN else re.sub(rf"[ _](?:{'|'.join(MEAN)})$", "", mean, flags=re.IGNORECASE)
-
-
-def amount(value: Any) -> float | None:
+def amount(value: Any, least: float = -math.inf) -> float | None:
     number = number_of(value)
-    return number if number is not None and math.isfinite(number) else None
+    return number if number is not None and math.isfinite(number) and number >= least else None
 
 
-def spread(value: Any) -> float | None:
-    return number if (number := amount(value)) is not None and number >= 0 else None
-
-
-def count_of(value: Any) -> int | None:
-    return number if 1 <= (number := whole(value) or 0) <= MOST_VALUES else None
-
-
-def expanded(
-    table: Table, known: Columns, moments: Mapping[str, Sequence[Moments]], what: str
-) -> tuple[Table, Columns]:
+def expanded(table: Table, known: Columns, found: Mapping[str, Sequence[Moments]], what: str) -> tuple[Table, Columns]:
     """Return the table with one line for each run behind a mean, and its columns."""
     count = named(table, COUNT)
     if count is None:
         raise UserError(f"{table.name}: {what}, without the number of runs; add a column n with the number of runs")
-    counts = read_each(table, count, count_of, "a whole number of runs")
+    wanted = "a whole number of runs"
+    counts = read_each(table, count, lambda v: n if 1 <= (n := whole(v) or 0) <= MOST_VALUES else None, wanted)
     frame = table.frame.loc[table.frame.index.repeat(counts)].reset_index(drop=True)
-    for score, own in moments.items():
+    for score, own in found.items():
         frame[score] = np.concatenate([mean + std * pattern(n) for (mean, std), n in zip(own, counts, strict=True)])
     frame[NUMBER] = [k for n in counts for k in range(n)]
     places = [place for place, n in zip(table.places, counts, strict=True) for _ in range(n)]

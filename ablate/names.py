@@ -97,14 +97,11 @@ def is_numeric(values: pd.Series) -> bool:
 def is_stamp(values: pd.Series) -> bool:
     """Return whether a column has the date or an id of each line: dates, seconds since 1970, UUIDs or hashes."""
     texts = [str(value) for value in values.dropna() if value != ""]
-    if not texts or not (HASH.fullmatch(texts[0]) or STAMP.fullmatch(texts[0]) or EPOCH.fullmatch(texts[0])):
-        return False
-    if all(map(STAMP.fullmatch, texts)):
-        return True
-    if all(map(EPOCH.fullmatch, texts)):
+    kind = next((kind for kind in (STAMP, EPOCH, HASH) if texts and all(map(kind.fullmatch, texts))), None)
+    if kind is EPOCH:
         return not is_score(str(values.name)) or "time" in words_of(str(values.name))
     mixed = sum(not text.isdecimal() and not text.isalpha() for text in texts)
-    return 2 * mixed > len(texts) and len({*map(len, texts)}) == 1 and all(map(HASH.fullmatch, texts))
+    return kind is STAMP or (kind is HASH and 2 * mixed > len(texts) and len({*map(len, texts)}) == 1)
 
 
 def is_whole(values: pd.Series) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ablate import names as usual
+from ablate.directions import listed
 from ablate.names import all_named, free, is_numeric, named, number_of
 from ablate.table import Columns, Table
 from contrastive.errors import UserError
@@ -18,7 +19,7 @@ from reports.load import Kind
 NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of a table with one score a line
 OWN = ("section", "row", "label", "variant", "seed", "cell", "score", "value")  # columns of our own results.csv
 OF_SEED = re.compile(r"(?:seed|run|rep|trial|fold|s)?[ _-]?(\d+)", re.IGNORECASE)  # a heading of a wide table
-RUN_NAMES = [*usual.SEED, *usual.RUNS, *usual.listed("run_id run_name name id trial_id")]  # each value is a run
+RUN_NAMES = [*usual.SEED, *usual.RUNS, *listed("run_id run_name name id trial_id")]  # each value is a run
 
 
 def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Columns]:
