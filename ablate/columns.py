@@ -4,7 +4,6 @@ RULES are applied in their order. Each takes the table and what is known of its 
 known. What no rule knows is asked for.
 """
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,21 +11,9 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from ablate.means import means_in_cells, means_in_columns
-from ablate.names import (
-    DATA,
-    NUMBER,
-    RUNS,
-    SEED,
-    TEXT,
-    all_named,
-    free,
-    is_no_score,
-    is_score,
-    is_setting,
-    is_whole,
-    number_of,
-)
+from ablate import names as usual
+from ablate.means import marks_beside_numbers, means_in_cells, means_in_columns
+from ablate.names import all_named, free, is_no_score, is_score, is_setting, is_stamp, is_whole, number_of
 from ablate.shapes import counted, last_step_of_each_run, scores_below_each_other, seeds_beside_each_other
 from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief, brief_name
@@ -68,16 +55,28 @@ def names_exist(table: Table, known: Columns) -> Known:
 
 def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
     """Take a column called seed for the seeds, or one of whole numbers called run, fold and the like."""
-    runs = [name for name in all_named(table, RUNS) if is_whole(table.frame[name])]
-    found = [
-        next((name for name in names if name not in (*known.row, *known.scores)), None)
-        for names in ([*all_named(table, SEED), *runs], all_named(table, TEXT), all_named(table, DATA))
-    ]
-    seed, text, data = known.seed or found[0], known.text or found[1], known.data or found[2]
-    for value in table.frame[seed] if seed else ():
-        if 2**63 <= abs(number_of(value) or 0) < math.inf:
-            raise UserError(f"{table.name}: {seed} is `{brief_name(value)}`; write seeds below 2^63 = {2**63}")
-    return table, replace(known, seed=seed, text=text, data=data)
+    runs = [name for name in all_named(table, usual.RUNS) if is_whole(table.frame[name])]
+    named = ([*all_named(table, usual.SEED), *runs], all_named(table, usual.TEXT), all_named(table, usual.DATA))
+    seed, text, data = (next((n for n in own if n not in (*known.row, *known.scores)), None) for own in named)
+    known = replace(known, seed=known.seed or seed, text=known.text or text, data=known.data or data)
+    values = [] if known.seed is None else [value for value in table.frame[known.seed] if number_of(value) is None]
+    if values and len(values) == len(table.frame):
+        raise UserError(
+            f"{table.name}, {table.places[0]}: {known.seed} is `{brief_name(values[0])}`, which is not a whole number; "
+            "write 0, 1, 2 and so on, or if another column has the seeds, say which: --seed COLUMN"
+        )
+    return table, known if known.data else replace(known, data=tasks(table, known))
+
+
+def tasks(table: Table, known: Columns) -> str | None:
+    """Return a column called task or env if the rows, which other columns of words name, were run on several."""
+    words, lines = free(table, known)[0], len(table.frame)
+    for name in all_named(table, usual.TASK):
+        others = [word for word in words if word != name and 1 < table.frame[word].nunique() < lines]
+        rows, taken = [*known.row] or others, (*known.row, *known.keys, *known.scores)
+        if rows and name not in taken and table.frame.groupby(rows)[name].nunique().max() > 1:
+            return name
+    return None
 
 
 def seeds_in_names(table: Table, known: Columns) -> Known:
@@ -88,27 +87,26 @@ def seeds_in_names(table: Table, known: Columns) -> Known:
     words, lines = free(table, known)[0], len(table.frame)
     if known.row or (known.seed and any(1 < table.frame[name].nunique() < lines for name in words)):
         return table, known
-    seeds = [None] * lines if known.seed is None else [str(x).removesuffix(".0") for x in table.frame[known.seed]]
     for name in words:
-        matches = [ending(seed).match(str(value)) for value, seed in zip(table.frame[name], seeds, strict=True)]
-        parts = [match for match in matches if match]
+        parts = [match for match in endings(table.frame, name, known.seed) if match]
         divided: dict[str, Any] = {name: [part["row"] for part in parts]}
         if len(parts) < lines or (known.seed and len({*divided[name]}) == lines):
             continue
         if known.seed is None:
-            number = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else NUMBER
+            number = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else usual.NUMBER
             divided[number], known = [int(part["seed"]) for part in parts], replace(known, seed=number)
-        failed = None if table.failed is None else without_seeds(table.failed, name, str(known.seed))
+        failed = table.failed
+        if failed is not None:
+            found = [match.group("row", "seed") if match else ("", "") for match in endings(failed, name, known.seed)]
+            failed = failed.assign(**{name: [row for row, _ in found], str(known.seed): [seed for _, seed in found]})
         return replace(table, frame=table.frame.assign(**divided), failed=failed), known
     return table, known
 
 
-def without_seeds(failed: pd.DataFrame, name: str, seed: str) -> pd.DataFrame:
-    """Divide the names of runs that failed like those of the others."""
-    seeds = [str(value) for value in failed[seed]] if seed in failed else [None] * len(failed)
-    matches = [ending(own).match(str(value)) for value, own in zip(failed[name], seeds, strict=True)]
-    found = [(match["row"], match["seed"]) if match else ("", "") for match in matches]
-    return failed.assign(**{name: [row for row, _ in found], seed: [number for _, number in found]})
+def endings(frame: pd.DataFrame, name: str, seed: str | None) -> list[re.Match[str] | None]:
+    """Return how names divide into row and seed: the known seed of the line, or any number."""
+    seeds = [str(x).removesuffix(".0") for x in frame[seed]] if seed in frame else [None] * len(frame)
+    return [ending(own).match(str(value)) for value, own in zip(frame[name], seeds, strict=True)]
 
 
 def ending(seed: str | None) -> re.Pattern[str]:
@@ -175,7 +173,7 @@ def scores_by_name_or_values(table: Table, known: Columns) -> Known:
     if known.deviations:
         return table, known
     others = [name for name in free(table, known)[1] if name not in table.settings]
-    names = [name for name in others if not is_no_score(name)]
+    names = [name for name in others if not is_no_score(name) and not is_stamp(table.frame[name])]
     if any(name.startswith(EVALUATED) for name in names):
         names = [name for name in names if not TRAINED.match(name)]
     if any(map(is_score, names)):
@@ -199,19 +197,10 @@ def shared_seeds(table: Table, known: Columns) -> Known:
 
 
 RULES: list[Callable[[Table, Columns], Known]] = [
-    scores_below_each_other,
-    seeds_beside_each_other,
-    names_exist,
-    seeds_texts_and_data_by_name,
-    last_step_of_each_run,
-    means_in_cells,
-    means_in_columns,
-    seeds_in_names,
-    one_seed_of_texts,
-    rows_by_words_and_settings,
-    scores_by_name_or_values,
-    shared_seeds,
-]
+    marks_beside_numbers, scores_below_each_other, seeds_beside_each_other, names_exist, seeds_texts_and_data_by_name,
+    last_step_of_each_run, means_in_cells, means_in_columns, seeds_in_names, one_seed_of_texts,
+    rows_by_words_and_settings, scores_by_name_or_values, shared_seeds,
+]  # fmt: skip
 
 
 def check_found(table: Table, known: Columns, given: Columns) -> None:
@@ -248,7 +237,7 @@ def why_unpaired(table: Table, columns: Columns, given: Columns) -> Literal["", 
     """
     if columns.seed is None or columns.deviations or table.kinds:
         return ""
-    if given.seed is None and columns.seed in all_named(table, RUNS):
+    if given.seed is None and columns.seed in all_named(table, usual.RUNS):
         return "numbered"
     return "sorted" if any(is_sorted(table, columns, score) for score in columns.scores) else ""
 

@@ -1,10 +1,9 @@
 """Guess from the name of a score whether higher or lower values are better: one list of known words.
 
 The last known word of a name decides: `error_detection_f1` is an f1, `accuracy_drop` a drop, `toxicity_score` toxicity.
-docs/guide/paste.html holds the same lists (`python -m ablate.directions` prints them) and the same rules.
+docs/guide/paste.html holds the same lists, LISTS as JSON, and the same rules.
 """
 
-import json
 import re
 from itertools import pairwise
 
@@ -14,33 +13,31 @@ def listed(words: str) -> list[str]:
 
 
 HIGHER = listed("""
-    acc accuracy accuracies ami ap ari auc aupr auprc auroc avoidance bertscore bleu chrf cider comet
-    completeness corr correct correlation cosine dcg detection dice efficiency elbo elo em f1 f2 fbeta fmeasure
-    fps free fscore gain gains goodput harabasz harmlessness helpfulness hit hits homogeneity ic improvement iou
-    jaccard kappa kendall likelihood loglikelihood map match matthews mcc meteor mfu miou mos mrr ndcg nmi npv
-    passed pass pearson pesq ppv prauc precision prevention profit psnr purity qps quality r2 rating recall
-    reduction resistance resolved return returns revenue reward rewards robustness roc rouge rsquared sacrebleu
-    saved savings sensitivity silhouette similarity sisdr solved spearman specificity speed speedup spl ssim stoi
-    success throughput tnr tpr tps truthfulness vmeasure win wins winrate
+    acc accuracy accuracies ami ap ari auc aupr auprc auroc avoidance bertscore bleu chrf cider comet completeness corr
+    correct correlation cosine dcg detection dice efficiency elbo elo em f1 f2 fbeta fmeasure fps free fscore gain gains
+    goodput harabasz harmlessness helpfulness hit hits homogeneity ic improvement iou jaccard kappa kendall likelihood
+    loglikelihood map match matthews mcc meteor mfu miou mos mrr ndcg nmi npv passed pass pearson pesq ppv prauc
+    precision prevention profit psnr purity qps quality r2 rating recall reduction resistance resolved return returns
+    revenue reward rewards robustness roc rouge rsquared sacrebleu saved savings sensitivity silhouette similarity sisdr
+    solved spearman specificity speed speedup spl ssim stoi success throughput tnr tpr tps truthfulness vmeasure win
+    wins winrate
 """)
 LOWER = listed("""
-    absrel ade aic bic bias bits bouldin bpb bpc bpt brier brisque bug bugs carbon cer chamfer co2 collision
-    collisions contamination cost costs crash crashes crossentropy crps dcf decline defects degradation delay der
-    deterioration deviance discrepancy dist
-    disparity distance distances distortion divergence dollars drop duration ece eer emd emissions energy epe err
-    error errors excess exploitability fad fail failed failure failures false far fde fdr fid flops fn fnr
-    forgetting fp fpr fvd
-    frr gap hallucination hallucinations harmful hausdorff hours hter incorrect invalid jailbreak jailbreaks
-    jerk jitter jsd kid kl kwh lag latency leakage logloss loss losses lpips mae mape mase mcd mce medae medr mem
-    memory mer minade minfde minutes miss misses mistakes mmd mpjpe ms mse msle nats ned niqe nll nmse nrmse
-    overfitting overhead per perplexity pinball ppl price ram rank refusal refusals regret regrets residual
-    residuals rmse rmsle rmspe rpe runtime sec seconds secs slowdown smape sqrel surprisal ter time timeouts times
-    toxic toxicity tpot ttft unfairness unsafe usd violation violations vram wape wasserstein watts wer wrong xent
+    absrel ade aic bic bias bits bouldin bpb bpc bpt brier brisque bug bugs carbon cer chamfer co2 collision collisions
+    contamination cost costs crash crashes crossentropy crps dcf decline defects degradation delay der deterioration
+    deviance discrepancy dist disparity distance distances distortion divergence dollars drop duration ece eer emd
+    emissions energy epe err error errors excess exploitability fad fail failed failure failures false far fde fdr fid
+    flops fn fnr forgetting fp fpr fvd frr gap hallucination hallucinations harmful hausdorff hours hter incorrect
+    invalid jailbreak jailbreaks jerk jitter jsd kid kl kwh lag latency leakage logloss loss losses lpips mae mape mase
+    mcd mce medae medr mem memory mer minade minfde minutes miss misses mistakes mmd mpjpe ms mse msle nats ned niqe nll
+    nmse nrmse overfitting overhead per perplexity pinball ppl price ram rank refusal refusals regret regrets residual
+    residuals rmse rmsle rmspe rpe runtime sec seconds secs slowdown smape sqrel surprisal ter time timeouts times toxic
+    toxicity tpot ttft unfairness unsafe usd violation violations vram wape wasserstein watts wer wrong xent
 """)
 PHRASES = {"reciprocal rank": True, "cross entropy": False, "attack success": False}  # whether higher is better
 COUNTED = listed("""
-    examples flops frames images items it iterations its queries requests samples sentences sequences steps
-    texts tok tokens words
+    examples flops frames images items it iterations its queries requests samples sentences sequences steps texts tok
+    tokens words
 """)  # "X per second" is a throughput if X is one of these
 DURATIONS = listed("s sec second seconds minute hour day")
 NEGATIONS = listed("neg negative inverse inv non not")  # turn the word after them, and "1-" at the beginning does
@@ -82,10 +79,8 @@ def decided(words: list[str]) -> bool | None:
 
 
 def direction_of(word: str) -> bool | None:
-    if word in KNOWN:
-        return KNOWN[word]
     ending = next((ending for ending in ENDINGS if word.endswith(ending)), None)
-    return None if ending is None else ending == "accuracy"
+    return KNOWN.get(word, None if ending is None else ending == "accuracy")
 
 
 def words_of(name: str) -> list[str]:
@@ -101,7 +96,3 @@ def words_of(name: str) -> list[str]:
 
 def without_digits(word: str) -> str:
     return word if word in KNOWN else word.rstrip("0123456789")
-
-
-if __name__ == "__main__":
-    print(json.dumps(LISTS))

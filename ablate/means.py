@@ -5,9 +5,9 @@ Each line becomes as many values as it had runs, with its mean and standard devi
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,14 +21,26 @@ MARKUP = re.compile(r"\\(?:textbf|mathbf|bf|underline|uline)\b|\\?%|\\[,;! ]|[${
 DIGITS = r"(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 CELL = re.compile(rf"([-+]?{DIGITS})(?:±({DIGITS})|\((?=.*\.)({DIGITS})\))", re.IGNORECASE)
 LIKE_CELL = re.compile(r"[-+\d.,]+±[\d.,]+|(?=.*[.,])[-+\d.,]+\([\d.,]+\)")
+MARKED = re.compile(r"^(?:\*\*)?([-+]?[.\d][^*†‡]*?)\s*[*†‡]+$")  # 39.84*, **39.84**
 Moments = tuple[float, float]  # mean and standard deviation
+Found = TypeVar("Found")
 SAID = "± was read as the standard deviation over runs"
+
+
+def marks_beside_numbers(table: Table, known: Columns) -> tuple[Table, Columns]:
+    """Read footnote marks and Markdown's bold off the numbers of columns that hold nothing else."""
+    for name in (name for name in table.frame.columns if name not in known.row):
+        cells = [MARKED.sub(r"\1", value) if isinstance(value, str) else value for value in table.frame[name]]
+        marked = [pair for pair in zip(table.frame[name], cells, strict=True) if str(pair[0]) != str(pair[1])]
+        if marked and all(number_of(value) is not None for value in cells):
+            table = replace(table, frame=table.frame.assign(**{name: cells}))
+            known = replace(known, notes=(*known.notes, "`{}` was read as {}".format(*marked[0])))
+    return table, known
 
 
 def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:
     """Read `81.2 ± 0.5`, `81.2 +/- 0.5`, `81.2 (0.5)` and LaTeX's `$81.2 \\pm 0.5$` as mean and standard deviation."""
-    cells = {name: [*map(unmarked, table.frame[name])] for name in table.frame.columns if name not in known.row}
-    found = [name for name, own in cells.items() if like_means(own)]
+    found = [name for name in table.frame.columns if name not in known.row and like_means(table.frame[name])]
     scores = [name for name in found if name in known.scores or not known.scores]
     table = replace(table, frame=table.frame.drop(columns=[name for name in found if name not in scores]))
     if not scores:
@@ -38,9 +50,9 @@ def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:
         raise UserError(
             f"{table.name}: {scores[0]} is `{first}` beside the column {known.seed}; write the score of each seed alone"
         )
-    moments = {name: moments_of(table, name, cells[name]) for name in known.scores or scores}
-    known = replace(known, scores=(*moments,), deviations=("±",), notes=(*known.notes, SAID))
-    return expanded(table, known, moments, f"{scores[0]} is `{first}`, a mean ± standard deviation")
+    read = {name: read_each(table, name, moments, "it as 81.2 ± 0.5") for name in known.scores or scores}
+    known = replace(known, scores=(*read,), deviations=("±",), notes=(*known.notes, SAID))
+    return expanded(table, known, read, f"{scores[0]} is `{first}`, a mean ± standard deviation")
 
 
 def unmarked(cell: Any) -> str:
@@ -50,19 +62,26 @@ def unmarked(cell: Any) -> str:
     return MARKUP.sub("", re.sub(r"\\pm|\+/?-", "±", cell).replace("−", "-"))
 
 
-def like_means(cells: Sequence[str]) -> bool:
-    found = [LIKE_CELL.fullmatch(cell) is not None for cell in cells if not math.isnan(number_of(cell) or 0)]
+def like_means(values: Iterable[Any]) -> bool:
+    cells = [cell for cell in map(unmarked, values) if not math.isnan(number_of(cell) or 0)]
+    found = [LIKE_CELL.fullmatch(cell) is not None for cell in cells]
     return 2 * sum(found) >= max(1, len(found))
 
 
-def moments_of(table: Table, name: str, cells: Sequence[str]) -> list[Moments]:
-    """Return mean and deviation of each line; in brackets only with a point, since 81.2(5) may mean 0.5 or 5."""
-    found = []
-    for place, cell, written in zip(table.places, cells, table.frame[name], strict=True):
-        match = CELL.fullmatch(cell)
-        if not match and not math.isnan(number_of(written) or 0.0):
-            raise UserError(f"{table.name}, {place}: {name} is `{brief_name(written)}`; write it as 81.2 ± 0.5")
-        found.append((float(match[1]), float(match[2] or match[3])) if match else (math.nan, 0.0))
+def moments(written: Any) -> Moments | None:
+    """Return mean and deviation of a cell; in brackets only with a point, since 81.2(5) may mean 0.5 or 5."""
+    if match := CELL.fullmatch(unmarked(written)):
+        return float(match[1]), float(match[2] or match[3])
+    return (math.nan, 0.0) if math.isnan(number_of(written) or 0.0) else None
+
+
+def read_each(table: Table, name: str, read: Callable[[Any], Found | None], wanted: str) -> list[Found]:
+    """Return what `read` makes of the cells of a column; raise UserError for the first that it makes nothing of."""
+    found = list[Found]()
+    for place, value in zip(table.places, table.frame[name], strict=True):
+        if (own := read(value)) is None:
+            raise UserError(f"{table.name}, {place}: {name} is `{brief_name(value)}`; write {wanted}")
+        found.append(own)
     return found
 
 
@@ -83,11 +102,15 @@ def means_in_columns(table: Table, known: Columns) -> tuple[Table, Columns]:
         )
     if not pairs:
         return table, known
-    moments = {score_named(mean): [*zip(amounts(table, mean), amounts(table, deviation, 0.0), strict=True)]
-               for mean, deviation in pairs.items()}  # fmt: skip
-    known = replace(known, scores=(*moments,), deviations=(*pairs.values(),))
-    table = replace(table, frame=table.frame.rename(columns=dict(zip(pairs, moments, strict=True))))
-    return expanded(table, known, moments, f"{comma_list([*pairs])} with {comma_list([*pairs.values()])}")
+    found = dict[str, list[Moments]]()
+    for mean, deviation in pairs.items():
+        score = re.sub(rf"[ _](?:{'|'.join(MEAN)})$", "", mean, flags=re.IGNORECASE)  # f1 of f1_mean
+        spreads = read_each(table, deviation, lambda value: amount(value, 0.0), "a number")
+        own = [*zip(read_each(table, mean, amount, "a number"), spreads, strict=True)]
+        found["score" if plain(mean) in MEAN else score] = own
+    known = replace(known, scores=(*found,), deviations=(*pairs.values(),))
+    table = replace(table, frame=table.frame.rename(columns=dict(zip(pairs, found, strict=True))))
+    return expanded(table, known, found, f"{comma_list([*pairs])} with {comma_list([*pairs.values()])}")
 
 
 def deviations_by_mean(table: Table, known: Columns) -> dict[str, str]:
@@ -108,35 +131,20 @@ def deviations_by_mean(table: Table, known: Columns) -> dict[str, str]:
     return {means[0]: deviation}
 
 
-def score_named(mean: str) -> str:
-    """Return the score's name: `f1` of `f1_mean`."""
-    return "score" if plain(mean) in MEAN else re.sub(rf"[ _](?:{'|'.join(MEAN)})$", "", mean, flags=re.IGNORECASE)
+def amount(value: Any, least: float = -math.inf) -> float | None:
+    number = number_of(value)
+    return number if number is not None and math.isfinite(number) and number >= least else None
 
 
-def amounts(table: Table, name: str, least: float = -math.inf) -> list[float]:
-    """Return the numbers of a column; raise UserError if one is none, or less than it can be."""
-    found = list[float]()
-    for place, value in zip(table.places, table.frame[name], strict=True):
-        number = number_of(value)
-        if number is None or not math.isfinite(number) or number < least:
-            raise UserError(f"{table.name}, {place}: {name} is `{brief_name(value)}`; write a number")
-        found.append(number)
-    return found
-
-
-def expanded(
-    table: Table, known: Columns, moments: Mapping[str, Sequence[Moments]], what: str
-) -> tuple[Table, Columns]:
+def expanded(table: Table, known: Columns, found: Mapping[str, Sequence[Moments]], what: str) -> tuple[Table, Columns]:
     """Return the table with one line for each run behind a mean, and its columns."""
     count = named(table, COUNT)
     if count is None:
         raise UserError(f"{table.name}: {what}, without the number of runs; add a column n with the number of runs")
-    counts = [whole(value) or 0 for value in table.frame[count]]
-    for place, n, value in zip(table.places, counts, table.frame[count], strict=True):
-        if not 1 <= n <= MOST_VALUES:
-            raise UserError(f"{table.name}, {place}: {count} is `{brief_name(value)}`; write a whole number of runs")
+    wanted = "a whole number of runs"
+    counts = read_each(table, count, lambda v: n if 1 <= (n := whole(v) or 0) <= MOST_VALUES else None, wanted)
     frame = table.frame.loc[table.frame.index.repeat(counts)].reset_index(drop=True)
-    for score, own in moments.items():
+    for score, own in found.items():
         frame[score] = np.concatenate([mean + std * pattern(n) for (mean, std), n in zip(own, counts, strict=True)])
     frame[NUMBER] = [k for n in counts for k in range(n)]
     places = [place for place, n in zip(table.places, counts, strict=True) for _ in range(n)]

@@ -15,27 +15,30 @@ NUMBER = "run number"  # column of the numbers that stood in names or headings
 RUNS = listed("repeat repetition replicate trial fold run s run_number")  # numbers that pair nothing
 TEXT = listed("text_id example_id item_id sample_id question_id example item text")
 DATA = listed("data dataset data_set benchmark")
+TASK = listed("task env environment")  # data sets if a row has several
 MEAN, DEVIATION = listed("mean average avg"), listed("std sd stdev std_dev deviation")
 COUNT = listed("n count seeds n_seeds num_seeds runs n_runs")
 SPREADS = [*DEVIATION, *listed("ci ci95 ci_95 sem stderr std_err se half_width error_bar var variance")]
-STEPS = listed("step global_step _step trainer/global_step steps epoch training_iteration iteration")
+STEPS = listed("step global_step _step trainer/global_step steps epoch training_iteration iteration timestep")
+STEPS += ["total_timesteps"]
 SECONDS = "seconds"  # column of the time that a run took
-IGNORED = {*STEPS, SECONDS} | {
-    *listed("""
-    runtime created date timestamp time user notes tags _runtime _timestamp state status sweep id run_id path
+IGNORED = STEPS + listed("""
+    seconds runtime created date timestamp time user notes tags _runtime _timestamp state status sweep id run_id path
     checkpoint cell commit line hostname end_time updated _wandb url unnamed:_0
 """)
-}
 OF_TRAINER = re.compile(r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$")  # logged by transformers
-SETTING_NAMED = {
-    *listed("""
-    lora weight coef coefficient margin scale threshold limit size alpha beta lambda quant
-    lr learning dropout temperature batch momentum decay warmup
+SETTING_NAMED = listed("""
+    lora weight coef coefficient margin scale threshold limit size alpha beta lambda quant lr learning dropout
+    temperature batch momentum decay warmup
 """)
-}
 OFTEN_SETTING = {"drop", "gain"}  # words that name a score only beside another one: accuracy_drop, not drop_path_rate
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
 MISSING = ["", *listed("na n/a nan none null - –")]
+DATE = r"(?:19|20)\d\d([-/])[01]?\d\1[0-3]?\d|20\d\d[01]\d[0-3]\d(?=\D)|\d\d?[./]\d\d?[./]\d{4}"
+UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+STAMP = re.compile(rf"(?:{DATE})(?:[T _-]+\d[\d:.+Z -]*)?|{UUID}", re.IGNORECASE)
+EPOCH = re.compile(r"(?:1[2-9]\d{8}(?:\d{3}){0,3}|20\d\d[01]\d[0-3]\d)(?:\.\d+)?")  # seconds since 1970, or a date
+HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 EXACT = 2**53  # larger whole numbers, such as seeds, stay integers
 
 
@@ -77,6 +80,7 @@ def free(table: Table, known: Columns) -> tuple[list[str], list[str]]:
     """Return the columns of words and those of numbers that are not known to be anything yet."""
     taken = {*known.row, *known.scores, *known.keys}
     names = [name for name in table.frame.columns if name not in taken and plain(name) not in IGNORED]
+    names = [name for name in names if not (is_stamp(own := table.frame[name]) and 2 * own.nunique() > len(own))]
     numbers = [name for name in names if is_numeric(table.frame[name])]
     return [name for name in names if name not in numbers], [name for name in numbers if name != UNNAMED]
 
@@ -88,6 +92,16 @@ def is_numeric(values: pd.Series) -> bool:
     numbers = [number_of(value) for value in values]
     found = sum(number is not None for number in numbers)
     return found > (0 if is_score(str(values.name)) else SOME_NUMBERS * len(numbers))
+
+
+def is_stamp(values: pd.Series) -> bool:
+    """Return whether a column has the date or an id of each line: dates, seconds since 1970, UUIDs or hashes."""
+    texts = [str(value) for value in values.dropna() if value != ""]
+    kind = next((kind for kind in (STAMP, EPOCH, HASH) if texts and all(map(kind.fullmatch, texts))), None)
+    if kind is EPOCH:
+        return not is_score(str(values.name)) or "time" in words_of(str(values.name))
+    mixed = sum(not text.isdecimal() and not text.isalpha() for text in texts)
+    return kind is STAMP or (kind is HASH and 2 * mixed > len(texts) and len({*map(len, texts)}) == 1)
 
 
 def is_whole(values: pd.Series) -> bool:
@@ -106,7 +120,7 @@ def is_score(name: str) -> bool:
 
 def is_setting(name: str) -> bool:
     """Return whether a column is a setting by its name, such as lr or quant_bits."""
-    return bool(SETTING_NAMED & {*words_of(name)})
+    return not {*words_of(name)}.isdisjoint(SETTING_NAMED)
 
 
 def is_no_score(name: str) -> bool:

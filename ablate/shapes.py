@@ -8,29 +8,18 @@ from typing import Any
 
 import pandas as pd
 
-from ablate.names import (
-    IGNORED,
-    MEAN,
-    NUMBER,
-    RUNS,
-    SECONDS,
-    SEED,
-    SPREADS,
-    STEPS,
-    all_named,
-    free,
-    is_numeric,
-    named,
-    number_of,
-)
+from ablate import names as usual
+from ablate.directions import listed
+from ablate.names import all_named, free, is_numeric, named, number_of
 from ablate.table import Columns, Table
 from contrastive.errors import UserError
+from reports.export import as_was
 from reports.load import Kind
 
 NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of a table with one score a line
 OWN = ("section", "row", "label", "variant", "seed", "cell", "score", "value")  # columns of our own results.csv
 OF_SEED = re.compile(r"(?:seed|run|rep|trial|fold|s)?[ _-]?(\d+)", re.IGNORECASE)  # a heading of a wide table
-RUN_NAMES = (*SEED, *RUNS, "run_id", "run_name", "name", "id", "trial_id")  # columns of which each value is a run
+RUN_NAMES = [*usual.SEED, *usual.RUNS, *listed("run_id run_name name id trial_id")]  # each value is a run
 
 
 def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Columns]:
@@ -40,9 +29,9 @@ def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Column
     if name is None or value is None or asked or name in table.settings or is_numeric(table.frame[name]):
         return table, known
     own = len(all_named(table, OWN)) == len(OWN)
-    frame, kinds = own_export(table.frame) if own else (table.frame, {})
+    frame, kinds = own_export(table) if own else (table.frame, {})
     keys = [column for column in frame.columns if column not in (name, value)]
-    keys = [column for column in keys if own or column.lower() not in IGNORED or column == SECONDS]
+    keys = [column for column in keys if own or column.lower() not in usual.IGNORED or column == usual.SECONDS]
     wide = dict[tuple[Any, ...], dict[Hashable, Any]]()
     places = dict[tuple[Any, ...], dict[str, str]]()
     for place, line in zip((table.places[i] for i in frame.index), frame.to_dict("records"), strict=True):
@@ -59,8 +48,9 @@ def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Column
     return Table(table.name, pd.DataFrame(list(wide.values())), firsts, kinds), known
 
 
-def own_export(frame: pd.DataFrame) -> tuple[pd.DataFrame, Mapping[str, Kind]]:
+def own_export(table: Table) -> tuple[pd.DataFrame, Mapping[str, Kind]]:
     """Return the trained vectors of finished cells in our own export, and the kinds of its scores."""
+    frame = table.frame.map(as_was) if table.name.endswith(".csv") else table.frame
     frame = frame[(frame["variant"].fillna("") == "") & (frame["score"].fillna("") != "")]
     kinds = {
         score: Kind(str(higher).lower() == "true", int(texts) if (texts := number_of(count) or 0) > 0 else None)
@@ -75,13 +65,13 @@ def seeds_beside_each_other(table: Table, known: Columns) -> tuple[Table, Column
     """Turn a table with a column for each seed (`seed 0`, `seed 1`) into one with a line for each."""
     matches = {name: OF_SEED.fullmatch(name) for name in table.frame.columns}
     seeds = {name: int(match[1]) for name, match in matches.items() if match and is_numeric(table.frame[name])}
-    if len(seeds) < 2 or known.seed or known.scores or named(table, (*SEED, *RUNS)):
+    if len(seeds) < 2 or known.seed or known.scores or named(table, (*usual.SEED, *usual.RUNS)):
         return table, known
     if not all(name[:2].lower() in ("se", "ru", "re", "tr", "fo") for name in seeds) and not counted(seeds.values()):
         return table, known  # numbers of shots, or years
-    derived = all_named(table, (*MEAN, *SPREADS))  # of the seeds beside them
+    derived = all_named(table, (*usual.MEAN, *usual.SPREADS))  # of the seeds beside them
     others = [name for name in table.frame.columns if name not in seeds and name not in derived]
-    number = "seed" if all(name.lower().startswith("seed") for name in seeds) else NUMBER
+    number = "seed" if all(name.lower().startswith("seed") for name in seeds) else usual.NUMBER
     frame = table.frame.melt(others, [*seeds], number, "score")
     frame[number] = frame[number].map(seeds)
     return replace(table, frame=frame, places=[f"{place}, {name}" for name in seeds for place in table.places]), known
@@ -95,7 +85,7 @@ def counted(numbers: Iterable[float]) -> bool:
 
 def last_step_of_each_run(table: Table, known: Columns) -> tuple[Table, Columns]:
     """Keep the last line of each run of a log, in which lines of a run differ by their step or epoch."""
-    step = named(table, STEPS)
+    step = named(table, usual.STEPS)
     if step is None or step in (*known.row, *known.scores) or known.text or not is_numeric(table.frame[step]):
         return table, known
     run = [*filter(None, [known.seed]), *all_named(table, RUN_NAMES)]

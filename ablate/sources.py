@@ -27,14 +27,14 @@ MLFLOW = "mlflow:"
 
 def read(source: str, tracking_uri: str) -> Table:
     """Read a source: a file, `mlflow:EXPERIMENT`, `mteb:FOLDER` or `sentence-transformers:FOLDER`."""
-    if source.startswith(MLFLOW):
-        return read_mlflow(source.removeprefix(MLFLOW), tracking_uri)
-    if source.startswith("mteb:"):
-        what = "results of mteb (MODEL/REVISION/TASK.json)"
-        return read_folder(source.removeprefix("mteb:"), "*.json", mteb_scores, what)
-    if source.startswith("sentence-transformers:"):
+    tool, colon, name = source.partition(":")
+    if tool + colon == MLFLOW:
+        return read_mlflow(name, tracking_uri)
+    if tool + colon == "mteb:":
+        return read_folder(name, "*.json", mteb_scores, "results of mteb (MODEL/REVISION/TASK.json)")
+    if tool + colon == "sentence-transformers:":
         what = "results of sentence-transformers' evaluators (*_results.csv)"
-        return read_folder(source.removeprefix("sentence-transformers:"), "*_results.csv", evaluator_scores, what)
+        return read_folder(name, "*_results.csv", evaluator_scores, what)
     return finished_runs(read_file(source))
 
 
@@ -122,7 +122,9 @@ def read_folder(folder: str, pattern: str, scores_of: Callable[[Path], dict[str,
     by_model: dict[str, dict[str, Any]] = {}
     for path in sorted(root.rglob(pattern)):
         if scores := scores_of(path):
-            model = model_of(path.relative_to(root), pattern)
+            parts = path.relative_to(root).parts[:-1]
+            inner = len(parts) > 1 and (pattern == "*.json" or parts[-1] == "eval")  # mteb's revision, or evaluators'
+            model = "/".join(parts[:-1] if inner else parts) or "model"
             known = by_model.setdefault(model, {"model": model})
             if twice := [score for score in scores if score in known]:
                 what = f"{twice[0]} of {model} is there twice, such as for two revisions"
@@ -131,14 +133,6 @@ def read_folder(folder: str, pattern: str, scores_of: Callable[[Path], dict[str,
     if not by_model:
         raise UserError(f"{brief(root)} has no {what}")
     return Table(root.name, pd.DataFrame(list(by_model.values())), [f"model {name}" for name in by_model])
-
-
-def model_of(path: Path, pattern: str) -> str:
-    """Return the model's name: the folder of a file, without mteb's revision and the evaluators' folder `eval`."""
-    parts = path.parts[:-1]
-    if len(parts) > 1 and (pattern == "*.json" or parts[-1] == "eval"):
-        parts = parts[:-1]
-    return "/".join(parts) or "model"
 
 
 def mteb_scores(path: Path) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from reports.section_effects import Effect
 
 PLACE = ["section", "row", "label", "variant"]
 KNOWN = ["status", "score", "value", "standard_error", "count", "higher_is_better", "unit", "seconds"]
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # begins what spreadsheets take for a formula, and what was one
 PASSING = ["run_id"]  # not written: it changes when the MLflow store is built anew, `cell` does not
 
 
@@ -34,7 +36,8 @@ def tidy(results: Results) -> pd.DataFrame:
         frame["value"] = math.nan  # those behind a mean are not known
     if not results.study.paired:
         frame["seed"] = None  # numbers of runs, which would pair rows when the file is read again
-    frame = frame.astype({"seed": "Int64", "count": "Int64", "higher_is_better": "boolean"})
+    fits = all(abs(seed) < 2**63 for seed in frame["seed"].dropna())  # else seeds are texts
+    frame = frame.astype({"seed": "Int64" if fits else str, "count": "Int64", "higher_is_better": "boolean"})
     return frame[[*PLACE, *axes, "seed", "cell", *PASSING, *KNOWN]]
 
 
@@ -80,16 +83,38 @@ def plain_column(values: pd.Series) -> pd.Series:
 
 def write_tables(frame: pd.DataFrame, folder: Path) -> None:
     """Write results.parquet and results.csv, byte for byte the same from the same results."""
-    table = pyarrow.Table.from_pandas(frame.drop(columns=PASSING), preserve_index=False)
-    table = table.replace_schema_metadata(None)  # which holds versions of pandas and pyarrow
+    frame = frame.drop(columns=PASSING)
+    tables = [pyarrow.Table.from_pandas(each, preserve_index=False) for each in (frame, without_formulas(frame))]
+    table, texts = (table.replace_schema_metadata(None) for table in tables)  # it holds versions of pandas and pyarrow
     parquet.write_table(table, folder / "results.parquet", compression="zstd")
-    csv.write_csv(table, folder / "results.csv")
+    csv.write_csv(texts, folder / "results.csv")
+
+
+def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table for CSV, with an apostrophe before texts that a spreadsheet would run as formulas (OWASP)."""
+    texts = frame.select_dtypes(["object", "str"])
+    return frame.assign(**{str(name): texts[name].map(as_text) for name in texts})
+
+
+def as_text(value: object) -> object:
+    if not isinstance(value, str) or not FORMULA.match(value):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def as_was(value: object) -> object:
+    """Return a value of our CSV files without the apostrophe that was put before it."""
+    return value[1:] if isinstance(value, str) and value.startswith("'") and FORMULA.match(value) else value
 
 
 def write_comparisons(sections: Sequence[Section], folder: Path) -> None:
     """Write comparisons.csv: a line for each score of each row, with its comparison to the baseline."""
     lines = [comparison_line(score, section) for section in sections for score in section.scores]
-    pd.DataFrame(lines).to_csv(folder / "comparisons.csv", index=False)
+    without_formulas(pd.DataFrame(lines)).to_csv(folder / "comparisons.csv", index=False)
 
 
 def comparison_line(score: RowScore, section: Section) -> dict[str, object]:
@@ -124,4 +149,4 @@ def write_effects(sections: Sequence[tuple[Section, list[Effect]]], folder: Path
         for effect in effects
     ]  # fmt: skip
     columns = ["section", "value", "effect", "df", "F", "p", "share", "shown"]
-    pd.DataFrame(lines, columns=columns).to_csv(folder / "effects.csv", index=False)
+    without_formulas(pd.DataFrame(lines, columns=columns)).to_csv(folder / "effects.csv", index=False)

@@ -32,6 +32,7 @@ def written(tmp_path, text: str | bytes, name: str = "t.csv") -> Table:
 
 
 ORDER = {
+    "marks_beside_numbers": ("m,f1 a,1*", UNKNOWN, Columns((), (), notes=("`1*` was read as 1",))),
     "scores_below_each_other": ("m,metric,value a,f1,1", UNKNOWN, UNKNOWN),
     "seeds_beside_each_other": ("m,seed0,seed1 a,1,2", UNKNOWN, UNKNOWN),
     "names_exist": ("m,f1 a,1", Columns(("m",), ("f1",)), Columns(("m",), ("f1",))),
@@ -166,6 +167,20 @@ def test_seeds_are_exact_integers(tmp_path):
         found = ablate.judge(each, baseline="base")
         assert {*found.results.study.sections[0].rows[0].seeds} == {2**62, 2**62 + 1, 2**53 + 1}
         assert found.report(tmp_path / "report").is_file()
+
+
+@pytest.mark.parametrize("seeds", [(0, 10**20, -(10**30)), (2**63, 2**63 + 1, 2**64 - 1), (2**63, -1, 7)])
+def test_seeds_of_any_size_are_written_and_read_again(tmp_path, seeds):
+    given = table("model,seed,acc " + " ".join(f"{m},{s},{0.8 + k / 100 + lift * (1 + k / 100)}"
+                     for m, lift in (("base", 0), ("new", 0.1)) for k, s in enumerate(seeds)))  # fmt: skip
+    ablate.judge_table(*choose(given, UNKNOWN), Question("base"), "").report(tmp_path / "report")
+    for name in ("results.csv", "results.parquet"):
+        again = ablate.judge_table(*choose(read(str(tmp_path / "report" / name), ""), UNKNOWN), Question("base"), "")
+        assert [row.seeds for row in again.results.grid.sections[0].rows] == [[*seeds], [*seeds]]
+        assert verdicts(again) == {"new": "better"} and "paired by seed" in again.columns
+
+
+def test_exact_numbers():
     assert number_of("100000000000000000001") == 10**20 + 1 and number_of(10**400) == np.inf
     assert number_of("1e20") == number_of("100000000000000000000.0") == 1e20
 
@@ -198,7 +213,6 @@ def test_a_log_keeps_the_last_line_of_each_run():
 
 
 QUESTIONS = {
-    "m,seed,f1\na,0,.1\na,100000000000000000000,.2\n": "seed is `100000000000000000000`; write seeds below 2^63",
     "m,f1\na,81.2 ± 0.5\nb,80 ± 1\n": "f1 is `81.2 ± 0.5`, a mean ± standard deviation, without the number of runs; "
     "add a column n with the number of runs",
     "m,f1,n\na,81.2 ± 0.5,3\nb,80,3\n": "line 3: f1 is `80`; write it as 81.2 ± 0.5",

@@ -10,13 +10,13 @@ from ablate.columns import choose
 from ablate.metric import number_in
 from ablate.results import Question
 from ablate.sources import read
-from ablate.table import Columns
+from ablate.table import Columns, of_frame
 from contrastive.errors import UserError
 from tests.ablate.test_ragged import verdicts
 
 
-def table(text: str) -> pd.DataFrame:
-    return pd.read_csv(io.StringIO(text.replace(" / ", "\n")))
+def table(text: str, delimiter: str = ",") -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text.replace(" / ", "\n")), sep=delimiter)
 
 
 def test_a_status_without_the_word_of_a_tracker_still_says_what_failed():
@@ -119,3 +119,92 @@ def test_settings_that_differ_between_runs_are_no_scores_beside_one():
     found = ablate.judge(frame, row="m", baseline="base")
     assert {score.value for score in found.comparisons} == {"acc"}
     assert "not used: lr, dropout, quant_bits" in found.columns
+
+
+UUIDS = [f"{k:08x}-94e1-11eb-b2c1-{k:012x}" for k in range(0x5F3A91C0, 0x5F3A91D0)]
+STAMPS = {
+    "folder": UUIDS, "version_of": [f"{k * 7919 % 2**28:07x}" for k in range(0x5F3A91, 0x5F3AA1)],
+    "utc": [f"2021-05-11T12:{k:02}:07" for k in range(16)], "finished": [1712345600.25 + 61 * k for k in range(16)],
+    "start_time": [1712345600 + k for k in range(16)], "day": pd.date_range("2026-01-01", periods=16),
+    "at": [f"20240310_1212{k}" for k in range(10, 26)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seeds", [True, False])
+@pytest.mark.parametrize("name", STAMPS)
+def test_dates_and_ids_of_lines_name_no_rows_and_are_no_scores(name: str, seeds: bool):
+    lines = [(m, d, s, 0.5 + s / 99 + (m == "new")) for m in ("base", "new") for d in "xy" for s in range(4)]
+    frame = pd.DataFrame(lines, columns=["algorithm", "dataset", "seed", "C2ST"])
+    frame.insert(0, name, STAMPS[name])
+    columns = ablate.choose(of_frame(frame if seeds else frame.drop(columns="seed"), "t"), Columns((), ()))[1]
+    assert (columns.row, columns.scores, columns.data) == (("algorithm",), ("C2ST",), "dataset")
+    once = of_frame(frame[frame["seed"] == 0].drop(columns=["seed", "dataset"])[::2], "t")
+    assert ablate.choose(once, Columns((), ()))[1].row == ("algorithm",)
+
+
+def test_a_day_or_commit_of_a_row_is_harmless_and_a_size_is_a_setting():
+    lines = [(m, day, size, s, 0.5 + s / 99) for m, day, size in (("base", "2024-03-10", 1300000000),
+             ("new", "2024-03-11", 1500000000), ("new", "2024-03-11", 1800000000)) for s in range(3)]  # fmt: skip
+    frame = pd.DataFrame(lines, columns=["model", "built", "tokens_seen", "seed", "acc"])
+    columns = ablate.choose(of_frame(frame, "t"), Columns((), ()))[1]
+    assert (columns.row, columns.scores) == (("model", "built", "tokens_seen"), ("acc",))
+
+
+@pytest.mark.parametrize("step", ["timestep", "Total Timesteps"])
+@pytest.mark.parametrize("task", ["task", "Env", "environment"])
+def test_logs_of_agents_keep_the_last_step_and_are_compared_within_each_task(step: str, task: str):
+    lines = [(a, e, s, t, s + t / 7 + (a == "sac")) for a in ("ppo", "sac") for e in ("Hopper", "Ant")
+             for s in range(3) for t in (1000, 2000)]  # fmt: skip
+    frame = pd.DataFrame(lines, columns=["algo", task, "seed", step, "episode_reward"])
+    columns = ablate.choose(of_frame(frame, "t"), Columns((), ()))[1]
+    assert (columns.row, columns.data) == (("algo",), task)
+    assert columns.notes == (f"the last line of each run is used ({step} 2000)",)
+    assert ablate.choose(of_frame(frame, "t"), Columns(("algo",), ()))[1].data == task
+
+
+@pytest.mark.parametrize(("text", "row"), [
+    ("task,seed,acc / a,0,.8 / a,1,.81 / b,0,.7 / b,1,.75", ("task",)),  # the only words
+    ("id_of_run,task,seed,acc / r,a,0,.8 / s,a,1,.81 / t,b,0,.7 / u,b,1,.75", ("task",)),  # another on each line
+    ("by,task,seed,acc / me,a,0,.8 / me,a,1,.81 / me,b,0,.7 / me,b,1,.75", ("task",)),  # the only words that vary
+    ("m,task,seed,acc / m,a,0,.8 / m,a,1,.81 / n,b,0,.7 / n,b,1,.75", ("m", "task")),  # each row has its own
+    ("m,task,seed,acc / m,a,0,.8 / m,a,1,.81 / n,a,0,.7 / n,a,1,.75", ("m",)),  # a single one
+    ("m,task,seed,acc / m,1,0,.8 / m,1,1,.81 / m,2,0,.7 / m,2,1,.75", ("m", "task")),  # numbers beside one m
+    ("m,num_steps,seed,acc / m,10,0,.8 / m,10,1,.81 / m,50,0,.7 / m,50,1,.75", ("m", "num_steps")),  # a setting
+])  # fmt: skip
+def test_tasks_that_name_rows_are_no_data_sets(text: str, row: tuple[str, ...]):
+    columns = ablate.choose(of_frame(table(text), "t"), Columns((), ()))[1]
+    assert (columns.row, columns.data) == (row, None)
+
+
+@pytest.mark.parametrize("seeds", [("seed-one", "seed-two"), ("a", "b")])
+def test_seeds_of_words_are_answered_by_what_to_type(seeds: tuple[str, str]):
+    frame = table("m,seed,acc / base,0,.8 / base,1,.81 / new,0,.9 / new,1,.91").replace(
+        {"seed": dict(enumerate(seeds))}
+    )
+    what = f"table, row 1: seed is `{seeds[0]}`, which is not a whole number; write 0, 1, 2 .* which: --seed COLUMN$"
+    with pytest.raises(UserError, match=what):
+        ablate.judge(frame, baseline="base")
+
+
+MARKED = ["39.84*", "39.84†", "39.84 ‡", "**39.84**", "**39.84**†", "39.84%*", "39.84**"]
+
+
+@pytest.mark.parametrize("cell", MARKED)
+def test_footnote_marks_and_bold_are_read_off_numbers(cell: str):
+    frame = table("model,seed,acc / base,0,38 / base,1,38.5 / new,0,x / new,1,40.2 / new,2,-")
+    frame["acc"] = frame["acc"].replace("x", cell)
+    found = ablate.judge(frame, baseline="base")
+    assert found.sections[0].scores[1].mean == pytest.approx((0.3984 + 0.402) / 2)
+    assert f"`{cell}` was read as {cell.strip('*†‡ ')}" in found.columns
+
+
+@pytest.mark.parametrize("other", ["OOM", "41,2*", "*", "39.84*1"])
+def test_marks_beside_words_are_asked_about(other: str):
+    frame = table(f"model;seed;acc / base;0;38 / base;1;38.5 / new;0;39.84* / new;1;{other}".replace(";", "\t"), "\t")
+    with pytest.raises(UserError, match="row 3: acc is `39.84\\*`, which is not a number"):
+        ablate.judge(frame, baseline="base")
+
+
+def test_marks_that_name_rows_are_kept():
+    frame = table("lr,seed,acc / 1,0,.8 / 1,1,.81 / 1*,0,.9 / 1*,1,.91")
+    assert [score.row.label for score in ablate.judge(frame, row="lr", baseline="1").comparisons] == ["1*"]

@@ -268,6 +268,27 @@ def test_our_own_export_gives_the_same_bytes(tmp_path):
     assert (tmp_path / "report" / "comparisons.csv").read_bytes().replace(b",results,", b",A section,") == expected
 
 
+LABELS = ["=HYPERLINK(1)", "+x", "-x", "@x", "\tx", "'=x", "'x", "-5", "+1e3", "-inf", "x=y", "-"]
+
+
+def test_no_spreadsheet_takes_a_label_for_a_formula_and_each_is_read_again(tmp_path):
+    values = {label: [k + 0.1, k + 0.2, k + 0.4] for k, label in enumerate(["base", *LABELS])}
+    lines = [(label, s, value) for label, own in values.items() for s, value in enumerate(own)]
+    found = ablate.judge(pd.DataFrame(lines, columns=["m", "seed", "=acc"]), row="m", score="=acc", baseline="base")
+    found.report(tmp_path / "report")
+    written = ["'=HYPERLINK(1)", "'+x", "'-x", "'@x", "'\tx", "''=x", "'x", "-5", "+1e3", "-inf", "x=y", "'-"]
+    for name in ("results.csv", "comparisons.csv"):
+        with (tmp_path / "report" / name).open(encoding="utf-8", newline="") as file:
+            labels = [line["label"] for line in csv.DictReader(file)]
+        assert [*dict.fromkeys(labels)] == ["base", *written], name
+    for name in ("results.csv", "results.parquet"):
+        again = ablate.judge_table(
+            *choose(read(str(tmp_path / "report" / name), ""), Columns((), ())), Question("base"), ""
+        )
+        assert [row.label for row in again.results.grid.sections[0].rows] == ["base", *LABELS]
+        assert [score.value for score in again.comparisons] == ["=acc"] * len(LABELS)
+
+
 def test_a_report_of_a_table_promises_nothing_that_only_our_runs_have(tmp_path):
     page = ablate.judge(frame(), baseline="base", name="runs.csv").report(tmp_path / "report")
     for text in (page.read_text(encoding="utf-8"), page.with_name("README.md").read_text(encoding="utf-8")):
