@@ -176,7 +176,7 @@ def test_seeds_of_any_size_are_written_and_read_again(tmp_path, seeds):
     ablate.judge_table(*choose(given, UNKNOWN), Question("base"), "").report(tmp_path / "report")
     for name in ("results.csv", "results.parquet"):
         again = ablate.judge_table(*choose(read(str(tmp_path / "report" / name), ""), UNKNOWN), Question("base"), "")
-        assert [row.seeds for row in again.results.grid.sections[0].rows] == [[*seeds], [*seeds]]
+        assert [row.seeds for row in again.results.study.sections[0].rows] == [[*seeds], [*seeds]]
         assert verdicts(again) == {"new": "better"} and "paired by seed" in again.columns
 
 

@@ -136,17 +136,17 @@ def test_dates_and_ids_of_lines_name_no_rows_and_are_no_scores(name: str, seeds:
     lines = [(m, d, s, 0.5 + s / 99 + (m == "new")) for m in ("base", "new") for d in "xy" for s in range(4)]
     frame = pd.DataFrame(lines, columns=["algorithm", "dataset", "seed", "C2ST"])
     frame.insert(0, name, STAMPS[name])
-    columns = ablate.choose(of_frame(frame if seeds else frame.drop(columns="seed"), "t"), Columns((), ()))[1]
+    columns = choose(of_frame(frame if seeds else frame.drop(columns="seed"), "t"), Columns((), ()))[1]
     assert (columns.row, columns.scores, columns.data) == (("algorithm",), ("C2ST",), "dataset")
     once = of_frame(frame[frame["seed"] == 0].drop(columns=["seed", "dataset"])[::2], "t")
-    assert ablate.choose(once, Columns((), ()))[1].row == ("algorithm",)
+    assert choose(once, Columns((), ()))[1].row == ("algorithm",)
 
 
 def test_a_day_or_commit_of_a_row_is_harmless_and_a_size_is_a_setting():
     lines = [(m, day, size, s, 0.5 + s / 99) for m, day, size in (("base", "2024-03-10", 1300000000),
              ("new", "2024-03-11", 1500000000), ("new", "2024-03-11", 1800000000)) for s in range(3)]  # fmt: skip
     frame = pd.DataFrame(lines, columns=["model", "built", "tokens_seen", "seed", "acc"])
-    columns = ablate.choose(of_frame(frame, "t"), Columns((), ()))[1]
+    columns = choose(of_frame(frame, "t"), Columns((), ()))[1]
     assert (columns.row, columns.scores) == (("model", "built", "tokens_seen"), ("acc",))
 
 
@@ -156,10 +156,10 @@ def test_logs_of_agents_keep_the_last_step_and_are_compared_within_each_task(ste
     lines = [(a, e, s, t, s + t / 7 + (a == "sac")) for a in ("ppo", "sac") for e in ("Hopper", "Ant")
              for s in range(3) for t in (1000, 2000)]  # fmt: skip
     frame = pd.DataFrame(lines, columns=["algo", task, "seed", step, "episode_reward"])
-    columns = ablate.choose(of_frame(frame, "t"), Columns((), ()))[1]
+    columns = choose(of_frame(frame, "t"), Columns((), ()))[1]
     assert (columns.row, columns.data) == (("algo",), task)
     assert columns.notes == (f"the last line of each run is used ({step} 2000)",)
-    assert ablate.choose(of_frame(frame, "t"), Columns(("algo",), ()))[1].data == task
+    assert choose(of_frame(frame, "t"), Columns(("algo",), ()))[1].data == task
 
 
 @pytest.mark.parametrize(("text", "row"), [
@@ -172,7 +172,7 @@ def test_logs_of_agents_keep_the_last_step_and_are_compared_within_each_task(ste
     ("m,num_steps,seed,acc / m,10,0,.8 / m,10,1,.81 / m,50,0,.7 / m,50,1,.75", ("m", "num_steps")),  # a setting
 ])  # fmt: skip
 def test_tasks_that_name_rows_are_no_data_sets(text: str, row: tuple[str, ...]):
-    columns = ablate.choose(of_frame(table(text), "t"), Columns((), ()))[1]
+    columns = choose(of_frame(table(text), "t"), Columns((), ()))[1]
     assert (columns.row, columns.data) == (row, None)
 
 

@@ -285,7 +285,7 @@ def test_no_spreadsheet_takes_a_label_for_a_formula_and_each_is_read_again(tmp_p
         again = ablate.judge_table(
             *choose(read(str(tmp_path / "report" / name), ""), Columns((), ())), Question("base"), ""
         )
-        assert [row.label for row in again.results.grid.sections[0].rows] == ["base", *LABELS]
+        assert [row.label for row in again.results.study.sections[0].rows] == ["base", *LABELS]
         assert [score.value for score in again.comparisons] == ["=acc"] * len(LABELS)
 
 
