@@ -1,6 +1,5 @@
 """Read a table of scores: CSV, TSV, Parquet, JSON, JSON lines or Excel, with the place of each row for messages."""
 
-import csv
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from contrastive import paths
+from contrastive.data.files import decoded, json_lines, records
 from contrastive.errors import UserError, brief, brief_name
 from reports.load import Kind
 
@@ -82,7 +82,7 @@ def read_file(source: str) -> Table:
     if not lines:
         raise UserError(f"{brief(path)} has no rows; it needs one for each row and seed")
     frame = pd.DataFrame([values for _, values in lines]).map(scalar)
-    return Table(path.name, frame, [f"line {number}" for number, _ in lines])
+    return Table(path.name, frame, [place for place, _ in lines])
 
 
 def of_frame(frame: pd.DataFrame, name: str) -> Table:
@@ -105,7 +105,7 @@ def scalar(value: Any) -> Any:
 
 
 def _whole_file(path: Path, suffix: str) -> pd.DataFrame:
-    text = _text(path) if suffix == ".json" else ""
+    text = decoded(path) if suffix == ".json" else ""
     try:
         if text:
             return _json(text)
@@ -126,66 +126,49 @@ def _json(text: str) -> pd.DataFrame:
     return pd.DataFrame(content)
 
 
-def _mistake(path: Path, line: int, what: str) -> UserError:
-    return UserError(f"{brief(path)}, line {line}: {what}")
+def _mistake(path: Path, place: str, what: str) -> UserError:
+    return UserError(f"{brief(path)}, {place}: {what}")
 
 
-def _text(path: Path) -> str:
-    content = path.read_bytes()
-    wrong, start = "a NUL byte, which no table has", content.find(b"\0")
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise UserError(f"{brief(path)} is UTF-16; save the file as UTF-8 (in Excel: CSV UTF-8)")
-    try:
-        if start < 0:
-            return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        wrong, start = "not UTF-8", error.start
-    raise _mistake(path, content[:start].count(b"\n") + 1, f"{wrong}; save the file as UTF-8")
-
-
-def _json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+def _json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in json_lines(path):
         try:
-            values = json.loads(line) if line.strip() else None
+            values = json.loads(line)
         except ValueError as error:
-            raise _mistake(path, number, f"not JSON ({error}); write one object a line") from None
-        if isinstance(values, dict):
-            yield number, values
-        elif line.strip():
-            raise _mistake(path, number, 'expected an object such as {"model": "a", "seed": 0}')
+            raise _mistake(path, f"line {number}", f"not JSON ({error}); write one object a line") from None
+        if not isinstance(values, dict):
+            raise _mistake(path, f"line {number}", 'expected an object such as {"model": "a", "seed": 0}')
+        yield f"line {number}", values
 
 
-def _delimited(path: Path, suffix: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    text = _text(path)
+def _delimited(path: Path, suffix: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    text = decoded(path)
     first = text.lstrip("\r\n").split("\n", 1)[0]
     delimiter = "\t" if suffix == ".tsv" else max(DELIMITERS, key=first.count)
-    reader = csv.reader(text.splitlines(), delimiter=delimiter, strict=True)
-    names, signs, rows = list[str](), dict[str, str](), list[tuple[int, list[str]]]()
-    try:
-        for values in ([value.strip() for value in line] for line in reader):
-            if not any(values):
-                continue
-            if not names:
-                names = _header(path, reader.line_num, values)
-                continue
-            if len(values) != len(names):
-                what = f"{len(values)} fields, but the header has {len(names)}"
-                raise _mistake(path, reader.line_num, f"{what}; put texts that contain a delimiter in double quotes")
-            found = [decimal_sign(value, delimiter) for value in values]
-            for name, value, sign in zip(names, values, found, strict=True):
-                if sign and signs.setdefault(name, sign) != sign:
-                    what = f"{name} is `{value}`, but other lines have the decimal sign `{signs[name]}`"
-                    raise _mistake(path, reader.line_num, f"{what}; write all numbers in the same way")
-            rows.append((reader.line_num, [*map(with_point, values, found)]))
-    except csv.Error as error:
-        raise _mistake(path, reader.line_num, f"{error}; check the quotes") from None
-    for place in range(len(names)) if delimiter == "," else ():
-        _join_thousands(path, names[place], [(line, values, place) for line, values in rows], "." in signs.values())
-    for line, values in rows:
-        yield line, dict(zip(names, values, strict=True))
+    names, signs, rows = list[str](), dict[str, str](), list[tuple[str, list[str]]]()
+    for place, values in records(brief(path), text, delimiter):
+        values = [value.strip() for value in values]
+        if not any(values):
+            continue
+        if not names:
+            names = _header(path, place, values)
+            continue
+        if len(values) != len(names):
+            what = f"{len(values)} fields, but the header has {len(names)}"
+            raise _mistake(path, place, f"{what}; put texts that contain a delimiter in double quotes")
+        found = [decimal_sign(value, delimiter) for value in values]
+        for name, value, sign in zip(names, values, found, strict=True):
+            if sign and signs.setdefault(name, sign) != sign:
+                what = f"{name} is `{value}`, but other lines have the decimal sign `{signs[name]}`"
+                raise _mistake(path, place, f"{what}; write all numbers in the same way")
+        rows.append((place, [*map(with_point, values, found)]))
+    for number in range(len(names)) if delimiter == "," else ():
+        _join_thousands(path, names[number], [(place, own, number) for place, own in rows], "." in signs.values())
+    for place, values in rows:
+        yield place, dict(zip(names, values, strict=True))
 
 
-def _join_thousands(path: Path, name: str, cells: list[tuple[int, list[str], int]], english: bool) -> None:
+def _join_thousands(path: Path, name: str, cells: list[tuple[str, list[str], int]], english: bool) -> None:
     """Take the commas out of a column of numbers such as `12,054`, if others in the file have a decimal point."""
     found = [(line, values) for line, values, place in cells if AMBIGUOUS.fullmatch(values[place])]
     if not found or not all(NUMBER_OR_NONE.fullmatch(values[place]) for _, values, place in cells):
@@ -197,12 +180,12 @@ def _join_thousands(path: Path, name: str, cells: list[tuple[int, list[str], int
         values[cells[0][2]] = values[cells[0][2]].replace(",", "")
 
 
-def _header(path: Path, line: int, values: list[str]) -> list[str]:
+def _header(path: Path, place: str, values: list[str]) -> list[str]:
     names = [values[0] or UNNAMED, *values[1:]]
     for name in names:
         if not name or names.count(name) > 1:
             wrong = f"the column {brief_name(name)} is there twice" if name else "a column has no name"
-            raise _mistake(path, line, f"{wrong}; the first line names each column once")
+            raise _mistake(path, place, f"{wrong}; the first line names each column once")
     return names
 
 

@@ -88,7 +88,7 @@ def listed(words: Iterable[str], limit: int = 20) -> str:
 
 def _delimited(path: Path, columns: Columns, delimiter: str) -> NumberedRows:
     name = brief(path)
-    rows = _records(name, _decoded(path), delimiter)
+    rows = records(name, decoded(path), delimiter)
     _, header = next(rows, ("", []))
     if not header:
         raise UserError(f"{name} is empty: its first row must name the columns")
@@ -103,7 +103,7 @@ def _delimited(path: Path, columns: Columns, delimiter: str) -> NumberedRows:
         yield number, *(row[position] for position in positions)
 
 
-def _records(name: str, text: str, delimiter: str) -> Iterator[tuple[str, list[str]]]:
+def records(name: str, text: str, delimiter: str) -> Iterator[tuple[str, list[str]]]:
     """Yield (line numbers, row) for each row that is not empty."""
     csv.field_size_limit(LONGEST_FIELD)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -142,11 +142,14 @@ def _check_delimiter(name: str, header: list[str], delimiter: str, columns: Colu
     )
 
 
-def _jsonl(path: Path, columns: Columns) -> NumberedRows:
+def json_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (number, text) of each line that is not empty."""
     # split("\n"), since splitlines would also cut at characters that JSON allows inside a string
-    for number, line in enumerate(_decoded(path).split("\n"), start=1):
-        if not line.strip():
-            continue
+    return ((number, line) for number, line in enumerate(decoded(path).split("\n"), start=1) if line.strip())
+
+
+def _jsonl(path: Path, columns: Columns) -> NumberedRows:
+    for number, line in json_lines(path):
         where = f"{brief(path)}, row {number}"
         try:  # pairs, so that a repeated name is noticed
             pairs = json.loads(line, object_pairs_hook=list, parse_int=Number, parse_float=Number)
@@ -195,7 +198,7 @@ READERS: Mapping[str, Callable[[Path, Columns], NumberedRows]] = {
 }
 
 
-def _decoded(path: Path) -> str:
+def decoded(path: Path) -> str:
     """Return the text of a UTF-8 file; the error names the line of the first broken byte."""
     content = path.read_bytes()
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content.partition(b"\n")[0]:

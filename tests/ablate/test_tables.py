@@ -146,7 +146,7 @@ MISTAKES = {
     HEAD + BASE + "new,zero,.8\n": "line 5: seed is `zero`, which is not a whole number",
     HEAD + BASE + ",0,.8\n": "line 5: model is empty",
     HEAD + BASE + "new,0\n": "line 5: 2 fields, but the header has 3",
-    HEAD + BASE + 'new,"0,.8\n': "line 5: unexpected end of data; check the quotes",
+    HEAD + BASE + 'new,"0,.8\n': "line 5: this row has an unclosed or misplaced quote",
     "model,model,acc\nbase,0,.8\n": "line 1: the column model is there twice",
     HEAD: "has no rows",
     HEAD + BASE + "new,0,.8\nother,0,.9\n": None,
@@ -581,6 +581,7 @@ def test_runs_of_transformers_trainer_are_named_by_their_run_names():
     ("text", "options", "message"),
     [
         ("m,seed,acc\na,,0.8\nb,1,0.9\na,1,0.7", {}, "line 2: seed is ``, which is not a whole number"),
+        ("m,seed,acc\na,0,0.8\nb,0\0,0.9", {}, "line 3: seed is `0\\u0000`, which is not a whole number"),
         ("m,seed,acc\na,inf,0.8\nb,1,0.9\na,1,0.7", {}, "seed is `inf`, which is not a whole number"),
         ("m,mean,std,n\na,1,0.1,inf\nb,2,0.1,3", {}, "line 2: n is `inf`; write a whole number"),
         ("m,mean,std,n\na,1,0.1,2.5\nb,2,0.1,3", {}, "line 2: n is `2.5`; write a whole number"),
