@@ -25,7 +25,7 @@ from contrastive.data.locate import (
 )
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
-from contrastive.grid.combinations import PLACEHOLDERS, Overlay, axis_names, check_value, count_combinations
+from contrastive.grid.combinations import Overlay, axis_names, check_value, count_combinations
 from contrastive.grid.expand import Builder, LoadedExperiment, Variant
 from contrastive.grid.messages import (
     Finding,
@@ -91,7 +91,7 @@ def _lookups(name: str, value: Any) -> Iterator[str]:
             yield f"expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got {shown_value(source)}"
         elif name == "translators" and not source.startswith("hf:"):
             yield from _refusal(model_folder, source, TRANSLATOR_FILES)
-    if name == "source" and value.startswith("package:") and value != PLACEHOLDERS["source"]:
+    if name == "source" and value.startswith("package:"):
         packages = registry.entries("contrastive.data", "DATASETS")
         package = value.removeprefix("package:")
         if package not in packages:
@@ -106,7 +106,7 @@ def _refusal(look: Callable[..., object], *arguments: Any) -> Iterator[str]:
         yield str(error)
 
 
-def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[Finding]:
+def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     """Find mistakes outside the cells: repeated seeds and titles, and what evaluation, report and tables name."""
     evaluation, set_by_sections = experiment.evaluation, _set_by_sections(experiment)
     for position in _repeated(experiment.seeds):
@@ -122,11 +122,9 @@ def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[F
             yield ("evaluation", name, position), f"`{values[position]}` is given twice"
     titles = [section.title for section in experiment.sections]
     for number in _repeated(titles):
-        if titles[number] != PLACEHOLDERS["title"]:
-            yield ("sections", number, "title"), f"another section also has the title {shown_value(titles[number])}"
+        yield ("sections", number, "title"), f"another section also has the title {shown_value(titles[number])}"
     yield from _wrong_report(experiment)
-    evaluation_is_sound = not any(path[0] == "evaluation" for path, _ in findings)
-    score_names = score_names_of(evaluation) if evaluation_is_sound else None
+    score_names = score_names_of(evaluation)
     for number, section in enumerate(experiment.sections):
         yield from _wrong_table(("sections", number), section, evaluation, score_names)
 
@@ -181,9 +179,9 @@ def score_names_of(evaluation: Evaluation) -> list[str]:
 
 
 def _wrong_table(
-    path: SettingPath, section: Section, evaluation: Evaluation, score_names: list[str] | None
+    path: SettingPath, section: Section, evaluation: Evaluation, score_names: list[str]
 ) -> Iterator[Finding]:
-    """Find axes and scores that a table shows and that do not exist; `score_names` is None if they are unknown."""
+    """Find axes and scores that a table shows and that do not exist."""
     table, path = section.show.table, (*path, "show", "table")
     axes = axis_names(section)
     for side in ("rows", "columns"):
@@ -192,8 +190,6 @@ def _wrong_table(
             yield (*path, side), f"`{brief_name(name)}` is not an axis of this section" + nearest_name(name, axes)
     if table.columns is not None and table.columns == table.rows:
         yield (*path, "columns"), f"`{brief_name(table.columns)}` already names the rows"
-    if score_names is None:
-        return
     if section.show.transfer and not evaluation.transfer:
         yield (*path[:-1], "transfer"), "there is no transfer data: add some under evaluation.transfer"
     available = set(score_names) if len(table.values) > 1 else score_names
@@ -223,8 +219,6 @@ def _key(value: Any) -> Any:
     return isinstance(value, bool), value
 
 
-SHOWN = [("title",), ("note",), ("show",)]  # parts of a section that affect no cell
-OF_ALL_CELLS: set[SettingPath] = {("data", "resample")}  # a mistake here is in every cell, and is reported once
 # Why no cell reads a setting, where a list of the losses and views that read it would not explain it.
 UNREAD = {
     "view": "no loss there compares vectors",
@@ -251,17 +245,11 @@ def too_many(experiment: Experiment) -> Iterator[Finding]:
     )
 
 
-def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Find settings that cannot be combined or that no cell reads, in the sections without other mistakes."""
-    paths = {path for path, _ in findings}
-    wrong = {path[:2] if path[0] == "sections" else path[:1] for path in paths if path[2:3] not in SHOWN}
-    if wrong & {("encoder",), ("objective",)} or paths & OF_ALL_CELLS:
-        return
-    sound, read = not wrong, set[str]()
+def in_cells(builder: Builder) -> Iterator[Finding]:
+    """Find settings that cannot be combined or that no cell reads."""
+    sound, read = True, set[str]()
     for number, section in enumerate(builder.experiment.sections):
         path: SettingPath = ("sections", number)
-        if path in wrong:
-            continue
         rows, unmatched = builder.variants(number)
         yield from (((*path, "exclude", position), "matches no combination") for position in unmatched)
         if not rows:

@@ -13,24 +13,17 @@ from contrastive.config.objective import Objective
 
 Overlay = dict[str, Any]  # setting → checked value
 
-# Values for settings that are missing or wrong, so that the rest of a file can be checked, and for required settings
-# when one setting of a part is checked alone.
-PLACEHOLDERS: dict[str, Any] = {
-    "name": "x",
-    "source": "package:any",
-    "test": 1,
-    "model": "scratch:bert",
-    "title": "?",
+# Required settings of a part, when one of its other settings is checked alone
+REQUIRED: dict[str, dict[str, Any]] = {
     "data": {"source": "package:any", "test": 1},
     "encoder": {"model": "scratch:bert"},
-    "sections": ({"title": "?"},),
 }
 
 
 def check_value(setting: str, value: Any) -> Any:
     """Return the value as the schema stores it; raise pydantic's ValidationError if it is wrong."""
     part = SETTINGS[setting]
-    return getattr(PARTS[part].model_validate(PLACEHOLDERS.get(part, {}) | {setting: value}, strict=True), setting)
+    return getattr(PARTS[part].model_validate(REQUIRED.get(part, {}) | {setting: value}, strict=True), setting)
 
 
 def check_values(settings: Mapping[str, Any]) -> Overlay:

@@ -1,10 +1,12 @@
-"""Load an experiment file: read, check and expand it, and report all mistakes at once, each with its line and fix."""
+"""Load an experiment file: read, check and expand it, and report its mistakes, each with its line and fix.
+
+Each stage reports all its mistakes at once: types and names of settings; single values and what is evaluated and shown;
+how settings combine in cells; labels.
+"""
 
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from functools import lru_cache, reduce
-from operator import getitem
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,8 @@ from contrastive import paths
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.check import in_cells, outside_cells, single_values, too_many, wrong_labels
-from contrastive.grid.combinations import PLACEHOLDERS
 from contrastive.grid.expand import Builder, LoadedExperiment
-from contrastive.grid.messages import MISSING, Finding, explain_errors, nearest_name, shown_value
+from contrastive.grid.messages import Finding, explain_errors, nearest_name, shown_value
 from contrastive.grid.yaml_lines import LONGEST, Problem, SettingPath, YamlDocument, read_document
 
 PREFIXES = ("file:", "deepspeed:")
@@ -38,7 +39,7 @@ class ExperimentError(UserError):
 
 
 def load_experiment(path: Path | str) -> LoadedExperiment:
-    """Return the experiment of a file with its grid; raise ExperimentError with all mistakes."""
+    """Return the experiment of a file with its grid; raise ExperimentError with its mistakes."""
     name, line = str(path), 0
     try:
         if not os.path.isdir(path) and os.path.lexists(path):
@@ -71,7 +72,7 @@ def _parsed(text: str, name: str, folder: Path) -> LoadedExperiment:
 def parse_experiment(text: str, name: str = "experiment", folder: Path = Path()) -> LoadedExperiment:
     """Return the experiment in a text with its grid; relative paths start at `folder`.
 
-    Raises ExperimentError with all mistakes.
+    Raises ExperimentError with all mistakes of the first stage that finds any.
     """
     document = read_document(text, name)
     if document.data is None and not document.problems:
@@ -80,17 +81,26 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
         got = f"expected settings (name: value), got {shown_value(document.data)}"
         raise ExperimentError(document.problems or [Problem(name, 1, got)])
     data = anchored(document.data, folder) if folder.is_absolute() else document.data
-    experiment, findings = _experiment(data)
-    findings += outside_cells(experiment, findings)
+    try:
+        experiment = Experiment.model_validate(data, strict=True)
+    except ValidationError as error:
+        raise ExperimentError(problems_of(explain_errors(error, Experiment, data), document, name)) from None
+    stop_at([*single_values(experiment), *outside_cells(experiment), *too_many(experiment)], document, name)
     builder = Builder(experiment)
-    findings += list(too_many(experiment)) or in_cells(builder, findings)
-    problems = document.problems + [_problem(document, name, *finding) for finding in findings]
-    if not problems:
-        resolved = builder.resolved()
-        problems = [_problem(document, name, *finding) for finding in wrong_labels(resolved)]
-    if problems:
-        raise ExperimentError(sorted(set(problems)))
+    stop_at(in_cells(builder), document, name)
+    resolved = builder.resolved()
+    stop_at(wrong_labels(resolved), document, name)
     return resolved
+
+
+def stop_at(findings: Iterable[Finding], document: YamlDocument, name: str) -> None:
+    if problems := problems_of(findings, document, name):
+        raise ExperimentError(problems)
+
+
+def problems_of(findings: Iterable[Finding], document: YamlDocument, name: str) -> list[Problem]:
+    """Return the mistakes of the text, and those found in its content, in the order of their lines."""
+    return sorted({*document.problems, *(_problem(document, name, *finding) for finding in findings)})
 
 
 def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) -> Any:
@@ -110,48 +120,6 @@ def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) 
     if not name or name.startswith(("/", "~")) or not (prefix or (key in SPLITS and of_file)):
         return settings
     return f"{prefix}{folder / name}"
-
-
-def _experiment(data: dict[str, Any]) -> tuple[Experiment, list[Finding]]:
-    """Return the experiment with all mistakes repaired, and the mistakes."""
-    findings: list[Finding] = []
-    for attempt in range(10):  # pydantic runs some checks only once the others pass
-        try:
-            experiment = Experiment.model_validate(data, strict=True)
-            return experiment, findings + list(single_values(experiment))
-        except ValidationError as error:
-            problems = list(explain_errors(error, Experiment, data))
-            findings += [item for item in problems if attempt == 0 or not item[1].startswith(MISSING)]
-            data = _repaired(data, dict.fromkeys(_replaceable(path) for path, _ in problems))
-    raise AssertionError(f"no repair for {findings}")
-
-
-def _replaceable(path: SettingPath) -> SettingPath:
-    """Return the setting to replace: the whole list for a wrong item, unless its items are maps of settings."""
-    while isinstance(path[-1], int) and path[-2] not in ("sections", "include", "exclude"):
-        path = path[:-1]
-    return path
-
-
-def _repaired(data: Any, wrong_paths: Iterable[SettingPath]) -> Any:
-    """Return the data with the values at `wrong_paths` removed, or replaced by placeholders."""
-    repaired = _with_lists_as(list, data)
-    for *holders, name in wrong_paths:
-        with suppress(KeyError, IndexError, TypeError):  # removed by another repair
-            container = reduce(getitem, holders, repaired)
-            if isinstance(container, list):
-                container[int(name)] = {"title": PLACEHOLDERS["title"]} if holders[-1] == "sections" else {}
-            elif name in container:
-                del container[name]
-            elif name in PLACEHOLDERS:
-                container[name] = _with_lists_as(list, PLACEHOLDERS[name])
-    return _with_lists_as(tuple, repaired)
-
-
-def _with_lists_as(kind: Callable[[Iterable[Any]], Any], data: Any) -> Any:
-    if isinstance(data, dict):
-        return {name: _with_lists_as(kind, value) for name, value in data.items()}
-    return kind(_with_lists_as(kind, item) for item in data) if isinstance(data, list | tuple) else data
 
 
 def _problem(document: YamlDocument, name: str, path: SettingPath, message: str) -> Problem:

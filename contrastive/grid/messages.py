@@ -17,7 +17,6 @@ from contrastive.grid.yaml_lines import SettingPath
 Finding = tuple[SettingPath, str]
 
 LONGEST = 80  # most characters of a value that a message repeats
-MISSING = "is missing"
 MOST_NAMES = 60  # most names that a message lists
 EXPECTED = {
     "int_type": "a whole number",
@@ -66,7 +65,7 @@ def _message(item: Any, model: type[BaseModel], path: SettingPath, field: FieldI
     if kind == "extra_forbidden":
         return _unknown_setting(name, model, path)
     if kind == "missing":
-        return f"{MISSING}{': ' + field.description if field and field.description else ''}"
+        return f"is missing{': ' + field.description if field and field.description else ''}"
     if kind == "value_error":
         return str(context["error"]) + _nearest_registered(name, item["input"])
     if kind == "literal_error":
