@@ -1,11 +1,10 @@
 """The gradient-path audit: stop a cell if a term, or a parameter that should train, trains nothing.
 
 It finds bugs that accuracy does not reveal: a frozen head, a term without a path to the encoder, a block without
-gradient.
-In the first steps each term alone must give the encoder a gradient, and each trained parameter must get one; by the end
-each must have changed; the optimizer must hold no other parameters. A term is checked until it has given a gradient,
-since a
-batch without a positive pair rightly gives none; LoRA's A gets its first one at the second step, when B is no longer 0.
+gradient. In the first steps each term alone must give the encoder a gradient, and each trained parameter must get one;
+by the end each must have changed; the optimizer must hold no other parameters. A term is checked until it has given a
+gradient, since a batch without a positive pair rightly gives none; LoRA's A gets its first one at the second step, when
+B is no longer 0.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,8 +1,7 @@
 """The training loop of one cell: tokens → model → steps → weights. Other stages read its run folder.
 
 The results of a cell depend only on its settings and seed: initial weights from torch's generator, dropout and views
-from
-(seed, step), the order of batches from (seed, epoch). A cell resumed from its last checkpoint ends with the same
+from (seed, step), the order of batches from (seed, epoch). A cell resumed from its last checkpoint ends with the same
 numbers as an uninterrupted one.
 """
 

@@ -90,9 +90,10 @@ class OnRay(Engine):
         return task.remote(given, os.getcwd(), self.packages, work)
 
     def result_of(self, begun: list[Any], watch: Watch | None) -> Any:
-        """Return the result of the first task, None or a failure report. If another one fails, or the first hangs,
-        all are
-        cancelled and WorkerLost is raised."""
+        """Return the result of the first task, None or a failure report.
+
+        If another one fails, or the first hangs, all are cancelled and WorkerLost is raised.
+        """
         why, waiting = LOST, begun
         try:
             while begun[0] in waiting:
