@@ -67,7 +67,9 @@ def write_report(results: Results, folder: Path) -> Report:
     report = make_report(results, file_names(results.study.sections), folder)
     for name in LANGUAGES:
         with using(name):
-            (folder / FILES[name]).write_text(render_markdown(report), encoding="utf-8")
+            markdown = template("report.md.j2", autoescape=False)
+            text = markdown.render(other=other_language(FILES), page=PAGES[name], report=report)
+            (folder / FILES[name]).write_text(text, encoding="utf-8")
             page = render_page(report, results, folder)
             (folder / PAGES[name]).write_text(page, encoding="utf-8", errors="replace")
     export.write_tables(export.tidy(results), folder)
@@ -123,13 +125,6 @@ def swap(fresh: Path, output: Path) -> None:
             return
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-
-
-def render_markdown(report: Report) -> str:
-    """Return the report as Markdown, in the current language."""
-    return template("report.md.j2", autoescape=False).render(
-        other=other_language(FILES), page=PAGES[language()], report=report
-    )
 
 
 def template(name: str, **settings: Any) -> Template:

@@ -187,7 +187,8 @@ def comparison(
         ours, theirs = ours.beside(theirs)
     by_text, seeds = paired and ours.same_texts(theirs), min(len(ours.seeds), len(theirs.seeds))
     difference = float(ours.numbers.mean() - theirs.numbers.mean()) if seeds else math.nan
-    described = Comparison(against, seeds, difference, by_text, unjudged(results), paired=paired)
+    unjudged: Verdict = "too early" if results.progress else "not comparable"
+    described = Comparison(against, seeds, difference, by_text, unjudged, paired=paired)
     if by_text and ours.per_text.dtype == np.bool_:
         counts = [mcnemar(our, their) for our, their in zip(ours.per_text, theirs.per_text, strict=True)]
         only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
@@ -213,10 +214,6 @@ def comparison(
         needs=needs,
         needs_seconds=seconds_of_more_seeds(needs, seeds, score.row, against, results),
     )
-
-
-def unjudged(results: Results) -> Verdict:
-    return "too early" if results.progress else "not comparable"
 
 
 def lacks(row: Row, score: RowScore, results: Results) -> bool:

@@ -31,7 +31,9 @@ def tidy(results: Results) -> pd.DataFrame:
     frame = shown.merge(scores_frame(results), on="cell", how="left", sort=False)
     axes = sorted(name for name in shown.columns if name.startswith("axis."))
     for axis in axes:
-        frame[axis] = plain_column(frame[axis])
+        numbers = pd.to_numeric(frame[axis], errors="coerce")
+        all_numbers = numbers.notna().equals(frame[axis].notna())
+        frame[axis] = numbers if all_numbers else frame[axis].map(str, na_action="ignore")
     if results.study.pairing == "means":
         frame["value"] = math.nan  # those behind a mean are not known
     if not results.study.paired:
@@ -71,14 +73,6 @@ def scores_frame(results: Results) -> pd.DataFrame:
     frame = scores.merge(results.measured.drop(columns="value"), on=["cell", "score"], how="left", sort=False)
     parts = [name.rpartition("/") for name in frame["score"]]
     return frame.assign(variant=[part[0] for part in parts], score=[part[2] for part in parts])
-
-
-def plain_column(values: pd.Series) -> pd.Series:
-    """Convert a column to numbers if all its values are numbers, else to texts."""
-    numbers = pd.to_numeric(values, errors="coerce")
-    if numbers.notna().equals(values.notna()):
-        return numbers
-    return values.map(str, na_action="ignore")
 
 
 def write_tables(frame: pd.DataFrame, folder: Path) -> None:

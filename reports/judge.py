@@ -12,13 +12,7 @@ from reports.rows import Row, SeedValues, side_by_side
 from reports.statistics import Decided, Measurements, Needed, decide, detectable, needed
 from reports.statistics.cutoffs import Pair, all_pairs_of
 from reports.statistics.decide import pooled_freedom
-from reports.statistics.unpaired import (
-    Sample,
-    compare_samples,
-    detectable_unpaired,
-    needed_unpaired,
-    worth_pairing,
-)
+from reports.statistics.unpaired import Sample, compare_samples, detectable_unpaired, needed_unpaired, worth_pairing
 
 Key = tuple[int, str]  # number of a row, name of a value
 MOST_ROWS, BEST = 40, 10  # above MOST_ROWS only the BEST rows are compared with all others
@@ -117,10 +111,13 @@ def groups_of(
     """Yield value, rows and pairs: a group per data set for trained vectors, one per configuration for variants."""
     by_group: dict[tuple[str, str], list[int]] = {}
     for i, row in enumerate(rows):
-        if (i, value) in seed_values and takes_part(seed_values[i, value], row, any_seeds):
+        measured = seed_values.get((i, value))
+        complete = measured is not None and (any_seeds or len(measured.seeds) == len(row.seeds))
+        if measured is not None and complete and np.isfinite(measured.numbers).all():
             baseline = row if row.against is None else rows[row.against]
             names = [("vectors", str(row.position))] if row.variant else [("data", baseline.data)]
-            names += [("vectors", str(row.position))] if not row.variant and has_variants(row, rows) else []
+            if not row.variant and any(other.variant and other.position == row.position for other in rows):
+                names.append(("vectors", str(row.position)))
             for name in names:
                 by_group.setdefault(name, []).append(i)
     for (kind, _), members in by_group.items():
@@ -133,14 +130,6 @@ def groups_of(
         ]
         if pairs:
             yield value, members, pairs
-
-
-def takes_part(measured: SeedValues, row: Row, any_seeds: bool) -> bool:
-    return bool(np.isfinite(measured.numbers).all()) and (len(measured.seeds) == len(row.seeds) or any_seeds)
-
-
-def has_variants(row: Row, rows: list[Row]) -> bool:
-    return any(other.variant for other in rows if other.position == row.position)
 
 
 @dataclass(frozen=True)
@@ -167,7 +156,9 @@ def every_pair(
     matrices: dict[str, RowPairs] = {}
     for (value, _), members in groups.items():
         if value not in matrices:
-            matrices[value] = without_pairs([i for i in range(len(rows)) if (i, value) in seed_values], rows)
+            numbers = [i for i in range(len(rows)) if (i, value) in seed_values]
+            missing = np.full((len(numbers), len(numbers)), math.nan)
+            matrices[value] = RowPairs(numbers, [rows[i].label for i in numbers], missing, missing.copy())
         matrix = matrices[value]
         positions = {number: position for position, number in enumerate(matrix.rows)}
         measured = side_by_side([seed_values[i, value] for i in members])
@@ -187,8 +178,3 @@ def with_the_best(pairs: Sequence[Pair], values: Float[np.ndarray, "k s"], highe
     means = np.nanmean(values, axis=1) * (1 if higher else -1)
     best = {*np.argsort(-means, kind="stable")[:BEST].tolist()}
     return [pair for pair in pairs if best & {*pair}]
-
-
-def without_pairs(numbers: list[int], rows: list[Row]) -> RowPairs:
-    missing = np.full((len(numbers), len(numbers)), math.nan)
-    return RowPairs(numbers, [rows[i].label for i in numbers], missing, missing.copy())

@@ -18,10 +18,6 @@ REASONS = {
 }
 
 
-def data_tables(results: Results) -> list[Table]:
-    return [*class_tables(results), *row_tables(results)]
-
-
 def class_tables(results: Results) -> list[Table]:
     """Return, for each data set, a table of class counts by split, without empty splits."""
     tables = []

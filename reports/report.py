@@ -14,7 +14,7 @@ from reports.load import Results
 from reports.looks import judge_section
 from reports.messages import LANGUAGES, Text
 from reports.overview import Overview, overview
-from reports.provenance import data_tables, footer
+from reports.provenance import class_tables, footer, row_tables
 from reports.section_effects import Effect, explained, level_means
 from reports.study import Study
 from reports.tables import Table
@@ -56,11 +56,7 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
         name,
         [guard.words for guard in fired],
         [table for table in shown if table is not None],
-        [
-            *(guard.words for guard in limits),
-            *sentences(compared),
-            *tables.cells_left_out(compared),
-        ],
+        [*(guard.words for guard in limits), *sentences(compared), *tables.cells_left_out(compared)],
         [] if "range" in blocking else figures.draw(compared, results, folder, name),
         compared,
         [guard.words for guard in fired if guard.blocks_ranking],
@@ -101,7 +97,7 @@ def make_report(results: Results, names: list[str], folder: Path) -> Report:
         sections,
         figures.overview(results, folder),
         [*reading(results), *several_names(results), *not_shown(results)],
-        data_tables(results),
+        [*class_tables(results), *row_tables(results)],
         footer(results),
         any(run.run_id for run in results.cells.values()),
     )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -73,11 +73,15 @@ def rows_of(section: RecordedSection, values: Sequence[str], results: Results) -
     numbers = {key: number for number, key in enumerate(keys)}
     rows = []
     for (position, variant), number in numbers.items():
-        row = section.rows[position]
+        row, kind = section.rows[position], variant.rstrip("/")
         compared_with = None if variant in alike else position if variant else row.against
         against = None if compared_with is None else numbers[compared_with, ""]
-        shown = shown_row(row, number, position, against, variant, kinds != [""])
-        rows.append(one_for_all(shown) if variant in alike else shown)
+        if variant in alike:  # one row for all configurations
+            label, axes = f"{ANY} · {kind}", {"embedding": kind}
+        else:
+            label = f"{row.label} · {kind}" if variant else row.label
+            axes = row.axes | {"embedding": kind or "as trained"} if kinds != [""] else row.axes
+        rows.append(Row(row, number, position, against, variant, label, axes))
     return rows
 
 
@@ -89,19 +93,6 @@ def never_differ(kind: str, section: RecordedSection, values: Sequence[str], res
     scores = [results.by_score[f"{kind}{value}"] for value in values if f"{kind}{value}" in results.by_score]
     by_row = [[[score.get(cell, math.nan) for score in scores] for cell in row.cells] for row in rows]
     return bool(scores) and all(values == by_row[0] for values in by_row)
-
-
-def one_for_all(row: Row) -> Row:
-    """Label a row as one that represents all configurations."""
-    kind = row.variant.rstrip("/")
-    return replace(row, label=f"{ANY} · {kind}", axes={"embedding": kind})
-
-
-def shown_row(row: RecordedRow, number: int, position: int, against: int | None, variant: str, several: bool) -> Row:
-    kind = variant.rstrip("/")
-    axes = row.axes | {"embedding": kind or "as trained"} if several else row.axes
-    label = f"{row.label} · {kind}" if variant else row.label
-    return Row(row, number, position, against, variant, label, axes)
 
 
 def references_of(section: RecordedSection, results: Results) -> dict[str, dict[str, float]]:
@@ -144,10 +135,8 @@ class SeedValues:
     def at(self, positions: list[int]) -> "SeedValues":
         """Restrict to some positions of `seeds`."""
         each = None if self.per_text is None else self.per_text[positions]
-        seeds, texts = (
-            [self.seeds[position] for position in positions],
-            tuple(self.texts[position] for position in positions if self.texts),
-        )
+        seeds = [self.seeds[position] for position in positions]
+        texts = tuple(self.texts[position] for position in positions if self.texts)
         return SeedValues(seeds, self.numbers[positions], each, texts, self.higher, self.count)
 
     def beside(self, other: "SeedValues") -> tuple["SeedValues", "SeedValues"]:

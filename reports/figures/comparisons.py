@@ -28,7 +28,7 @@ from reports.judge import RowPairs
 from reports.load import Results
 from reports.markdown import heading, score_text, symbol
 from reports.messages import Language, Text, _, joined, using
-from reports.overview import ForestRow, Overview
+from reports.overview import Overview
 from reports.statistics import ALPHA
 from reports.tables import head
 
@@ -91,7 +91,8 @@ def heat_panels(scores: list[RowScore], axes: Axes) -> list[tuple[Key, list[RowS
 
 
 def heat_figure(panels: list[Panel], axes: Axes, results: Results) -> Any:
-    heights = [LINE_OF_CELLS * heat_lines(part, axes) + 0.62 for _, _, part in panels]
+    lines = [len(axis_settings(part, axes[0], axes)) + sum(not within(s, axes) for s in part) for _, _, part in panels]
+    heights = [LINE_OF_CELLS * count + 0.62 for count in lines]
     scales = {value: scale(value, results) for value, _, _ in panels}
     columns = max(len(axis_settings(part, axes[1], axes)) for _, _, part in panels)
     drawn = canvas(sum(heights), max(WIDTH, 1.2 + 0.5 * columns))  # wide enough for the numbers in the cells
@@ -103,10 +104,6 @@ def heat_figure(panels: list[Panel], axes: Axes, results: Results) -> Any:
         bar = drawn.colorbar(shades(scales[value]), ax=axis, fraction=0.05, pad=0.01)
         in_shown_unit(bar.ax.yaxis, value)
     return drawn
-
-
-def heat_lines(part: list[RowScore], axes: Axes) -> int:
-    return len(axis_settings(part, axes[0], axes)) + sum(not within(score, axes) for score in part)
 
 
 def axis_settings(part: list[RowScore], name: str, axes: Axes) -> list[Any]:
@@ -191,8 +188,13 @@ def draw_pairs(section: Section, path: Path) -> Figure | None:
         if FEWEST <= len(pairs.labels) <= MOST and np.isfinite(pairs.p).any():
             higher = next(score.higher for score in section.scores if score.value == value)
             with style():
-                drawn = matrix(pairs, value, higher)
-                return save(drawn, path.with_name(f"{path.name}-pairs.svg"), pairs_caption(list(pairs.labels), value))
+                labels, drawn = list(pairs.labels), matrix(pairs, value, higher)
+                caption = _(
+                    "Matrix of all pairs by {value}: the sign of row minus column, and its p-value, for all pairs "
+                    "together: {names}{numbers}",
+                    value=heading(value), names=labels_in_words(labels), numbers=renamed(labels, "row"),
+                )  # fmt: skip
+                return save(drawn, path.with_name(f"{path.name}-pairs.svg"), caption)
     return None
 
 
@@ -240,14 +242,6 @@ def legend(higher: bool | None) -> str:
     return f"blue: the row is better than the column, orange: worse,\nboth at p ≤ {ALPHA}; grey: no difference shown"
 
 
-def pairs_caption(labels: list[str], value: str) -> Text:
-    return _(
-        "Matrix of all pairs by {value}: the sign of row minus column, and its p-value, for all pairs "
-        "together: {names}{numbers}",
-        value=heading(value), names=labels_in_words(labels), numbers=renamed(labels, "row"),
-    )  # fmt: skip
-
-
 LETTERS = 30  # longest label in a line of the forest plot
 LINE = 0.24  # inches: height of a row
 MARKS = {"better": ("^", BETTER), "worse": ("v", WORSE), "equivalent": ("D", GREY)}  # other verdicts: a hollow circle
@@ -259,16 +253,12 @@ def draw_forest(overview: Overview, path: Path, language: Language) -> Figure | 
         return None
     with style({"svg.fonttype": "none"}), using(language):
         drawn = forest_figure(overview, [str(row.name) for row in overview.rows])
-        rows = joined([in_words(row) for row in overview.rows], _("; "))
+        rows = [_("{label} {size} {verdict}", label=row.name, size=row.size, verdict=row.word) for row in overview.rows]
         caption = _(
             "Differences of {score} to the baseline with 95 % intervals, best first: {rows}",
-            score=overview.score, rows=rows,
+            score=overview.score, rows=joined(rows, _("; ")),
         )  # fmt: skip
         return save(drawn, path, caption)
-
-
-def in_words(row: ForestRow) -> object:
-    return _("{label} {size} {verdict}", label=row.name, size=row.size, verdict=row.word)
 
 
 def forest_figure(overview: Overview, names: list[str]) -> Any:

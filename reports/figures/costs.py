@@ -8,18 +8,7 @@ from typing import Any
 import numpy as np
 
 from contrastive.runs.recorded import Provenance
-from reports.figures.canvas import (
-    BETTER,
-    GREY,
-    Figure,
-    canvas,
-    drawable,
-    in_shown_unit,
-    renamed,
-    save,
-    style,
-    wrapped,
-)
+from reports.figures.canvas import BETTER, GREY, Figure, canvas, drawable, in_shown_unit, renamed, save, style, wrapped
 from reports.load import Results
 from reports.markdown import heading
 from reports.messages import Message, Text, _, joined

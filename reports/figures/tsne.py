@@ -30,8 +30,8 @@ LINES = 3  # most lines of a panel's title
 
 def draw_tsne(section: RecordedSection, results: Results, path: Path) -> Figure | None:
     """Draw one panel per configuration at its first seed, laid out as the section's table."""
-    rows = rows_with_pictures(section, results)
-    if not rows:
+    rows = [row for row in section.rows if row.cells[0] in results.tsne]
+    if not rows or len(rows) == 1 < len(section.rows):  # one of several rows shows nothing
         return None
     slots, width = layout(section, rows)
     first = alignment_reference(rows, results)
@@ -53,12 +53,6 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> Figure 
                 tsne_panel(axis, results.tsne[row.cells[0]], points[id(row)], reach)
                 axis.set_title(titles[row.label], pad=2)
         return save(drawn, path.with_name(f"{path.name}-tsne.png"), tsne_caption(rows, labels, names, results))
-
-
-def rows_with_pictures(section: RecordedSection, results: Results) -> list[RecordedRow]:
-    """Return the rows with coordinates; none if only one of several rows has them."""
-    rows = [row for row in section.rows if row.cells[0] in results.tsne]
-    return rows if len(rows) > 1 or len(section.rows) == 1 else []
 
 
 def layout(section: RecordedSection, rows: list[RecordedRow]) -> tuple[list[RecordedRow | None], int]:

@@ -94,7 +94,8 @@ def differing(kind: str, what: Text, values: Values, key: Key, blocks: bool | No
     """Warn if cells with the same key have several values."""
     difference = first_difference(values, key)
     if difference is not None:
-        confounded = within_seeds(values, key)
+        groups = grouped(values, lambda cell: (cell.seed, key(cell))).values()
+        confounded = any(len({values[cell] for cell in group}) > 1 for group in groups)
         end = (
             _("differences between rows may come from that") if confounded
             else _("it is the same for all rows of a seed")
@@ -105,10 +106,8 @@ def differing(kind: str, what: Text, values: Values, key: Key, blocks: bool | No
 
 def settings(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Warn of settings that differ and are no axis; some may differ between losses, views and other variants."""
-    with_settings, choices = (
-        [cell for cell in cells if cell.params],
-        {"loss", "view", "tune", *registry.variant_settings()},
-    )
+    with_settings = [cell for cell in cells if cell.params]
+    choices = {"loss", "view", "tune", *registry.variant_settings()}
     phrases = list[Text]()
     for name in sorted(SETTINGS.keys() - declared(section, results) - AS_RUN):
         key = by(choices - {name}) if name in FOLLOWING else by(set())
@@ -187,12 +186,6 @@ def first_difference(values: Values, key: Key) -> Text | None:
                 phrases.append(_("and {rest} more values", rest=len(others) - OTHERS))
             return _("{usual}, but {others}", usual=usual, others=joined(phrases, _("; ")))
     return None
-
-
-def within_seeds(values: Values, key: Key) -> bool:
-    """Return whether rows differ at the same seed, where they are compared."""
-    groups = grouped(values, lambda cell: (cell.seed, key(cell))).values()
-    return any(len({values[cell] for cell in group}) > 1 for group in groups)
 
 
 CHECKS = (settings, same, packages, modules)

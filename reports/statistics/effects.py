@@ -18,8 +18,8 @@ from reports.messages import Text, _
 from reports.statistics.summary import interval_quantile
 
 Term = tuple[str, ...]
+BLOCK: Term = ("seed",)
 NO_RESIDUAL = _("every value is needed to describe the effects, and none is left to tell noise from them")
-
 NO_FACTOR = _("no axis has two values")
 COLUMNS = ["effect", "df", "F", "p", "share"]
 ROUNDING = 1e-12  # a residual below this share of the total sum of squares counts as 0
@@ -27,9 +27,7 @@ BLURRED = 1e-6  # an unidentified part of a level below this is rounding
 RANK = 1e-10  # eigenvalues below this share of the number of values: the columns depend on others
 
 
-def effects(
-    frame: pd.DataFrame, factors: Sequence[str], value: str, block: str = "seed", from_texts: float = 0.0
-) -> pd.DataFrame:
+def effects(frame: pd.DataFrame, factors: Sequence[str], value: str, from_texts: float = 0.0) -> pd.DataFrame:
     """Return one row per main effect and two-way interaction; empty, with `attrs["reason"]`, if there is no residual.
 
     As in type II, each term is compared with the model of all terms that do not contain it. Degrees of freedom are
@@ -38,7 +36,7 @@ def effects(
     """
     if not np.isfinite(frame[value].to_numpy(float)).any():
         return no_effects(NO_FACTOR)
-    grid = Grid(frame, factors, value, block)
+    grid = Grid(frame, factors, value)
     rest, freedom = grid.residual(grid.terms)
     if freedom <= 0 or not grid.terms or rest <= ROUNDING * grid.total:
         return no_effects(NO_RESIDUAL if grid.terms else NO_FACTOR)
@@ -50,11 +48,8 @@ def effects(
         with_it, fewer = grid.residual([*others, term])
         df, size = more - fewer, max(without - with_it, 0.0)
         f = size / df / noise if df else np.nan  # nan: the term cannot be separated from the others
-        p = (
-            float(special.fdtrc(df, freedom, f))
-            if len(term) > 1 or not df
-            else p_of_levels(grid, term[0], noise, freedom)
-        )
+        by_levels = len(term) == 1 and df
+        p = p_of_levels(grid, term[0], noise, freedom) if by_levels else float(special.fdtrc(df, freedom, f))
         rows.append((" × ".join(term), df, f, p, size / grid.total))
     table = pd.DataFrame(rows, columns=COLUMNS)
     table["p"] = np.minimum(1.0, table["p"] * len(table))
@@ -106,11 +101,11 @@ def no_effects(reason: Text) -> pd.DataFrame:
 
 
 def levels(
-    frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str, block: str = "seed", from_texts: float = 0.0
+    frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str, from_texts: float = 0.0
 ) -> pd.DataFrame:
     """Return one row per level of a factor: its mean, balanced over the other factors, and the half-width of the
     interval of its deviation from the mean of the levels. The noise is the residual, as in `effects`."""
-    grid = Grid(frame, factors, value, block)
+    grid = Grid(frame, factors, value)
     rest, freedom = grid.residual(grid.terms)
     names, means, inverse, _ = balanced_means(grid, factor)
     contrast = np.eye(len(names)) - 1 / len(names)
@@ -138,15 +133,14 @@ def balanced_means(
 class Grid:
     """The finite values, with one indicator column per level of each term; the columns may depend on each other."""
 
-    def __init__(self, frame: pd.DataFrame, factors: Sequence[str], value: str, block: str) -> None:
+    def __init__(self, frame: pd.DataFrame, factors: Sequence[str], value: str) -> None:
         self.frame = frame[np.isfinite(frame[value].to_numpy(float))]
         self.y = self.frame[value].to_numpy(float)
         mains: list[Term] = [(name,) for name in factors if self.frame[name].nunique() > 1]
         self.terms: list[Term] = [*mains, *(first + other for first, other in combinations(mains, 2))]
-        codes: dict[Term, ndarray] = {term: pd.factorize(self.frame[term[0]])[0] for term in [(block,), *mains]}
+        codes: dict[Term, ndarray] = {term: pd.factorize(self.frame[term[0]])[0] for term in [BLOCK, *mains]}
         for first, other in combinations(mains, 2):
             codes[first + other] = pd.factorize(codes[first] * len(self.y) + codes[other])[0]
-        self.block: Term = (block,)
         self.parts = {term: np.eye(numbers.max(initial=-1) + 1)[numbers] for term, numbers in codes.items()}
         centred = np.hstack([part - part.mean(0) for part in self.parts.values()])
         self.total = float(((self.y - self.y.mean()) ** 2).sum())
@@ -158,7 +152,7 @@ class Grid:
 
     def residual(self, terms: Sequence[Term]) -> tuple[float, int]:
         """Return the residual sum of squares of the model of blocks and terms, and its degrees of freedom."""
-        chosen = np.concatenate([self.columns[term] for term in [self.block, *terms]])
+        chosen = np.concatenate([self.columns[term] for term in [BLOCK, *terms]])
         sizes, directions = np.linalg.eigh(self.products[np.ix_(chosen, chosen)])
         kept = sizes > RANK * len(self.y)
         explained = ((directions[:, kept].T @ self.onto[chosen]) ** 2 / sizes[kept]).sum()

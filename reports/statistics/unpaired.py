@@ -47,10 +47,8 @@ def compare_samples(ours: Sample, theirs: Sample, tests: int, share: float) -> D
     )
     reaches = student(LEVELS / 2 / tests, freedom) * np.sqrt(variance)
     reaches[0] = 0.0
-    half, p = (
-        float(student(np.array(ALPHA * share / 2 / tests), freedom)) * variance**0.5,
-        min(1.0, 2 * tests / share * float(special.stdtr(freedom, -abs(difference) / variance**0.5))),
-    )
+    half = float(student(np.array(ALPHA * share / 2 / tests), freedom)) * variance**0.5
+    p = min(1.0, 2 * tests / share * float(special.stdtr(freedom, -abs(difference) / variance**0.5)))
     return Decided(difference, half, p, seeds, variance, 0.0, freedom, reaches=reaches)
 
 
