@@ -83,12 +83,8 @@ def embed(embedder: Embedder, folder: Path | None, spec: EmbeddingSpec, home: Pa
         name = transfer_prefix(transfer, digest)
         others = tuple(other for other in spec.extra_vectors if f"{name}.test/{other}" not in existing)
         if others or f"{name}.test" not in existing:
-            embeddings |= embed_transfer(
-                embedder,
-                name,
-                transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, prepared, home)),
-                others,
-            )
+            data = transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, prepared, home))
+            embeddings |= embed_transfer(embedder, name, data, others)
     if folder is not None:
         add_arrays(folder / "embeddings.npz", embeddings, spec.prefixes())
         add_arrays(folder / "predictions.npz", predictions, spec.prefixes())
@@ -142,8 +138,7 @@ def fixed_seed(seed: int) -> Iterator[None]:
 def load_trained_model(cell: Cell, folder: Path, tokens: Tokens) -> models.Model:
     """Load the trained model of a cell: the pretrained encoder plus the weights that training changed."""
     model = models.Model(cell, tokens)
-    unexpected = model.load_state_dict(
-        load_file(folder / "checkpoint" / "weights.safetensors"), strict=False
-    ).unexpected_keys
+    weights = load_file(folder / "checkpoint" / "weights.safetensors")
+    unexpected = model.load_state_dict(weights, strict=False).unexpected_keys
     assert not unexpected, f"{folder.name}: weights of another model: {unexpected[:3]}"
     return model

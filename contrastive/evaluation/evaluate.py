@@ -100,13 +100,9 @@ def split_scores(
             inputs = Inputs(vectors, labels, predictions.get(f"{stored}.logits"), evaluation.folds)
             inputs.check()
             twice = embeddings.get(f"{stored}.twice") if not vectors_name else None
-            inputs = Inputs(
-                transform(vectors),
-                labels,
-                inputs.logits,
-                evaluation.folds,
-                None if twice is None else transform_pairs(transform, twice),
-            )
+            if twice is not None:
+                twice = np.stack([transform(np.ascontiguousarray(twice[:, side])) for side in range(2)], 1)
+            inputs = Inputs(transform(vectors), labels, inputs.logits, evaluation.folds, twice)
             left_out: dict[str, str] = {}
             for score in metrics.measure(evaluation.metrics, inputs, left_out):
                 yield f"{split}.{score.name}", score
@@ -148,10 +144,6 @@ def fitted_post(post_name: str, embeddings: Arrays, vectors_name: str) -> Transf
     if not post_name:
         return lambda vectors: vectors
     return post.fit_post(post_name, embeddings[array_name("train", vectors_name)])
-
-
-def transform_pairs(transform: Transform, twice: Float[np.ndarray, "m 2 d"]) -> Float[np.ndarray, "m 2 k"]:
-    return np.stack([transform(np.ascontiguousarray(twice[:, side])) for side in range(2)], 1)
 
 
 def array_name(split: str, vectors_name: str) -> str:

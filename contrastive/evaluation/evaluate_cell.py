@@ -25,7 +25,8 @@ def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
     with claim.begin_attempt(folder, "evaluate", lambda: up_to_date(folder, evaluation_key(evaluation))) as work:
         if work is not None:
             torch.set_num_threads(1)
-            evaluate.evaluate_folder(folder, evaluation, into=work.folder, threads=worker_threads())
+            threads = int(os.environ.get("OMP_NUM_THREADS") or 1)  # set by the engine
+            evaluate.evaluate_folder(folder, evaluation, into=work.folder, threads=threads)
             work.publish("DONE")
 
 
@@ -51,8 +52,3 @@ def embed_cell(folder: Path, evaluation: Evaluation) -> None:
         embedder = Embedder(lambda look: look(model), tokens, device, cell.seed)
         embed(embedder, work.folder, spec, store.home(), prepared)
         work.publish("TRAINED")
-
-
-def worker_threads() -> int:
-    """Return the number of threads of this worker, which the engine sets by OMP_NUM_THREADS."""
-    return int(os.environ.get("OMP_NUM_THREADS") or 1)

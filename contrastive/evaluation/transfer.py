@@ -34,10 +34,8 @@ def mean(scores: Iterable[Score]) -> Score:
     by_task: dict[str, Score] = {}
     for task_score in scores:
         by_task.setdefault(task_score.name.split(".")[1], task_score)
-    values, errors = (
-        [task_score.value for task_score in by_task.values()],
-        [task_score.standard_error for task_score in by_task.values()],
-    )
+    values = [task_score.value for task_score in by_task.values()]
+    errors = [task_score.standard_error for task_score in by_task.values()]
     assert values, "no task"
     error = None if None in errors else sum(e**2 for e in errors if e is not None) ** 0.5 / len(errors)
     count = sum(task_score.count for task_score in by_task.values())

@@ -27,14 +27,7 @@ from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
 from contrastive.grid.combinations import Overlay, axis_names, check_value, count_combinations
 from contrastive.grid.expand import Builder, LoadedExperiment, Variant
-from contrastive.grid.messages import (
-    Finding,
-    comma_list,
-    explain_errors,
-    nearest_name,
-    shown_value,
-    unknown_in_cells,
-)
+from contrastive.grid.messages import Finding, comma_list, explain_errors, nearest_name, shown_value, unknown_in_cells
 from contrastive.grid.names import row_label
 from contrastive.grid.yaml_lines import SettingPath
 
@@ -108,7 +101,9 @@ def _refusal(look: Callable[..., object], *arguments: Any) -> Iterator[str]:
 
 def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     """Find mistakes outside the cells: repeated seeds and titles, and what evaluation, report and tables name."""
-    evaluation, set_by_sections = experiment.evaluation, _set_by_sections(experiment)
+    evaluation = experiment.evaluation
+    maps = ((section.base, section.axes, section.baseline, *section.include) for section in experiment.sections)
+    set_by_sections = {name for settings in maps for each in settings for name in each}
     for position in _repeated(experiment.seeds):
         yield ("seeds", position), f"{experiment.seeds[position]} is given twice"
     if "validation" in evaluation.splits and experiment.data.validation == 0 and "validation" not in set_by_sections:
@@ -162,12 +157,6 @@ def _wrong_report(experiment: Experiment) -> Iterator[Finding]:
             ("report", "primary"),
             f"no table shows `{brief_name(report.primary)}`" + nearest_name(report.primary, shown),
         )
-
-
-def _set_by_sections(experiment: Experiment) -> set[str]:
-    """Return the names of the settings that any section changes."""
-    maps = ((section.base, section.axes, section.baseline, *section.include) for section in experiment.sections)
-    return {name for settings in maps for each in settings for name in each}
 
 
 def score_names_of(evaluation: Evaluation) -> list[str]:
@@ -257,10 +246,11 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
         refused = dict.fromkeys(text for row in rows for text in _conflicts(builder, row.overlay))
         yield from ((path, text) for text in refused)
         sound = sound and not refused
-        if not refused:
-            yield from ((("evaluation", "test"), text) for text in _unmeasurable(builder, rows))
         every = _settings_read(builder, rows)
         if not refused:
+            data = dict.fromkeys(builder.build(row.overlay)["data"] for row in rows)
+            reasons = dict.fromkeys(map(builder.experiment.evaluation.unmeasurable, data))
+            yield from ((("evaluation", "test"), text) for text in reasons if text)
             yield from _unread(_set_by_section(path, section), every)
             baselines = _settings_read(builder, [row for row in rows if row.is_baseline])
             yield from _unread(_changed_objective((*path, "baseline"), section.baseline), baselines)
@@ -292,12 +282,6 @@ def wrong_labels(resolved: LoadedExperiment) -> Iterator[Finding]:
 def _settings_read(builder: Builder, rows: Iterable[Variant]) -> set[str]:
     """Return the settings that the cells of these rows read."""
     return set().union(*{builder.reads(row.overlay) for row in rows})
-
-
-def _unmeasurable(builder: Builder, rows: Iterable[Variant]) -> Iterable[str]:
-    """Return why cells of these rows cannot be evaluated on `evaluation.test` texts."""
-    data = dict.fromkeys(builder.build(row.overlay)["data"] for row in rows)
-    return dict.fromkeys(reason for each in data if (reason := builder.experiment.evaluation.unmeasurable(each)))
 
 
 def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:

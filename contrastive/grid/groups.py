@@ -27,9 +27,10 @@ def group_cells(cells: Iterable[Cell], fit: CostEstimator, slots: int, room: int
         sharing.setdefault(sharing_key(cell, fit), []).append(cell)
     together = sum(len(group) for group in sharing.values() if len(group) > 1)
     most = fit.speed.together or min(AT_MOST, max(1, together // slots))
-    parts = [
-        part for group in sharing.values() for part in equal_parts(group, min(most, max_group_size(group, fit, room)))
-    ]
+    parts = list[list[Cell]]()
+    for group in sharing.values():
+        count = math.ceil(len(group) / min(most, max_group_size(group, fit, room)))
+        parts += [group[len(group) * part // count : len(group) * (part + 1) // count] for part in range(count)]
     return order_groups(parts, fit)
 
 
@@ -49,24 +50,14 @@ def max_group_size(group: list[Cell], fit: CostEstimator, room: int | None) -> i
     return max(1, int((room - fit.shared(group[0])) // max(1, largest)))
 
 
-def equal_parts(cells: list[Cell], most: int) -> list[list[Cell]]:
-    """Divide cells into parts of nearly equal size, at most `most` each."""
-    count = math.ceil(len(cells) / most)
-    return [cells[len(cells) * part // count : len(cells) * (part + 1) // count] for part in range(count)]
-
-
 def order_groups(parts: list[list[Cell]], fit: CostEstimator) -> list[list[Cell]]:
     """Sort by total time of the same data and encoder, then by time, longest first; unknown times come first."""
     families: dict[Hashable, list[tuple[float, list[Cell]]]] = {}
     for part in parts:
         longest = sum(rank_seconds(cell, len(part), fit) for cell in part)
         families.setdefault((part[0].data, part[0].encoder.model), []).append((longest, part))
-
-    def amount(timed: tuple[float, list[Cell]]) -> float:
-        return timed[0]
-
-    longest_first = sorted(families.values(), key=lambda family: sum(map(amount, family)), reverse=True)
-    return [part for family in longest_first for _, part in sorted(family, key=amount, reverse=True)]
+    longest_first = sorted(families.values(), key=lambda family: sum(time for time, _ in family), reverse=True)
+    return [part for family in longest_first for _, part in sorted(family, key=lambda timed: timed[0], reverse=True)]
 
 
 def rank_seconds(cell: Cell, together: int, fit: CostEstimator) -> float:

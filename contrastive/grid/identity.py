@@ -55,7 +55,7 @@ def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
             "training": once(_training_content, cell.training),
             "seed": cell.seed,
             "version": VERSION,
-            "code": cell_code_digest(cell),
+            "code": code_digest(STAGES, registry_choices(cell)),
         }
         for cell in cells
     }
@@ -88,11 +88,9 @@ def _data_content(part: Data) -> dict[str, Any]:
 def _training_content(part: Training) -> dict[str, Any]:
     """Replace the path of a DeepSpeed file by a digest of its content."""
     named = _dump(part)
-    return (
-        named | {"sharding": deepspeed_file.sharding_digest(named["sharding"])}
-        if deepspeed_file.uses_deepspeed(part)
-        else named
-    )
+    if deepspeed_file.uses_deepspeed(part):
+        named["sharding"] = deepspeed_file.sharding_digest(named["sharding"])
+    return named
 
 
 def encoder_content(part: Encoder) -> dict[str, Any]:
@@ -102,10 +100,6 @@ def encoder_content(part: Encoder) -> dict[str, Any]:
 
 def cell_id(document: dict[str, Any]) -> str:
     return fingerprint.key("cell", **document)
-
-
-def cell_code_digest(cell: Cell) -> str:
-    return code_digest(STAGES, registry_choices(cell))
 
 
 def evaluation_key(evaluation: Evaluation) -> str:

@@ -65,10 +65,6 @@ class Plan:
             by_data.setdefault(name, []).append(cell)
         return by_data
 
-    def data_keys(self) -> dict[str, str]:
-        """Return data set name → token key of its first cell."""
-        return {name: self.token_key(cells[0]) for name, cells in self.data_cells().items()}
-
     def token_key(self, cell: Cell) -> str:
         """Return the key of a cell's tokens; the data is read at the first call for each set of tokens."""
         settings = token_settings(cell)
@@ -122,7 +118,7 @@ def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
 
 def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> RecordedGrid:
     """Return the grid as the report reads it: sections, rows, and the ids of their cells."""
-    names = plan.resolved.data_names
+    names, keys = plan.resolved.data_names, {name: plan.token_key(own[0]) for name, own in plan.data_cells().items()}
     failures = {s.id: failure for s in plan.statuses.values() if (failure := store.failure(store.run_folder(s.id)))}
     return RecordedGrid(
         experiment=plan.experiment,
@@ -136,9 +132,7 @@ def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stoppi
             for part in plan.resolved.sections
         ],
         references=[Reference(**reference) for reference in references],
-        data=[
-            DataCounts(**counts) for counts in dropped_row_counts(plan.data_keys(), plan.experiment.evaluation.transfer)
-        ],
+        data=[DataCounts(**counts) for counts in dropped_row_counts(keys, plan.experiment.evaluation.transfer)],
         failed={name: f"{failure['kind']}: {failure['error']}" for name, failure in failures.items()},
         stale_kept=list(plan.kept),
         declared=recorded_declarations(plan.experiment.name),
@@ -237,9 +231,10 @@ def declare(experiment: str, now: Declaration, cells: Collection[str] = ()) -> N
     stale runs that replace them. `now.finished` counts their results; results of cells that were planned before are
     added."""
     with store.locked(store.home() / "locks" / f"declared-{experiment}"):
-        earlier = planned_before(experiment)
+        path = store.home() / "declared" / "cells" / f"{experiment}.json"
+        earlier: set[str] = set(store.read_json(path)) if path.exists() else set()
         if not earlier.issuperset(cells):
-            store.write_json(cells_file(experiment), sorted(earlier | {*cells}))
+            store.write_json(path, sorted(earlier | {*cells}))
         others = sum(store.finished(store.run_folder(cell)) for cell in earlier - {*cells})
         now = replace(now, finished=now.finished + others)
         before = recorded_declarations(experiment) if now.finished else []
@@ -257,15 +252,6 @@ def recorded_declarations(experiment: str) -> list[Declaration]:
         raise UserError(
             f"{path} is damaged: restore it from a backup, or delete it, which loses the record of what was declared"
         ) from None
-
-
-def planned_before(experiment: str) -> set[str]:
-    path = cells_file(experiment)
-    return set(store.read_json(path)) if path.exists() else set()
-
-
-def cells_file(experiment: str) -> Path:
-    return store.home() / "declared" / "cells" / f"{experiment}.json"
 
 
 def declaration_file(experiment: str) -> Path:

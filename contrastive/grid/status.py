@@ -37,15 +37,12 @@ def statuses(cells: Iterable[Cell], evaluation: Evaluation) -> list[Status]:
 
 def up_to_date(folder: Path, key: str) -> bool:
     """Return whether a run is finished and was evaluated with these settings and the current code."""
-    return store.finished(folder) and recorded_key(folder) == key
-
-
-def recorded_key(folder: Path) -> str:
-    """Return the evaluation key in scores.json, or "" if there is none."""
+    if not store.finished(folder):
+        return False
     try:
-        return str(store.read_json(folder / "scores.json")["key"])
+        return bool(store.read_json(folder / "scores.json")["key"] == key)
     except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        return False
 
 
 def result_mark(folder: Path, key: str) -> str:

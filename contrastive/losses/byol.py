@@ -25,11 +25,7 @@ class Byol(nn.Module):
         self.target = copy.deepcopy(self.projector).requires_grad_(False)
 
     def forward(
-        self,
-        views: Float[Tensor, "n 2 d"],
-        *,
-        targets: Float[Tensor, "n 2 d"],
-        mask: Bool[Tensor, "n 2"] | None = None,
+        self, views: Float[Tensor, "n 2 d"], *, targets: Float[Tensor, "n 2 d"], mask: Bool[Tensor, "n 2"] | None = None
     ) -> Float[Tensor, ""]:
         """Mean over both directions of 2 − 2 cos(predictor(projector(x)), target(momentum encoder's y)).
 

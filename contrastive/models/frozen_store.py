@@ -112,13 +112,9 @@ def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder
             for rows in by_length(texts.lengths):
                 batch = collate(texts, rows, tokens.pad_id, tokens.special_ids).to(device)
                 outputs = frozen.outputs_below(backbone, batch, separable_blocks(cell))[batch.attention_mask]
-                kept[token_rows(texts, rows)] = outputs.float().cpu().numpy()
+                positions = np.concatenate([np.arange(texts.offsets[row], texts.offsets[row + 1]) for row in rows])
+                kept[positions] = outputs.float().cpu().numpy()
             kept.flush()
-
-
-def token_rows(texts: TokenSplit, rows: np.ndarray) -> np.ndarray:
-    """Return the positions of the tokens of `rows`, in this order."""
-    return np.concatenate([np.arange(texts.offsets[row], texts.offsets[row + 1]) for row in rows])
 
 
 def autocast(device: torch.device, training: Training) -> torch.autocast:

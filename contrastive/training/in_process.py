@@ -13,7 +13,6 @@ from contrastive.models.frozen import PassCache
 from contrastive.runs import store
 from contrastive.training import gather
 from contrastive.training.request import TrainRequest
-from contrastive.training.sharding import Shared
 from contrastive.training.train import CellTraining
 
 
@@ -30,15 +29,11 @@ def local_training_steps(
     )
     yield from run.steps()
     if gather.rank() == 0 or training.sharding is not None:  # all processes must take part if weights are split
-        embed_texts(run.shared, request, folder, tokens, spec)
+        is_first = gather.rank() == 0
+        for path in folder.glob("*.npz") if is_first else ():  # left by an earlier try in this folder
+            path.unlink()
+        texts = with_larger_test(tokens, request.evaluation)
+        texts = frozen_store.with_stored_outputs(texts, request.cell, request.speed, spec.splits)
+        embedder = Embedder(run.shared.read, texts, run.shared.device, request.cell.seed)
+        embed(embedder, folder if is_first else None, spec, store.home(), tokens.folder)
     return run.shared.count
-
-
-def embed_texts(shared: Shared, request: TrainRequest, folder: Path, tokens: Tokens, spec: EmbeddingSpec) -> None:
-    is_first = gather.rank() == 0
-    for path in folder.glob("*.npz") if is_first else ():  # left by an earlier try in this folder
-        path.unlink()
-    texts = with_larger_test(tokens, request.evaluation)
-    texts = frozen_store.with_stored_outputs(texts, request.cell, request.speed, spec.splits)
-    embedder = Embedder(shared.read, texts, shared.device, request.cell.seed)
-    embed(embedder, folder if is_first else None, spec, store.home(), tokens.folder)

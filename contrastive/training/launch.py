@@ -39,11 +39,7 @@ class Machines:
 
 
 def launch(
-    folder: Path,
-    checkpoint_every: int,
-    training: Training,
-    devices: str,
-    machines: Machines | None = None,
+    folder: Path, checkpoint_every: int, training: Training, devices: str, machines: Machines | None = None
 ) -> int:
     """Train the cell described by an attempt's config.json; return the number of trained parameters.
 
@@ -51,7 +47,9 @@ def launch(
     """
     if machines is None:
         return run_processes(folder, checkpoint_every, training, devices, None, range(training.processes))
-    address = f"tcp://{machines.host}:{unused_port()}"
+    with socket.socket() as probe:  # finds an unused port
+        probe.bind(("", 0))
+        address = f"tcp://{machines.host}:{probe.getsockname()[1]}"
     invitation = {"checkpoint_every": checkpoint_every, "micro_batch": training.micro_batch, "shares": machines.shares}
     store.write_json(folder / MEETING, invitation | {"address": address})
     try:
@@ -96,12 +94,7 @@ def run_local_ranks(invitation: dict[str, Any], folder: Path, index: int) -> Non
 
 
 def run_processes(
-    folder: Path,
-    checkpoint_every: int,
-    training: Training,
-    devices: str,
-    address: str | None,
-    ranks: range,
+    folder: Path, checkpoint_every: int, training: Training, devices: str, address: str | None, ranks: range
 ) -> int:
     """Run the processes of these ranks until they end; return the number of trained parameters.
 
@@ -112,7 +105,16 @@ def run_processes(
         (folder / f"failed.{rank}.json").unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as meeting_folder:
         environment = process_environment(training, devices, address or f"{meeting_folder}/meeting", len(ranks))
-        processes = process_specs(folder, checkpoint_every, training, environment, ranks)
+        processes = [
+            ProcessSpec(
+                job.train_rank,
+                (folder / "config.json", folder, checkpoint_every, training.micro_batch),
+                environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)},
+                os.getcwd(),
+                folder / f"stderr.{rank}.txt",
+            )
+            for rank in ranks
+        ]
         # On a GPU these imports may touch a device before the fork.
         on_cpu = environment.get("CUDA_VISIBLE_DEVICES") == ""
         preload = DEEPSPEED if on_cpu and deepspeed_file.uses_deepspeed(training) else ()
@@ -151,27 +153,6 @@ def process_environment(training: Training, devices: str, meeting: str, count: i
     }
 
 
-def process_specs(
-    folder: Path, checkpoint_every: int, training: Training, environment: dict[str, str], ranks: range
-) -> list[ProcessSpec]:
-    return [
-        ProcessSpec(
-            job.train_rank,
-            (folder / "config.json", folder, checkpoint_every, training.micro_batch),
-            environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)},
-            os.getcwd(),
-            folder / f"stderr.{rank}.txt",
-        )
-        for rank in ranks
-    ]
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
-
-
 def network_environment(meeting: str) -> dict[str, str]:
     """Return variables for distributed set-up: loopback only, unless the processes meet at another machine's
     address."""
@@ -190,13 +171,8 @@ def explain_exit_codes(folder: Path, codes: dict[int, int | None]) -> dict[str, 
         return report
     rank, code = killed[0] if killed else next((rank, code) for rank, code in codes.items() if code)
     if code == LOST:
-        return {
-            "kind": "infrastructure",
-            "error": "the fork server of training processes died (killed, or out of memory)",
-        }
+        error = "the fork server of training processes died (killed, or out of memory)"
+        return {"kind": "infrastructure", "error": error}
     stderr = (folder / f"stderr.{rank}.txt").read_text(encoding="utf-8", errors="replace").strip()[-500:]
-    kind = "infrastructure" if killed else "code"
-    return {
-        "kind": kind,
-        "error": f"process {rank} of the cell ended with code {code}" + (f": {stderr}" if stderr else ""),
-    }
+    error = f"process {rank} of the cell ended with code {code}" + (f": {stderr}" if stderr else "")
+    return {"kind": "infrastructure" if killed else "code", "error": error}

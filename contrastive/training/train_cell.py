@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from contrastive.config.cell import Cell, Training
+from contrastive.config.cell import Training
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
@@ -46,7 +46,9 @@ def training_steps(
     folder: Path, request: TrainRequest, passes: PassCache, devices: str = "", machines: Machines | None = None
 ) -> Iterator[None]:
     """Train like `train_cell`, but yield before each step, so that several cells can take turns."""
-    document = planned_identity(request.cell, folder)
+    document = identity(request.cell)
+    if cell_id(document) != folder.name:
+        raise UserError("the code or the data has changed since this grid was planned; run the same command again")
     with claim.begin_attempt(folder, "train", lambda: store.damage(folder, "TRAINED") is None) as work:
         if work is None:
             return
@@ -96,9 +98,8 @@ class TrainingWithOomRetry:
         while self.trained_parameters is None:
             training = self.request.cell.training.model_copy(update={"micro_batch": self.micro_batch})
             try:
-                if (
-                    training.processes > 1 or training.sharding is not None
-                ):  # sharding leaves state behind, so it gets its own process
+                # sharding leaves state behind, so it gets its own process
+                if training.processes > 1 or training.sharding is not None:
                     every = self.request.checkpoint_every
                     self.trained_parameters = launch(self.work.folder, every, training, self.devices, self.machines)
                 else:
@@ -106,10 +107,8 @@ class TrainingWithOomRetry:
                         self.request, training, self.work.folder, self.tokens, self.spec, self.passes
                     )
             except Exception as error:
-                texts, alone = (
-                    effective_micro_batch(training),
-                    self.request.together == 1,
-                )  # otherwise the caller trains it alone first
+                texts = effective_micro_batch(training)
+                alone = self.request.together == 1  # otherwise the caller trains it alone first
                 if failure_kind(error) != "memory" or not alone or training.sharding is not None or texts == 1:
                     raise
                 self.passes.forget()  # frees the memory of a batch
@@ -124,22 +123,11 @@ class TrainingWithOomRetry:
             "threads": training.threads,
             "processes": training.processes,
             "micro_batch": self.micro_batch,
-            "speed": {
-                "reuse": self.request.speed.reuse if from_store else "none",
-                "together": self.request.together,
-            },
+            "speed": {"reuse": self.request.speed.reuse if from_store else "none", "together": self.request.together},
             "trained_parameters": self.trained_parameters,
             "collapsed_since": collapsed_since(self.work.folder / "metrics.jsonl"),
             "class_counts": store.read_json(self.tokens.folder / "meta.json")["class_counts"],
         }
-
-
-def planned_identity(cell: Cell, folder: Path) -> dict[str, Any]:
-    """Return the identity of a cell. Raise UserError if it no longer matches the name of the run folder."""
-    document = identity(cell)
-    if cell_id(document) != folder.name:
-        raise UserError("the code or the data has changed since this grid was planned; run the same command again")
-    return document
 
 
 def link_checkpoint(folder: Path, into: Path) -> None:

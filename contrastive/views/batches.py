@@ -162,18 +162,15 @@ def optimizer_steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[Indi
     """
     training, texts = cell.training, tokens.splits["train"]
     budget, least = training.token_budget, training.smallest_batch()
-    lengths = texts.lengths if budget is None else longest_texts(texts)
+    lengths = texts.lengths
+    if budget is not None:  # those of each text or of its longest partner: each is a pass of its own
+        lengths = np.maximum.reduce([lengths, *(partner.lengths for partner in texts.partners)])
     seed = cell.seed if training.order_seed is None else training.order_seed
     for epoch in range(training.epochs):
         batches = order(lengths, training.batch_size, training.bucket, seed, epoch, budget, least)
         batches = [batch for batch in batches if len(batch) >= training.processes]
         for begin in range(0, len(batches), training.accumulate):
             yield epoch, batches[begin : begin + training.accumulate]
-
-
-def longest_texts(texts: TokenSplit) -> npt.NDArray[np.int64]:
-    """Return the tokens of each text or of its longest partner, whichever has more; each is a pass of its own."""
-    return np.maximum.reduce([texts.lengths, *(partner.lengths for partner in texts.partners)])
 
 
 def count_steps(cell: Cell, tokens: Tokens) -> int:

@@ -46,7 +46,10 @@ class Inputs:
         self.check_classes()
         smallest = int(np.unique(self.labels, return_counts=True)[1].min())
         if smallest < self.folds:
-            raise NotMeasurable(too_few(self.folds, smallest))
+            raise NotMeasurable(
+                f"{self.folds} folds need {self.folds} texts per class; the smallest class has {smallest}: "
+                "set evaluation.folds lower, or give the split more texts"
+            )
 
     def check_classes(self) -> None:
         if len(np.unique(self.labels)) < 2:
@@ -55,13 +58,6 @@ class Inputs:
 
 def one_class(count: int) -> str:
     return f"all {count} texts are of one class: this score needs at least two classes; give the split texts of others"
-
-
-def too_few(folds: int, smallest: int) -> str:
-    return (
-        f"{folds} folds need {folds} texts per class; the smallest class has {smallest}: "
-        "set evaluation.folds lower, or give the split more texts"
-    )
 
 
 @dataclass(frozen=True)
@@ -87,8 +83,8 @@ def proportion(name: str, right: Bool[np.ndarray, " n"]) -> Score:
     return Score(name, value, True, count, "", (value * (1 - value) / count) ** 0.5, right)
 
 
-def average(name: str, values: Float[np.ndarray, " n"], higher_is_better: bool | None, unit: str = "") -> Score:
+def average(name: str, values: Float[np.ndarray, " n"], higher_is_better: bool | None) -> Score:
     """Return the mean over examples, with its standard error s/√n (None for a single example)."""
     count = len(values)
     error = float(values.std(ddof=1)) / count**0.5 if count > 1 else None
-    return Score(name, float(values.mean(dtype=np.float64)), higher_is_better, count, unit, error, values)
+    return Score(name, float(values.mean(dtype=np.float64)), higher_is_better, count, "", error, values)
