@@ -18,7 +18,7 @@ from ablate.shapes import counted, last_step_of_each_run, scores_below_each_othe
 from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
-from reports.load import Kind
+from reports.study import Kind
 
 BETWEEN = r"[-_ .,/]"  # a name and its seed
 EVALUATED, TRAINED = "eval_", re.compile(r"train(?:ing)?[_/]|loss$")  # scores of transformers' trainer, and its log

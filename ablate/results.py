@@ -20,8 +20,7 @@ from contrastive.config.scores import USUAL_MARGIN, margin_of, score_facts
 from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
 from contrastive.runs.recorded import Hardware, Provenance, RecordedRow, RecordedSection
-from reports.load import MEASURED, CellRun, Kind, Results
-from reports.study import Study
+from reports.study import MEASURED, CellRun, Kind, Results, Study
 
 BASELINES = ("baseline", "base", "control", "default", "reference")
 PERCENT = 1.5  # a share of at least this is taken for percent

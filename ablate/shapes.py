@@ -14,7 +14,7 @@ from ablate.names import all_named, free, is_numeric, named, number_of
 from ablate.table import Columns, Table
 from contrastive.errors import UserError
 from reports.export import as_was
-from reports.load import Kind
+from reports.study import Kind
 
 NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of a table with one score a line
 OWN = ("section", "row", "label", "variant", "seed", "cell", "score", "value")  # columns of our own results.csv

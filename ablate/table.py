@@ -12,7 +12,7 @@ import pandas as pd
 from contrastive import paths
 from contrastive.data.files import decoded, json_lines, records
 from contrastive.errors import UserError, brief, brief_name
-from reports.load import Kind
+from reports.study import Kind
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".json", ".xlsx")
 DELIMITERS = ",;\t"

@@ -26,8 +26,9 @@ from contrastive.runs.fingerprint import key
 from contrastive.runs.provenance import processor
 from flows.serve.servers import CHECKOUT
 from flows.terminal import tell
-from reports.load import Results, load
+from reports.load import load
 from reports.nightly import Nightly
+from reports.study import Results
 
 STOP = 60.0  # seconds until a panel that does not end after SIGTERM is killed
 TOLD = 30  # last lines of output shown when a panel could not be run

@@ -13,12 +13,13 @@ from flows.forecast import cost_estimator, human_span, slots_for
 from flows.study import plan_so_far
 from reports.compare import Comparison
 from reports.guards.report import changed_declarations
-from reports.load import Results, load
+from reports.load import load
 from reports.looks import judge_section
 from reports.markdown import difference_text, most_of, unit, with_unit
 from reports.provenance import counted_data, rows_dropped
 from reports.statistics.cutoffs import LOOKS
 from reports.statistics.decide import DECIDED
+from reports.study import Results
 from tasks.address import tracking_uri
 
 

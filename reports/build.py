@@ -25,10 +25,11 @@ from contrastive.errors import brief, printable
 from contrastive.runs.recorded import RecordedSection
 from reports import export
 from reports.figures import Figure, LeftOut
-from reports.load import Results, load
+from reports.load import load
 from reports.markdown import code, plain
 from reports.messages import FILES, LANGUAGES, PAGES, Joined, Message, Text, _, language, n_, other_language, using
 from reports.report import Report, make_report
+from reports.study import Results
 
 Written = TypeVar("Written")
 TEMPLATES = Path(__file__).parent / "templates"

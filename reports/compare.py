@@ -15,7 +15,6 @@ import numpy as np
 from contrastive.config.scores import margin_of
 from contrastive.runs.recorded import RecordedSection
 from reports.judge import Judged, RowPairs, every_pair, judge_family
-from reports.load import Results
 from reports.rows import (
     Row,
     SeedValues,
@@ -29,6 +28,7 @@ from reports.rows import (
 )
 from reports.statistics import ALPHA, Needed, improvement, mcnemar, summarise
 from reports.statistics.decide import TESTED, Verdict, shown_direction, verdict
+from reports.study import Results
 
 GENERATOR = 20250625  # seed of the random numbers, the same in every report
 

@@ -12,9 +12,9 @@ import pyarrow
 from pyarrow import csv, parquet
 
 from reports.compare import RowScore, Section
-from reports.load import Results
 from reports.markdown import symbol
 from reports.section_effects import Effect
+from reports.study import Results
 
 PLACE = ["section", "row", "label", "variant"]
 KNOWN = ["status", "score", "value", "standard_error", "count", "higher_is_better", "unit", "seconds"]

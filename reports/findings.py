@@ -9,12 +9,12 @@ from contrastive.config.experiment import SETTINGS
 from reports.compare import RowScore, Section
 from reports.guards.rows import Guard, listed
 from reports.guards.same import AS_RUN, DATA, path
-from reports.load import Results
 from reports.markdown import heading, symbol, unit, with_unit
 from reports.messages import Text, _, joined, n_
 from reports.provenance import cells_by_data, counts_of
 from reports.rows import ANY, Row, references_of, shown_values
 from reports.statistics import POWER
+from reports.study import Results
 
 STOPPED = {
     "decided": _("Seeds were added until every comparison was decided"),

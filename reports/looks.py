@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
 from reports.compare import Section, compare
 from reports.guards import Guard, guards
-from reports.load import Results
 from reports.statistics.cutoffs import looks_up_to
 from reports.statistics.decide import DECIDED
+from reports.study import Results
 
 # Blocking guards that leave complete rows comparable, seed by seed; after any other, no two rows are.
 COVERAGE = {"missing", "missing score", "seeds", "one seed"}

@@ -12,12 +12,12 @@ from matplotlib.ticker import MaxNLocator
 from contrastive.config.scores import metric_of
 from reports.compare import Comparison, RowScore, Section
 from reports.guards.rows import Guard
-from reports.load import Results
 from reports.markdown import difference_text, most_of, score_name, unit, with_unit
 from reports.messages import Message, Text, _, joined, n_
 from reports.provenance import counts_of
 from reports.rows import references_of
 from reports.statistics.decide import DECIDED
+from reports.study import Results
 from reports.tables import SIGNS, WORDS, what_decides
 
 MOST = 12  # rows on the first screen; if there are more, the best and the worst

@@ -11,8 +11,8 @@ import pandas as pd
 from reports.build import file_names, replace_folder
 from reports.figures import Figure, LeftOut
 from reports.figures.canvas import as_pdf
-from reports.load import Results
 from reports.report import Report, SectionReport, make_report
+from reports.study import Results
 from reports.tables import BREAK, SIGNS, WORDS, Entry, Table
 
 MAIN = "paper.tex"

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from contrastive.runs.recorded import DataCounts, Provenance
-from reports.load import Results
 from reports.markdown import duration
 from reports.messages import Text, _, joined, n_
+from reports.study import Results
 from reports.tables import Entry, Table
 
 # Why rows are dropped: key in grid.json → words

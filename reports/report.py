@@ -10,13 +10,12 @@ from reports.figures import Figure, LeftOut
 from reports.findings import not_shown, reading, sentences, several_names, tuning
 from reports.guards import general
 from reports.guards.rows import Guard
-from reports.load import Results
 from reports.looks import judge_section
 from reports.messages import LANGUAGES, Text
 from reports.overview import Overview, overview
 from reports.provenance import class_tables, footer, row_tables
 from reports.section_effects import Effect, explained, level_means
-from reports.study import Study
+from reports.study import Results, Study
 from reports.tables import Table
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from reports.compare import Section
-from reports.load import Results
 from reports.markdown import symbol
 from reports.rows import Row, applies, seed_scores
 from reports.statistics.effects import effects, interaction_of_texts, levels
+from reports.study import Results
 
 VECTORS = "embedding"  # axis of the kind of vectors and their post-processing
 

@@ -1,14 +1,36 @@
-"""What a report is about: sections of rows, and how their scores are compared, whoever made the runs.
+"""What a report is about: the study that was asked for, and its results, whoever made the runs.
 
 The recorded grid of an experiment and another program's table (package `ablate`) are turned into a Study.
 """
 
-from collections.abc import Mapping
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pandas as pd
 
 from contrastive.config.experiment import Experiment
-from contrastive.runs.recorded import DataCounts, Declaration, RecordedGrid, RecordedSection, Reference, Stopping
+from contrastive.runs.recorded import (
+    DataCounts,
+    Declaration,
+    Provenance,
+    RecordedGrid,
+    RecordedSection,
+    Reference,
+    Stopping,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from reports.mlflow_runs import Artifacts  # another program's table needs no MLflow, which takes a second
+
+SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # matches names of scores, not of other metrics
+MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
 
 
 @dataclass(frozen=True)
@@ -82,3 +104,111 @@ def varied(experiment: Experiment) -> dict[str, set[str]]:
         names = {*section.axes, *section.baseline, *(name for overlay in section.include for name in overlay)}
         found.setdefault(section.title, set()).update(names)
     return found
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Coordinates of texts of a cell in two dimensions; if there are none, `reason` says why."""
+
+    method: str
+    x: np.ndarray
+    labels: np.ndarray
+    ids: np.ndarray
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """A cell's run in MLflow, without its numbers."""
+
+    name: str
+    status: str
+    error: str
+    provenance: Provenance | None  # None if the run has no provenance.json
+    run_id: str
+    artifact_uri: str
+    params: dict[str, str]
+    evaluation: str  # fingerprint of the evaluation settings
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Properties that all values of a score share."""
+
+    higher_is_better: bool | None  # None for a descriptive score
+    count: int | None = None  # number of texts
+
+
+@dataclass(frozen=True, repr=False)  # the repr would print all measurements
+class Results:
+    """All results of an experiment. `scores`: cell × score, from MLflow's metrics. `curves`: cell, key, step, value.
+    `measured`: cell, score and its properties, from scores.json.
+    """
+
+    study: Study
+    cells: dict[str, CellRun]
+    scores: pd.DataFrame
+    curves: pd.DataFrame
+    tsne: dict[str, Picture]
+    kinds: dict[str, Kind]  # by name of score
+    units: dict[str, dict[str, str]]  # cell → score name → unit
+    measured: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=MEASURED))
+    experiment_id: str = ""
+    uri: str = ""
+    artifacts: "Artifacts | None" = None
+    notes: dict[str, dict[str, str]] = field(default_factory=dict)  # cell → score left out → reason
+    digest: str = ""  # of the grid and all results
+    progress: tuple[int, int] | None = None  # while cells are running: (ended, all)
+
+    def provenance(self, cell: str) -> Provenance | None:
+        return self.cells[cell].provenance if cell in self.cells else None
+
+    def per_text(self, cell: str, score: str) -> np.ndarray | None:
+        """Read a score's value for each text, or the texts' content ids (name: SPLIT.ids); None if not stored."""
+        path = self._file(cell, "examples.npz")
+        if path is None:
+            return None
+        with np.load(path) as arrays:
+            return arrays.get(score)
+
+    def marks(self, cell: str) -> dict[str, int]:
+        """Return a checksum of each array of examples.npz without reading the arrays: equal arrays have equal marks."""
+        path = self._file(cell, "examples.npz")
+        if path is None:
+            return {}
+        with zipfile.ZipFile(path) as arrays:
+            return {entry.filename.removesuffix(".npy"): entry.CRC for entry in arrays.infolist()}
+
+    def code_files(self, cell: str) -> dict[str, str]:
+        """Map modules to digests of the code that computed a cell; empty for old runs, which did not record it."""
+        path = self._file(cell, "config.json")
+        return {} if path is None else json.loads(path.read_bytes()).get("files", {})
+
+    def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+        """Read the arrays with these names that exist, and the checksums of the texts' ids."""
+        path = self._file(cell, "examples.npz")
+        if path is None:
+            return {}, {}
+        with np.load(path) as arrays:
+            entries = arrays.zip.NameToInfo
+            marks = {name.removesuffix(".npy"): entries[name].CRC for name in entries if name.endswith(".ids.npy")}
+            return {name: arrays[name] for name in names if f"{name}.npy" in entries}, marks
+
+    @property
+    def score_names(self) -> list[str]:
+        """Names of all scores; MLflow's runs also have other metrics, such as losses."""
+        names: list[str] = self.scores.columns.tolist()
+        return names if self.study.foreign else list(filter(SCORE.match, names))
+
+    @cached_property
+    def by_score(self) -> dict[str, dict[str, float]]:
+        """Score → cell → value, for fast lookup of single values."""
+        cells = self.scores.index.tolist()
+        return {name: dict(zip(cells, self.scores[name].tolist(), strict=True)) for name in self.scores.columns}
+
+    def _file(self, cell: str, name: str) -> Path | None:
+        """Return the path of a file of a finished cell; None for other cells, whose files are not shown."""
+        run = self.cells.get(cell)
+        if self.artifacts is None or run is None or run.status != "finished":
+            return None
+        return self.artifacts.path(run.run_id, run.artifact_uri, name)

@@ -13,7 +13,6 @@ import numpy as np
 from contrastive.config.cell import Data
 from contrastive.runs.recorded import RecordedSection
 from reports.compare import GENERATOR, Comparison, RowScore, Section
-from reports.load import Results
 from reports.markdown import (
     MISSING,
     code,
@@ -32,6 +31,7 @@ from reports.messages import Joined, Message, Text, _, joined
 from reports.rows import Row, references_of, seed_scores
 from reports.section_effects import Effect, Level
 from reports.statistics import interquartile_mean
+from reports.study import Results
 
 Item = TypeVar("Item")
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "undecided": "?"}

@@ -13,10 +13,10 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, RunTag
 
 from reports.compare import Section
-from reports.load import Results
 from reports.messages import PAGES
 from reports.report import Report
 from reports.rows import Row
+from reports.study import Results
 from reports.tables import verdict_entry
 from tasks.address import TRAINING
 from tasks.record import SECTION, SOURCE, grid_runs, set_tags

@@ -9,9 +9,9 @@ from pathlib import Path
 from reports.compare import Section
 from reports.figures import comparisons, costs, curves, tsne
 from reports.figures.canvas import Figure, LeftOut, drawn_or_left_out
-from reports.load import Results
 from reports.messages import Language, Message, _
 from reports.overview import Overview
+from reports.study import Results
 
 __all__ = ["Figure", "LeftOut", "draw", "draw_first", "overview"]
 

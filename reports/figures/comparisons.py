@@ -25,11 +25,11 @@ from reports.figures.canvas import (
     wrapped,
 )
 from reports.judge import RowPairs
-from reports.load import Results
 from reports.markdown import heading, score_text, symbol
 from reports.messages import Language, Text, _, joined, using
 from reports.overview import Overview
 from reports.statistics import ALPHA
+from reports.study import Results
 from reports.tables import head
 
 PALETTE = "cividis"  # suits any colour vision

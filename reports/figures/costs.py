@@ -9,9 +9,9 @@ import numpy as np
 
 from contrastive.runs.recorded import Provenance
 from reports.figures.canvas import BETTER, GREY, Figure, canvas, drawable, in_shown_unit, renamed, save, style, wrapped
-from reports.load import Results
 from reports.markdown import heading
 from reports.messages import Message, Text, _, joined
+from reports.study import Results
 from reports.tables import head
 
 FEWEST, APART = 3, 1.1  # fewest points of a panel; least ratio of the highest to the lowest cost

@@ -23,10 +23,10 @@ from reports.figures.canvas import (
     style,
     wrapped,
 )
-from reports.load import Results
 from reports.markdown import heading
 from reports.messages import Text, _, joined
 from reports.statistics import expected_best
+from reports.study import Results
 
 TOGETHER = 8  # lines in a panel; more lines get further panels on the same scale
 ACROSS = 2  # panels side by side

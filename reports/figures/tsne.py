@@ -19,8 +19,8 @@ from reports.figures.canvas import (
     style,
     wrapped,
 )
-from reports.load import Picture, Results
 from reports.messages import Text, _, joined
+from reports.study import Picture, Results
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
 ACROSS, MOST = 3, 4  # panels in a line for a list of rows; most columns of a pivot that are laid out as such

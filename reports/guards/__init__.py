@@ -7,7 +7,7 @@ that does not fit into a line of these tables is a function in the same file.
 from contrastive.runs.recorded import RecordedSection
 from reports.guards import report, rows, same
 from reports.guards.rows import Guard, section_cells
-from reports.load import Results
+from reports.study import Results
 
 __all__ = ["Guard", "general", "guards"]
 

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 from contrastive.runs.recorded import Declaration
 from reports.guards.rows import Guard, listed
-from reports.load import Results
 from reports.messages import Text, _, joined, n_
 from reports.provenance import counted_data, dropped_sentence, named, parts, rows_dropped
+from reports.study import Results
 
 MUCH = 0.05  # a data set with more than this share of its rows dropped gets a warning
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.runs.recorded import Provenance, RecordedRow, RecordedSection
-from reports.load import Results
 from reports.messages import Message, Text, _, joined, n_
+from reports.study import Results
 
 NAMED_ROWS = 3  # rows that a sentence names; the others are counted
 NAMED_ITEMS = 5  # items that a list names; the others are counted

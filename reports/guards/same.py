@@ -17,9 +17,9 @@ from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.config.scores import score_facts
 from contrastive.runs.recorded import Provenance, RecordedSection
 from reports.guards.rows import Guard, SectionCell, declared, grouped, listed, values_of, where
-from reports.load import Results
 from reports.markdown import heading
 from reports.messages import Text, _, joined
+from reports.study import Results
 
 Key: TypeAlias = Callable[[SectionCell], Hashable]
 Values: TypeAlias = Mapping[SectionCell, str]

@@ -17,9 +17,9 @@ from ablate.results import Question
 from ablate.sources import read
 from contrastive.errors import UserError
 from reports import export
-from reports.load import Kind
 from reports.looks import judge_section
 from reports.statistics.unpaired import decide_unpaired, detectable_unpaired, needed_unpaired
+from reports.study import Kind
 from tests.reports.made import made
 
 HEAD = "model,seed,acc\n"

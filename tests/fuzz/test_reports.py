@@ -13,7 +13,7 @@ import pytest
 
 from contrastive.runs.recorded import Provenance, RecordedSection
 from reports.build import write_report
-from reports.load import MEASURED, Picture, Results
+from reports.study import MEASURED, Picture, Results
 from tests.fuzz.conftest import Rounds
 from tests.reports.figures import sample
 from tests.reports.made import contradictions, put

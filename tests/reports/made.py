@@ -11,12 +11,11 @@ import pandas as pd
 
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Provenance, RecordedGrid, RecordedRow, RecordedSection
-from reports.load import MEASURED, CellRun, Kind, Results
 from reports.messages import using
 from reports.rows import ANY
 from reports.statistics import ALPHA, summarise
 from reports.statistics.decide import TESTED, verdict
-from reports.study import study_of
+from reports.study import MEASURED, CellRun, Kind, Results, study_of
 from tests.recorded import SETTINGS, noted
 
 

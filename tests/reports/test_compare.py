@@ -11,10 +11,10 @@ from reports import judge
 from reports.compare import Section, compare
 from reports.findings import unequal_note
 from reports.judge import groups_of
-from reports.load import Results
 from reports.looks import check_looks, replay_looks, rows_at
 from reports.rows import rows_of
 from reports.section_effects import explained
+from reports.study import Results
 from reports.tables import across
 from tests.reports.made import made, put
 from tests.reports.test_tables import NAME as FURTHER

@@ -13,9 +13,8 @@ from contrastive.grid import load
 from contrastive.grid import plan as plans
 from contrastive.runs.recorded import DataCounts, Hardware, Predicted, Provenance, RecordedGrid
 from reports.build import build, write_report
-from reports.load import Results
 from reports.provenance import footer, predicted, ways
-from reports.study import study_of
+from reports.study import Results, study_of
 from tasks import sync, tracking
 from tests.recorded import SETTINGS
 from tests.reports.made import cell_run, in_chinese, made, put, row, section

@@ -19,8 +19,9 @@ from contrastive.runs.recorded import Declaration, Reference
 from reports.findings import several_names, tuning
 from reports.guards import Guard, general, guards
 from reports.guards.report import changed_declarations
-from reports.load import Results, load
+from reports.load import load
 from reports.looks import judge_section
+from reports.study import Results
 from tests.reports.made import in_chinese, made, put
 
 Spoil = Callable[[Results], None]

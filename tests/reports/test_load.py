@@ -16,7 +16,8 @@ from contrastive.config.experiment import Experiment
 from contrastive.runs import store
 from reports import mlflow_runs
 from reports.export import tidy, write_tables
-from reports.load import Results, load
+from reports.load import load
+from reports.study import Results
 from tasks import record, tracking
 from tests.recorded import cell_folder, failed_folder, grid
 

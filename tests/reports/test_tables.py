@@ -16,10 +16,9 @@ from reports import tables
 from reports.build import write_report
 from reports.compare import compare
 from reports.findings import same_note
-from reports.load import Kind, Results
 from reports.markdown import code, plain
 from reports.section_effects import explained, level_means
-from reports.study import study_of
+from reports.study import Kind, Results, study_of
 from tests.recorded import SETTINGS
 from tests.reports.made import made, put
 from tests.reports.made import section as section_of

@@ -7,8 +7,7 @@ import pandas as pd
 
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Hardware, Provenance, RecordedGrid, RecordedRow, RecordedSection
-from reports.load import CellRun, Kind, Picture, Results
-from reports.study import study_of
+from reports.study import CellRun, Kind, Picture, Results, study_of
 from tests.recorded import SETTINGS
 
 SEEDS = (0, 1, 2)

@@ -19,9 +19,9 @@ from reports import figures
 from reports.compare import compare
 from reports.figures import comparisons, costs, curves
 from reports.figures.tsne import aligned
-from reports.load import Picture
 from reports.markdown import score_text
 from reports.statistics import expected_best
+from reports.study import Picture
 from tests.reports.figures import sample
 from tests.reports.made import content, in_chinese, put
 from tests.tiers import rest_is_full
