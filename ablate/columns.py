@@ -13,7 +13,18 @@ import pandas as pd
 
 from ablate import names as usual
 from ablate.means import marks_beside_numbers, means_in_cells, means_in_columns
-from ablate.names import all_named, free, is_no_score, is_score, is_setting, is_stamp, is_whole, number_of
+from ablate.names import (
+    all_named,
+    free,
+    is_empty,
+    is_no_score,
+    is_score,
+    is_setting,
+    is_stamp,
+    is_whole,
+    number_of,
+    plain,
+)
 from ablate.shapes import counted, last_step_of_each_run, scores_below_each_other, seeds_beside_each_other
 from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief, brief_name
@@ -23,6 +34,7 @@ from reports.study import Kind
 BETWEEN = r"[-_ .,/]"  # a name and its seed
 EVALUATED, TRAINED = "eval_", re.compile(r"train(?:ing)?[_/]|loss$")  # scores of transformers' trainer, and its log
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
+MOST_SORTED = 0.75  # share of the rows that are sorted, from which runs seem to be listed by their scores
 MOST_SCORES = 10  # with more columns of numbers, users must say which are scores
 Known = tuple[Table, Columns]
 
@@ -39,7 +51,19 @@ def choose(table: Table, given: Columns, paired: bool = False) -> Known:
     check_found(table, known, given)
     if paired and known.pairing != "seeds":
         raise UserError(f"{table.name}: --paired pairs runs by their numbers, but no two rows share any")
+    if lost := failures_of_no_row(table, known):
+        note = f"{lost} failed run{'s' * (lost > 1)} of no known row and seed: no row is said to lack any of them"
+        known = replace(known, notes=(*known.notes, note))
     return table, known if paired else replace(known, unpaired=why_unpaired(table, known, given))
+
+
+def failures_of_no_row(table: Table, known: Columns) -> int:
+    """Count the runs that failed and of which the table does not say whose they are."""
+    if table.failed is None:
+        return 0
+    keys = [*known.groups, *filter(None, [known.seed])]
+    there = {*keys} <= {*table.failed.columns}
+    return int(table.failed[keys].map(is_empty).any(axis=1).sum()) if there else len(table.failed)
 
 
 def names_exist(table: Table, known: Columns) -> Known:
@@ -56,7 +80,9 @@ def names_exist(table: Table, known: Columns) -> Known:
 def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
     """Take a column called seed for the seeds, or one of whole numbers called run, fold and the like."""
     runs = [name for name in all_named(table, usual.RUNS) if is_whole(table.frame[name])]
-    named = ([*all_named(table, usual.SEED), *runs], all_named(table, usual.TEXT), all_named(table, usual.DATA))
+    seeds = [name for name in table.frame.columns if re.search(r"[._/]seed$", plain(name))]  # config.seed, train_seed
+    seeds = all_named(table, usual.SEED) or (seeds if len(seeds) == 1 else [])
+    named = ([*seeds, *runs], all_named(table, usual.TEXT), all_named(table, usual.DATA))
     seed, text, data = (next((n for n in own if n not in (*known.row, *known.scores)), None) for own in named)
     known = replace(known, seed=known.seed or seed, text=known.text or text, data=known.data or data)
     values = [] if known.seed is None else [value for value in table.frame[known.seed] if number_of(value) is None]
@@ -158,11 +184,22 @@ def settings_of(table: Table, numbers: Sequence[str], names: Sequence[str], know
     groups = [frame.groupby(own) for own in ([*names], [known.seed] if known.seed else []) if own]
     varying = [name for name in numbers if frame[name].nunique() > 1]
     params = [n for n in varying if n in table.settings and all(own[n].nunique().max() > 1 for own in groups)]
+    if known.seed is None:
+        return params or [name for name in varying if is_design(frame, names, name)]
     if seeds < 2 or (len(keys) > 1 and not frame.duplicated(keys).any()):
         return params
     candidates = [name for name in varying if frame[name].nunique() <= SETTING * len(frame) / seeds]
     settings = [name for name in candidates if not is_score(name)]
     return params + (candidates if frame.duplicated([*keys, *settings]).any() else settings)
+
+
+def is_design(frame: pd.DataFrame, names: Sequence[str], name: str) -> bool:
+    """Return whether each row has the same values of a column once, such as shares of the data: they are no runs."""
+    numbers = frame[name].map(number_of)
+    if not names or is_score(name) or counted(numbers) or frame.duplicated([*names, name]).any():
+        return False
+    values = {frozenset(own) for _, own in numbers.groupby([frame[column].astype(str) for column in names])}
+    return len(values) == 1 < len({*frame[names].itertuples(index=False)}) and len(next(iter(values))) > 1
 
 
 def scores_by_name_or_values(table: Table, known: Columns) -> Known:
@@ -243,18 +280,20 @@ def why_unpaired(table: Table, columns: Columns, given: Columns) -> Literal["", 
 
 
 def is_sorted(table: Table, columns: Columns, score: str) -> bool:
-    """Return whether seeds only count, and several rows with three runs or more are all sorted in one direction."""
+    """Return whether most rows, and two at least, are sorted by the score in one direction.
+
+    Rows of three runs count only if their seeds do (0, 1, 2): others that follow the seeds would often be sorted too.
+    """
     frame = pd.DataFrame({
         "row": rows_of(table, columns), "seed": table.frame[str(columns.seed)].map(number_of),
         "score": table.frame[score].map(number_of),
     }).astype({"seed": float, "score": float})  # fmt: skip
-    if not counted(frame["seed"]):
-        return False
     values = frame.groupby(["row", "seed"])["score"].mean().dropna()
-    rows = [part for _, part in values.groupby("row") if len(part) > 2]
-    rising = all(part.is_monotonic_increasing and part.nunique() > 1 for part in rows)
-    falling = all(part.is_monotonic_decreasing and part.nunique() > 1 for part in rows)
-    return len(rows) > 1 and (rising or falling)
+    least = 3 if counted(frame["seed"]) else 4
+    rows = [part for _, part in values.groupby("row") if len(part) >= least]
+    rising = sum(part.is_monotonic_increasing and part.nunique() > 1 for part in rows)
+    falling = sum(part.is_monotonic_decreasing and part.nunique() > 1 for part in rows)
+    return max(rising, falling) >= max(2, MOST_SORTED * len(rows))
 
 
 def described(columns: Columns, kinds: Mapping[str, Kind], assumed: Sequence[str]) -> str:

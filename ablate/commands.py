@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -72,7 +72,7 @@ class Run:
     seed: int
     value: float
     seconds: float
-    unit: Literal["", "%"] | None = field(default=None, kw_only=True)  # None: not known, of an older version
+    unit: str | None = field(default=None, kw_only=True)  # None: not known, of an older version
 
     def __str__(self) -> str:
         return f"{self.who}, seed {self.seed} printed {self.value:g} {self.unit}".rstrip()
@@ -187,7 +187,7 @@ class RunFolder:
         with RECORDING:
             known = (other for other in self.runs if other.unit is not None)
             if other := next((other for other in known if other.unit != run.unit), None):
-                raise RunFailed(run.who, f"{run}, and {other}: let all runs print a percent sign, or none")
+                raise RunFailed(run.who, f"{run}, and {other}: let all runs print the same unit")
             append(self.path / "runs.jsonl", asdict(run))
             self.runs.append(run)
         self.tell(f"{run.who}, seed {run.seed}: {run.value:g} ({run.seconds:.0f} s)")
@@ -200,7 +200,7 @@ class RunFolder:
             began = time.monotonic()
             value, why = self.runner(command, self.metric, str(log))
             if value is not None:
-                return Run(who, seed, value, round(time.monotonic() - began, 1), unit="%" if why == "%" else "")
+                return Run(who, seed, value, round(time.monotonic() - began, 1), unit=why)
             append(room := self.path / ".room", {"room": " " * (1 << 20)})  # a full disk is not the command's fault
             room.unlink(missing_ok=True)
             self.tell(f"{who}, seed {seed}: {why}")

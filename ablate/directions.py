@@ -34,12 +34,20 @@ LOWER = listed("""
     residuals rmse rmsle rmspe rpe runtime sec seconds secs slowdown smape sqrel surprisal ter time timeouts times toxic
     toxicity tpot ttft unfairness unsafe usd violation violations vram wape wasserstein watts wer wrong xent
 """)
-PHRASES = {"reciprocal rank": True, "cross entropy": False, "attack success": False}  # whether higher is better
+PHRASES = {
+    "reciprocal rank": True,
+    "cross entropy": False,
+    "attack success": False,
+    "jailbreak success": False,
+    "error correction": True,
+    "bug fix": True,
+}  # whether higher is better
 COUNTED = listed("""
     examples flops frames images items it iterations its queries requests samples sentences sequences steps texts tok
     tokens words
 """)  # "X per second" is a throughput if X is one of these
 DURATIONS = listed("s sec second seconds minute hour day")
+COSTS = listed("time steps epochs iterations samples tokens rounds runs trials seconds episodes")  # "X to Y": of Y
 NEGATIONS = listed("neg negative inverse inv non not")  # turn the word after them, and "1-" at the beginning does
 SKIPPED = listed("brier likelihood log max mean median root")  # between the two, as in scikit-learn's names of scores
 SPREADS = listed("std variance deviation")  # of another score: nothing is known
@@ -47,7 +55,7 @@ ENDINGS = ["accuracy", "error", "loss", "mse", "perplexity"]  # of a word: vallo
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 LISTS = {
     "higher": HIGHER, "lower": LOWER, "phrases": PHRASES, "counted": COUNTED, "durations": DURATIONS,
-    "negations": NEGATIONS, "skipped": SKIPPED, "spreads": SPREADS, "endings": ENDINGS,
+    "costs": COSTS, "negations": NEGATIONS, "skipped": SKIPPED, "spreads": SPREADS, "endings": ENDINGS,
 }  # fmt: skip  # what docs/guide/paste.html embeds
 KNOWN = dict.fromkeys(HIGHER, True) | dict.fromkeys(LOWER, False)
 
@@ -61,8 +69,9 @@ def higher_is_better(score: str) -> bool | None:
         place = words.index("per", 1)
         if words[place - 1] in COUNTED and words[place + 1] in DURATIONS:
             return True
-        before = decided(words[:place])
-        return decided(words[place + 1 :]) if before is None else before
+        return decided(words[:place])
+    if "to" in words[1:] and words[0] in COSTS:  # time_to_accuracy; of time_to_failure nothing is known
+        return None if decided(words[words.index("to") :]) is False else False
     return decided(words)
 
 
@@ -86,7 +95,7 @@ def direction_of(word: str) -> bool | None:
 def words_of(name: str) -> list[str]:
     """Split a name into words in lower case: at other signs, in camelCase, without trailing digits but of f1, r2."""
     found = list[str]()
-    name = re.sub(r"^1 ?[-−–] ?", "neg ", re.sub(r"/(?=(?:s|sec|second)$)", " per ", name))
+    name = re.sub(r"^1? ?[-−–] ?", "neg ", re.sub(r"/(?=(?:s|sec|second)$)", " per ", name))
     for part in re.findall(r"[^\W_]+", name):
         whole = without_digits(part.lower())
         parts = [whole] if direction_of(whole) is not None else [without_digits(p.lower()) for p in CAMEL.split(part)]

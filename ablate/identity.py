@@ -17,8 +17,8 @@ from contrastive.runs.store import home
 
 PLACE = "{seed}"
 OPERATORS = set("();<>|&")  # of the shell
-VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)|(?:environ(?:\.get)?|getenv)\s*[\[(]\s*['\"](\w+)")
-OF_THE_SHELL = {"PWD", "OLDPWD", "SHLVL", "_"}
+READS = re.compile(r"environ|getenv|ENV|\$")  # a text that reads variables of the environment
+OF_THE_SHELL = {"PWD", "OLDPWD", "SHLVL", "_", "TERM"}
 CODE = {".py", ".sh", ".r", ".jl", ".pl", ".lua", ".js", ".ts", ".rb", ".yaml", ".yml", ".toml", ".ini", ".cfg"}
 LARGEST, MOST = 1 << 20, 1000  # bytes of a file, and untracked files, that are read; else size and time of change count
 
@@ -41,7 +41,7 @@ def identity_of(*commands: str, metric: str, own: Collection[Path] = ()) -> Iden
     uses = [use for command in commands for use in uses_of(command)]
     folders, named, written = ({path for kind, path in uses if kind == wanted} for wanted in get_args(Use))
     read = {str(path): file_digest(path) for path in sorted(named - written)}
-    scripts = [Path(name) for name, digest in read.items() if digest]
+    scripts = with_named([Path(name) for name, digest in read.items() if digest])
     folders |= {path.parent for path in scripts if path.parts[0] == ".."}
     ignored = (re.escape(os.path.abspath(path)) for path in (*written, *own, home() / "judge"))
     pattern = re.compile(rf"(?:{'|'.join(ignored)})(?:/|\Z)".replace(re.escape(PLACE), "[0-9]+"))
@@ -56,16 +56,28 @@ def identity_of(*commands: str, metric: str, own: Collection[Path] = ()) -> Iden
     return Identity(digest, ", ".join(["commands", *counts[:1], *dict.fromkeys(commits), *counts[1:]]))
 
 
+def with_named(scripts: list[Path]) -> list[Path]:
+    """Return scripts with those that they name, such as the train.py that train.sh runs."""
+    for script in scripts:  # it grows meanwhile
+        words = re.findall(r"[\w./-]+", text_of(script)) if script.suffix.lower() in CODE else ()
+        named = (place / word for word in words if Path(word).suffix in CODE for place in (Path(), script.parent))
+        scripts += [path for path in dict.fromkeys(named) if path not in scripts and file_digest(path)]
+    return scripts
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.stat().st_size <= LARGEST else ""
+
+
 def variables_of(commands: Iterable[str], scripts: Iterable[Path]) -> list[str]:
-    """Return the names of environment variables that commands, or the scripts that they name, read."""
-    small = [path for path in scripts if path.stat().st_size <= LARGEST]
-    texts = [*commands, *(path.read_text(encoding="utf-8", errors="replace") for path in small)]
-    names = {name for text in texts for found in VARIABLE.findall(text) for name in found if name}
-    return sorted(name for name in names if name in os.environ and name not in OF_THE_SHELL)
+    """Return the names of environment variables that commands, or the scripts that they name, seem to read."""
+    texts = [text for text in (*commands, *map(text_of, scripts)) if READS.search(text)]
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    return sorted(words & {*os.environ} - OF_THE_SHELL)
 
 
 def untracked(states: dict[str, str], scripts: Iterable[Path]) -> Iterator[Path]:
-    """Yield code and configuration that Git neither tracks nor ignores; without Git, what scripts may import.
+    """Yield code and configuration that Git neither tracks nor ignores; without Git, that in the folders and below.
 
     Other untracked files are more often output of a run than its input.
     """
@@ -74,9 +86,10 @@ def untracked(states: dict[str, str], scripts: Iterable[Path]) -> Iterator[Path]
         paths = [Path(folder) / os.fsdecode(name) for name in listed.split(b"\0") if name]
         yield from (path for path in paths if path.suffix.lower() in CODE)
     if not all(states.values()):
-        for script in scripts:
-            if script.suffix.lower() in CODE:
-                yield from script.absolute().parent.glob(f"*{script.suffix}")
+        folders = {Path(folder).absolute() for folder, state in states.items() if not state}
+        folders |= {script.absolute().parent for script in scripts if script.suffix.lower() in CODE}
+        files = (path for folder in folders for kind in ("*.*", "*/*.*") for path in folder.glob(kind))
+        yield from (path for path in files if path.suffix.lower() in CODE and path.is_file())
 
 
 def states_of(paths: Iterable[Path]) -> dict[str, str | None]:
@@ -114,6 +127,8 @@ def uses_of(command: str, folder: Path = Path()) -> Iterator[tuple[Use, Path]]:
         if before == "cd":
             folder /= expanded(word)
             yield "folder", folder
+        elif before == "-m":  # a module of Python
+            yield from (("read", folder / f"{word.replace('.', '/')}{end}") for end in (".py", "/__main__.py"))
         elif any(letter.isspace() for letter in word):
             with contextlib.suppress(UserError):  # a text, no command
                 yield from uses_of(word, folder)

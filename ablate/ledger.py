@@ -187,6 +187,7 @@ class Ledger:
     proposals: list[Proposal] = field(default_factory=list)
     state: LedgerState = field(default_factory=LedgerState)
     current: tuple[str, str] | None = None  # the baseline that is measured, and its code
+    used: set[int] = field(default_factory=set)  # ids of the stored runs that were followed
 
     def load(self) -> None:
         """Read the folder, and follow its proposals to the present state without running anything."""
@@ -198,6 +199,17 @@ class Ledger:
                 self._spend(proposal.number)
             elif self.state.judge(run)[0] != proposal.result:
                 raise damaged(self.folder.path / "ledger.jsonl", proposal.number, "runs.jsonl gives another result")
+        for place, left in enumerate(self.folder.runs, 1):
+            if isinstance(left, LedgerRun) and id(left) not in self.used and not self._may_be_left(left):
+                raise damaged(self.folder.path / "runs.jsonl", place, f"it is of no run of proposal {left.proposal}")
+
+    def _may_be_left(self, run: LedgerRun) -> bool:
+        """Return whether a run is of the next proposal, of a failed one, or of a baseline that changed meanwhile."""
+        number = abs(run.proposal)
+        if number > len(self.proposals):
+            return number == len(self.proposals) + 1
+        proposal = self.proposals[number - 1]
+        return (run.proposal > 0 and proposal.result == "failed") or (run.proposal < 0 and proposal.code != run.code)
 
     def _measure(self, number: int, baseline: str, code: str) -> None:
         """Measure a baseline (as proposal -N) if it is new, its code has changed, or a proposal was kept."""
@@ -283,15 +295,18 @@ class Ledger:
 
         def run(who: str, seed: int) -> float:
             line = next(stored, None)
+            self.used.add(id(line))
             if line is None:
                 if abs(number) <= len(self.proposals):
-                    raise UserError(f"{file} lacks runs of proposal {number}; begin another ledger")
+                    whose = "it" if number > 0 else "its baseline"
+                    raise damaged(file.with_name("ledger.jsonl"), abs(number), f"runs.jsonl lacks runs of {whose}")
                 command = candidate if who == CANDIDATE else baseline
                 made = self.folder.run_twice(who, command, seed, f"{abs(number)}-")
                 line = LedgerRun(**asdict(made), proposal=number, command=command, code=code)
                 self.folder.record(line)
             if (line.who, line.seed) != (who, seed):
-                raise UserError(f"{file} does not fit its ledger.jsonl; begin another ledger")
+                place = next(place for place, each in enumerate(self.folder.runs, 1) if each is line)
+                raise damaged(file, place, f"here belongs a run of the {who} with seed {seed}")
             return sign * line.value
 
         return run

@@ -45,6 +45,12 @@ def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:
     table = replace(table, frame=table.frame.drop(columns=[name for name in found if name not in scores]))
     if not scores:
         return table, known
+    errors = {*SPREADS} - {*DEVIATION}
+    if other := [name for name in scores if errors & {*re.findall(r"[a-z]+\d*", name.lower())}]:
+        raise UserError(
+            f"{table.name}: {brief_name(other[0])} says that ± is no standard deviation over runs; give columns mean, "
+            "std and n, or one line for each seed"
+        )
     first = brief_name(next(cell for cell in table.frame[scores[0]] if LIKE_CELL.fullmatch(unmarked(cell))))
     if known.seed:
         raise UserError(

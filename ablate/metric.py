@@ -11,11 +11,12 @@ from functools import partial
 from contrastive.errors import brief
 
 NUMBER = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
+UNIT = re.compile(r"[ \t]*%|(?:[kKMGTBmunµ]i?[sBb]?|s|min|h)\b")  # after a number
 BLOCK, OVERLAP = 1 << 22, 1 << 16  # bytes of a log in memory at a time, and of the next block that a match may reach
 
 
 def number_in(blocks: Sequence[int], text_of: Callable[[int], str], metric: str) -> tuple[float | None, str]:
-    """Return the number of the last match in blocks of text with % or "" after it, or None and what is wrong with it.
+    """Return the number of the last match in blocks of text with its unit, such as %; or None and what is wrong.
 
     After the match, look for a number that was not found: of a run that diverged, the good epoch before does not count.
     """
@@ -46,7 +47,8 @@ def read_number(text: str, last: re.Match[str], metric: str) -> tuple[float | No
         return None, f"printed `{brief(last[1])}`, which is not a number"
     if not math.isfinite(value):
         return None, f"printed {value}, which cannot be compared"
-    return value, "%" if re.match(r"[ \t]*%", after) else ""
+    unit = UNIT.match(after)
+    return value, unit[0].strip() if unit else ""
 
 
 def unread_after(text: str, last: re.Match[str]) -> str | None:

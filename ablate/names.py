@@ -29,12 +29,13 @@ IGNORED = STEPS + listed("""
 OF_TRAINER = re.compile(r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$")  # logged by transformers
 SETTING_NAMED = listed("""
     lora weight coef coefficient margin scale threshold limit size alpha beta lambda quant lr learning dropout
-    temperature batch momentum decay warmup
+    temperature batch momentum decay warmup gamma epsilon clip exploration hidden depth width layers dim dims
 """)
 OFTEN_SETTING = {"drop", "gain"}  # words that name a score only beside another one: accuracy_drop, not drop_path_rate
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share
 MISSING = ["", *listed("na n/a nan none null - –")]
 DATE = r"(?:19|20)\d\d([-/])[01]?\d\1[0-3]?\d|20\d\d[01]\d[0-3]\d(?=\D)|\d\d?[./]\d\d?[./]\d{4}"
+NESTED = re.compile(r"[\[{].*[\]}]", re.DOTALL)  # a list or map in a cell
 UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 STAMP = re.compile(rf"(?:{DATE})(?:[T _-]+\d[\d:.+Z -]*)?|{UUID}", re.IGNORECASE)
 EPOCH = re.compile(r"(?:1[2-9]\d{8}(?:\d{3}){0,3}|20\d\d[01]\d[0-3]\d)(?:\.\d+)?")  # seconds since 1970, or a date
@@ -60,6 +61,10 @@ def whole(value: Any) -> int | None:
     """Return a value as a whole number; None if it is none."""
     number = number_of(value)
     return int(number) if number is not None and math.isfinite(number) and number == math.floor(number) else None
+
+
+def is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value)) or str(value).strip() == ""
 
 
 def plain(name: str) -> str:
@@ -95,13 +100,13 @@ def is_numeric(values: pd.Series) -> bool:
 
 
 def is_stamp(values: pd.Series) -> bool:
-    """Return whether a column has the date or an id of each line: dates, seconds since 1970, UUIDs or hashes."""
+    """Return whether a column has the date or an id of each line: dates, seconds since 1970, UUIDs, hashes, lists."""
     texts = [str(value) for value in values.dropna() if value != ""]
-    kind = next((kind for kind in (STAMP, EPOCH, HASH) if texts and all(map(kind.fullmatch, texts))), None)
+    kind = next((kind for kind in (STAMP, EPOCH, HASH, NESTED) if texts and all(map(kind.fullmatch, texts))), None)
     if kind is EPOCH:
         return not is_score(str(values.name)) or "time" in words_of(str(values.name))
     mixed = sum(not text.isdecimal() and not text.isalpha() for text in texts)
-    return kind is STAMP or (kind is HASH and 2 * mixed > len(texts) and len({*map(len, texts)}) == 1)
+    return kind in (STAMP, NESTED) or (kind is HASH and 2 * mixed > len(texts) and len({*map(len, texts)}) == 1)
 
 
 def is_whole(values: pd.Series) -> bool:

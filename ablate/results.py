@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ablate.directions import higher_is_better
-from ablate.names import SECONDS, number_of, whole
+from ablate.names import SECONDS, is_empty, number_of, whole
 from ablate.table import Columns, Table
 from contrastive.config.experiment import Show
 from contrastive.config.scores import USUAL_MARGIN, margin_of, score_facts
@@ -147,6 +147,7 @@ def check_values(table: Table, columns: Columns) -> None:
     """Raise UserError for text among numbers, and for rows without a name or seed."""
     seed = [columns.seed] if columns.seed else []
     checks: list[tuple[Sequence[str], Callable[[Any], bool], str]] = [
+        (columns.scores, lambda value: str(value).strip().lower() in ("true", "false"), "is `{}`; write 1 or 0"),
         (columns.scores, lambda value: number_of(value) is None, "is `{}`, which is not a number"),
         (columns.row, is_empty, "is empty"),
         (seed, lambda value: whole(value) is None, "is `{}`, which is not a whole number"),
@@ -166,10 +167,10 @@ def check_values(table: Table, columns: Columns) -> None:
 def failed_runs(table: Table, columns: Columns) -> Table | None:
     """Return the runs that failed, without scores, if they have the columns of the others."""
     keys = [*columns.row, *filter(None, (columns.seed, columns.data))]
-    if table.failed is None or columns.text or not {*keys} <= {*table.failed.columns}:
+    if table.failed is None or not {*keys} <= {*table.failed.columns}:
         return None
     known = table.failed[~table.failed[keys].map(is_empty).any(axis=1)]
-    frame = known.assign(**dict.fromkeys(columns.scores, math.nan)).reset_index(drop=True)
+    frame = known.assign(**dict.fromkeys(columns.scores, math.nan), **{str(columns.text): ""}).reset_index(drop=True)
     return replace(table, frame=frame, places=[*known.index]) if len(known) else None
 
 
@@ -282,7 +283,3 @@ def label_of(axes: Mapping[str, Any]) -> str:
     if len(axes) == 1:
         return str(next(iter(axes.values())))
     return " · ".join(str(v) if isinstance(v, str) and number_of(v) is None else f"{n}={v}" for n, v in axes.items())
-
-
-def is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value)) or str(value).strip() == ""

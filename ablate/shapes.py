@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -26,15 +26,18 @@ def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Column
     """Turn a table with one score a line (columns such as metric and value) into one with a column for each score."""
     name, value = named(table, NAME), named(table, VALUE)
     asked = known.scores and {*known.scores} <= {*table.frame.columns}
-    if name is None or value is None or asked or name in table.settings or is_numeric(table.frame[name]):
-        return table, known
     own = len(all_named(table, OWN)) == len(OWN)
-    frame, kinds = own_export(table) if own else (table.frame, {})
+    if name is None or value is None or asked or name in table.settings:
+        return table, known
+    if not own and is_numeric(table.frame[name]):
+        return table, known
+    table = own_export(table) if own else table
+    frame = table.frame
     keys = [column for column in frame.columns if column not in (name, value)]
     keys = [column for column in keys if own or column.lower() not in usual.IGNORED or column == usual.SECONDS]
     wide = dict[tuple[Any, ...], dict[Hashable, Any]]()
     places = dict[tuple[Any, ...], dict[str, str]]()
-    for place, line in zip((table.places[i] for i in frame.index), frame.to_dict("records"), strict=True):
+    for place, line in zip(table.places, frame.to_dict("records"), strict=True):
         key, score = tuple(str(line[column]) for column in keys), str(line[name])
         if before := places.setdefault(key, {}).get(score):
             raise UserError(
@@ -45,20 +48,22 @@ def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Column
         wide.setdefault(key, {column: line[column] for column in keys})[score] = line[value]
     firsts = [next(iter(by_score.values())) for by_score in places.values()]
     known = replace(known, section="section" if own and "section" in keys else None)
-    return Table(table.name, pd.DataFrame(list(wide.values())), firsts, kinds), known
+    return replace(table, frame=pd.DataFrame(list(wide.values())), places=firsts), known
 
 
-def own_export(table: Table) -> tuple[pd.DataFrame, Mapping[str, Kind]]:
-    """Return the trained vectors of finished cells in our own export, and the kinds of its scores."""
+def own_export(table: Table) -> Table:
+    """Return the trained vectors of finished cells in our own export, with the kinds of its scores."""
     frame = table.frame.map(as_was) if table.name.endswith(".csv") else table.frame
-    frame = frame[(frame["variant"].fillna("") == "") & (frame["score"].fillna("") != "")]
+    trained, scored = frame["variant"].fillna("") == "", frame["score"].fillna("") != ""
+    failed = pd.concat([table.failed, frame.set_axis(table.places)[[*(trained & ~scored)]]])  # None is left out
+    table = replace(table, frame=frame, failed=failed).keep(trained & scored)
     kinds = {
         score: Kind(str(higher).lower() == "true", int(texts) if (texts := number_of(count) or 0) > 0 else None)
-        for score, higher, count in zip(frame["score"], frame["higher_is_better"], frame["count"], strict=True)
+        for score, higher, count in table.frame[["score", "higher_is_better", "count"]].itertuples(index=False)
     }
-    several = ["section"] if frame["section"].nunique() > 1 else []
-    run = "seed" if frame["seed"].map(number_of).notna().any() else "cell"  # of rows that are not paired
-    return frame[[*several, "label", run, "seconds", "score", "value"]], kinds
+    several = ["section"] if table.frame["section"].nunique() > 1 else []
+    run = "seed" if table.frame["seed"].map(number_of).notna().any() else "cell"  # of rows that are not paired
+    return replace(table, frame=table.frame[[*several, "label", run, "seconds", "score", "value"]], kinds=kinds)
 
 
 def seeds_beside_each_other(table: Table, known: Columns) -> tuple[Table, Columns]:

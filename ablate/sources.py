@@ -18,8 +18,8 @@ from contrastive.errors import UserError, brief
 from contrastive.grid.messages import nearest_name
 from reports.mlflow_runs import all_runs
 
-FINISHED = ("finished", "complete")  # of W&B and MLflow; of Optuna
-FAILED = ("failed", "crashed", "killed", "fail", "error", "diverged", "oom")
+FINISHED = ("finished", "complete", "completed", "done", "success", "succeeded", "successful", "ok", "passed")
+FAILED = re.compile(r"fail|crash|kill|err|diverg|oom|memory|time.?out|abort|exceed|interrupt|lost|dead|nan\b")
 OPEN = ("running", "pending", "queued", "scheduled", "waiting", "pruned", "preempted", "cancelled", "canceled")
 STATES = ("state", "status")  # columns of W&B's and our own exports
 MLFLOW = "mlflow:"
@@ -81,14 +81,15 @@ def with_dicts(table: Table) -> Table:
 def without_unfinished(table: Table) -> Table:
     """Leave out lines whose state or status is not finished, if some are; keep lines of failed runs aside.
 
-    Where no line has a tracker's word for finished, those are finished that are neither failed nor open.
+    A run has failed that is neither finished nor open; where no line says finished, by its word for a failure.
     """
     for name in (name for name in table.frame.columns if name.lower() in STATES):
         states = table.frame[name].astype(str).str.lower()
-        finished, failed = states.isin(FINISHED), states.isin(FAILED)
-        finished = finished if finished.any() else ~failed & ~states.isin(OPEN)
+        finished, still_open = states.isin(FINISHED), states.isin(OPEN)
+        finished = finished if finished.any() else ~states.str.contains(FAILED) & ~still_open
         if finished.any() and not finished.all():
-            return replace(table.keep(finished), failed=table.frame.set_axis(table.places)[failed.tolist()])
+            failed = table.frame.set_axis(table.places)[(~finished & ~still_open).tolist()]
+            return replace(table.keep(finished), failed=failed)
     return table
 
 
@@ -101,7 +102,8 @@ def read_mlflow(name: str, tracking_uri: str) -> Table:
     if experiment is None:
         names = [each.name for each in client.search_experiments()]
         raise UserError(f"MLflow has no experiment {name}{nearest_name(name, names)}; check MLFLOW_TRACKING_URI")
-    runs = [run for run in reversed(all_runs(client, experiment.experiment_id)) if run.data.metrics]
+    runs = all_runs(client, experiment.experiment_id)[::-1]
+    runs = [run for run in runs if run.data.metrics or run.info.status == "FAILED"]
     records = [
         {"run_id": run.info.run_id, "status": run.info.status, "tags.mlflow.runName": run.info.run_name}
         | {"tags.mlflow.parentRunId": run.data.tags.get("mlflow.parentRunId")}

@@ -185,14 +185,17 @@ def show_ledger(folder: Path, as_json: bool) -> int:
     """Print what a ledger has tried and kept; another process may be at work in it."""
     if not folder.is_dir():
         raise UserError(f"there is no ledger {folder}; name --baseline, --candidate and --metric to begin one")
-    from ablate.ledger import read_ledger
+    from ablate.commands import RunFolder
+    from ablate.ledger import Ledger, settings
 
-    proposals, runs = read_ledger(folder)
-    for each in proposals:
+    ledger = Ledger(RunFolder(folder, ""), settings(folder, "", lower=False).lower)
+    ledger.load()
+    for each in ledger.proposals:
         say(json.dumps(asdict(each)) if as_json else each)
     if not as_json:
-        kept, hours = sum(each.result == "kept" for each in proposals), sum(run.seconds for run in runs) / 3600
-        say(f"{len(proposals)} proposals, {kept} kept, {len(runs)} runs, {hours:.1f} h")
+        kept, runs = sum(each.result == "kept" for each in ledger.proposals), ledger.folder.runs
+        hours = sum(run.seconds for run in runs) / 3600
+        say(f"{len(ledger.proposals)} proposals, {kept} kept, {len(runs)} runs, {hours:.1f} h")
     return 0
 
 

@@ -232,7 +232,8 @@ def examples(section: RecordedSection, results: Results, cells: list[SectionCell
     finished = [cell for cell in cells if cell.status == "finished"]
     marks = {cell.cell: results.marks(cell.cell) for cell in finished}
     splits = {f"{name.rpartition('/')[2].partition('.')[0]}.ids" for name in values}
-    for group in grouped(finished, by(data_axes)).values():
+    data = by(data_axes)
+    for group in grouped(finished, lambda cell: (cell.row.data, data(cell))).values():
         unlike = {name for name in values if len({counted.get((c.cell, name)) for c in group} - {None}) > 1}
         unlike |= {ids for ids in splits if len({marks[c.cell].get(ids) for c in group} - {None}) > 1}
         if unlike:

@@ -231,7 +231,10 @@ def test_a_folder_is_not_used_for_other_commands(script, tmp_path):
 
 
 def test_an_edit_of_what_a_command_reads_changes_the_digest_and_what_it_writes_does_not(tmp_path, monkeypatch):
-    """In the folder of a `cd`, behind an option, in a nested command; not after `>` or `tee`, and not of one seed."""
+    """In the folder of a `cd`, behind an option, in a nested command; not after `>` or `tee`, and not of one seed.
+
+    Without Git, code in the folders where commands work counts as what they may import.
+    """
     commands = (
         "cd a; python x.py {seed} | tee -a log.tsv",
         "(cd a && python t --config=conf.yaml {seed})>out.txt",
@@ -245,7 +248,7 @@ def test_an_edit_of_what_a_command_reads_changes_the_digest_and_what_it_writes_d
     digests = [code_digest(*commands, metric="(x)")]
     for name, read in (
         *(("a/x.py", True), ("a/conf.yaml", True), ("a/u.py", True)),
-        *(("a/log.tsv", False), ("a/out.txt", False), ("out.txt", False), ("0.log", False), ("x.py", False)),
+        *(("a/log.tsv", False), ("a/out.txt", False), ("out.txt", False), ("0.log", False), ("x.py", True)),
     ):
         Path(name).write_text("1", encoding="utf-8")
         digests.append(code_digest(*commands, metric="(x)"))

@@ -69,10 +69,11 @@ def test_the_command_says_how_rows_were_compared_and_what_was_assumed(tmp_path, 
     assert "assumed" not in done.output and "zeta (lower is better)" in done.output
 
 
-def test_seeds_that_only_count_are_not_paired_if_runs_are_sorted():
+def test_seeds_are_not_paired_if_runs_are_sorted():
     rng = np.random.default_rng(0)
     for signs, seeds, said in (((1, 1), range(3), "sorted"), ((-1, -1), range(1, 4), "sorted"),
-                               ((1, -1), range(3), ""), ((1, 1), (0, 1, 7), ""), ((1, 1), range(2), "")):  # fmt: skip
+                               ((1, -1), range(3), ""), ((1, 1), (0, 1, 7), ""), ((1, 1), range(2), ""),
+                               ((1, 1), range(42, 47), "sorted"), ((-1, -1), (0, 1, 2, 42), "sorted")):  # fmt: skip
         lines = [
             (m, seed, sign * value)
             for m, sign in zip(("base", "a"), signs, strict=True)
@@ -82,6 +83,15 @@ def test_seeds_that_only_count_are_not_paired_if_runs_are_sorted():
         found = ablate.judge(table, baseline="base")
         assert ("sorted by their scores" in " ".join(found.warnings)) == bool(said), (signs, seeds)
         assert ablate.judge(table, baseline="base", paired=True).results.study.paired
+
+
+def test_one_row_in_four_that_is_not_sorted_makes_no_pairs_of_the_others():
+    rng = np.random.default_rng(1)
+    values = [[0.3, 0.1, 0.5, 0.2, 0.4], *(np.sort(rng.normal(size=5)) for _ in range(3))]
+    lines = [(f"row {m}", seed, value) for m, own in enumerate(values) for seed, value in enumerate(own)]
+    for count, sorted_ in ((4, True), (2, False)):  # of two rows, one is no rule
+        table = pd.DataFrame(lines[: 5 * count], columns=["m", "seed", "points"])
+        assert ("sorted by their scores" in " ".join(ablate.judge(table, baseline="row 0").warnings)) == sorted_
 
 
 def test_the_export_of_rows_that_are_not_paired_pairs_nothing(tmp_path):

@@ -2,6 +2,7 @@
 
 import io
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -208,3 +209,82 @@ def test_marks_beside_words_are_asked_about(other: str):
 def test_marks_that_name_rows_are_kept():
     frame = table("lr,seed,acc / 1,0,.8 / 1,1,.81 / 1*,0,.9 / 1*,1,.91")
     assert [score.row.label for score in ablate.judge(frame, row="lr", baseline="1").comparisons] == ["1*"]
+
+
+BASE = "".join(f" / base,{seed},.80{seed},finished" for seed in range(6))
+NEW = "".join(f" / new,{seed},.90{seed},finished" for seed in range(5))
+
+
+@pytest.mark.parametrize(
+    "word", ["TIMEOUT", "OUT_OF_MEMORY", "node_fail", "FAILED (OOM)", "error: CUDA", "exploded", ""]
+)
+def test_a_run_that_did_not_finish_has_failed_whatever_its_state_is_called(word):
+    found = ablate.judge(table(f"who,seed,acc,status{BASE}{NEW} / new,5,,{word}"), baseline="base")
+    assert verdicts(found) == {"new": "undecided"} and "of a failed run" in found.warnings[0]
+    running = ablate.judge(table(f"who,seed,acc,status{BASE}{NEW} / new,5,,running"), baseline="base")
+    assert verdicts(running) == {"new": "better"}
+    succeeded = table(f"who,seed,acc,status{BASE}{NEW} / new,5,.1,timeout".replace("finished", "success"))
+    assert verdicts(ablate.judge(succeeded, baseline="base")) == {"new": "undecided"}
+
+
+def test_runs_that_failed_count_in_long_tables_and_with_texts_and_without_a_name_they_are_told():
+    long = table(f"who,seed,acc,status{BASE}{NEW} / new,5,,failed").melt(["who", "seed", "status"], var_name="metric")
+    assert verdicts(ablate.judge(long, baseline="base")) == {"new": "undecided"}
+    texts = pd.concat([table(f"who,seed,acc,status{BASE}{NEW} / new,5,,failed").assign(text_id=n) for n in range(3)])
+    assert verdicts(ablate.judge(texts, baseline="base")) == {"new": "undecided"}
+    nameless = ablate.judge(table(f"who,seed,acc,status{BASE}{NEW} / ,,,crashed"), baseline="base")
+    assert "1 failed run of no known row and seed" in nameless.columns and verdicts(nameless) == {"new": "better"}
+
+
+def test_a_report_of_a_run_without_any_score_is_read_again(tmp_path):
+    found = ablate.judge(table(f"who,seed,acc,status{BASE}{NEW} / new,5,,failed"), baseline="base")
+    found.report(tmp_path / "report")
+    for name in ("results.csv", "results.parquet"):
+        again, columns = choose(read(str(tmp_path / "report" / name), ""), Columns((), ()))
+        assert verdicts(ablate.judge_table(again, columns, Question("base"), "")) == verdicts(found)
+
+
+def test_data_sets_may_have_texts_of_their_own():
+    rng, lines = np.random.default_rng(2), []
+    for data, texts in (("a", 30), ("b", 40)):
+        shift = rng.normal(size=(4, texts))
+        for row, effect in (("base", 0.0), ("new", 0.8)):
+            values = shift + effect + 0.1 * rng.normal(size=(4, texts))
+            lines += [(data, row, s, f"{data}{t}", values[s, t]) for s in range(4) for t in range(texts)]
+    frame = pd.DataFrame(lines, columns=["data", "model", "seed", "station", "points"])
+    found = ablate.judge(frame, baseline="base", text="station", data="data", higher="points")
+    assert [score.verdict for score in found.comparisons] == ["better", "better"] and not found.warnings
+
+
+def test_a_design_within_rows_is_no_run():
+    """Shares of the data, each once in every row, are settings; numbers that only count are runs."""
+    lines = [(row, pct, 0.5 + pct / 300 + 0.001 * len(row)) for row in ("voc", "food") for pct in (1, 2, 5, 10)]
+    frame = pd.DataFrame(lines, columns=["population", "pct", "accuracy"])
+    assert choose(of_frame(frame, "t"), Columns((), ()))[1].row == ("population", "pct")
+    counted = frame.assign(pct=[0, 1, 2, 3] * 2)
+    assert choose(of_frame(counted, "t"), Columns((), ()))[1].row == ("population",)
+
+
+@pytest.mark.parametrize("title", ["acc (mean ± stderr)", "acc_ci95", "acc (95% CI)", "acc ± SEM"])
+def test_a_title_that_names_another_spread_is_believed(title):
+    frame = pd.DataFrame({"m": ["a", "b"], title: ["81.2 ± 0.5", "82.1 ± 0.5"], "n": [5, 5]})
+    with pytest.raises(UserError, match="says that ± is no standard deviation"):
+        ablate.judge(frame, baseline="a")
+
+
+def test_small_habits_are_read(tmp_path):
+    (tmp_path / "t.md").write_text(
+        "| m | seed | acc |\n|---|--:|:-:|\n| a | 0 | .8 |\n| b | 0 | .9 |\n", encoding="utf-8"
+    )
+    (tmp_path / "t.csv").write_bytes((tmp_path / "t.md").read_bytes())
+    read_table = read(str(tmp_path / "t.csv"), "")
+    assert read_table.frame.to_dict("list") == {"m": ["a", "b"], "seed": ["0", "0"], "acc": [".8", ".9"]}
+    assert read_table.places == ["line 3", "line 4"]
+    frame = pd.DataFrame(
+        {"m": ["a", "b"] * 3, "config.seed": [0, 0, 1, 1, 2, 2], "acc": [0.1, 0.2, 0.3, 0.1, 0.2, 0.25]}
+    )
+    assert choose(of_frame(frame, "t"), Columns((), ()))[1].seed == "config.seed"
+    with pytest.raises(UserError, match="acc is `True`; write 1 or 0"):
+        ablate.judge(frame.assign(acc=["True", "False"] * 3), baseline="a", score="acc")
+    lists = frame.assign(curve=[f"[{k}, {k + 1}]" for k in (0, 1, 2, 3, 4, 4)])
+    assert choose(of_frame(lists, "t"), Columns((), ()))[1].row == ("m",)
