@@ -22,7 +22,7 @@ from benchmarks.simulation import Outcome, outcome, percent
 from reports.judge import RowGroup, by_all_runs, sample_of
 from reports.rows import SeedValues, side_by_side
 from reports.statistics import Decided, decide
-from reports.statistics.unpaired import decide_unpaired
+from reports.statistics.unpaired import compare_samples
 
 FILE = Path(__file__).with_name("ragged.md")
 GRIDS, ROWS, SEEDS = 1000, (3, 6), 8
@@ -71,7 +71,8 @@ def by_shared(group: RowGroup, values: Score) -> list[Decided]:
 
 
 def by_all(group: RowGroup, values: Score) -> list[Decided]:
-    return decide_unpaired([sample_of(row) for row in values], group.pairs, group.share)
+    samples = [sample_of(row) for row in values]
+    return [compare_samples(samples[a], samples[b], len(group.pairs), group.share) for a, b in group.pairs]
 
 
 WAYS: dict[str, Callable[[RowGroup, Score], list[Decided]]] = {"rule": by_rule, "shared": by_shared, "all": by_all}

@@ -4,18 +4,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Annotated, Any, TypeAlias
 
 from prefect import flow
-from prefect.artifacts import (
-    create_progress_artifact,
-    create_table_artifact,
-    update_progress_artifact,
-)
+from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
 from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
@@ -25,7 +20,6 @@ from contrastive.config.experiment import Resources
 from contrastive.grid import load
 from contrastive.grid import plan as plans
 from contrastive.grid.estimate import CostEstimator
-from contrastive.grid.expand import LoadedExperiment
 from contrastive.grid.groups import group_cells
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
@@ -69,12 +63,7 @@ class GridFailed(RuntimeError):
     """Some cells failed. The other cells are done, and the report names the failures."""
 
 
-@flow(
-    name="ablation-grid",
-    flow_run_name=experiment_of_run,
-    task_runner=supervisors,
-    persist_result=False,
-)
+@flow(name="ablation-grid", flow_run_name=experiment_of_run, task_runner=supervisors, persist_result=False)
 def ablation_grid(
     experiment_file: str,
     engine: EngineName = "local",
@@ -98,7 +87,9 @@ def ablation_grid(
     """
     begin_flow()
     resolved = load.load_experiment(Path(experiment_file))
-    study = begin_study(resolved, until_decided, max_seeds, budget, keep_stale)
+    check_study(until_decided, max_seeds, budget or None)
+    seconds = budget_seconds(budget) if budget else None
+    study = Study(resolved, max_seeds or USUAL_SEEDS, seconds, keep_stale=keep_stale) if until_decided else None
     plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.full_plan
     check_plan(plan, gpus_per_cell, engine)
     plans.declare_plan(plan, None if study is None else study.most_seeds)
@@ -120,16 +111,6 @@ def ablation_grid(
 def resources_of(plan: Plan, gpus_per_cell: float | None) -> Resources:
     resources = plan.experiment.resources
     return resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
-
-
-def begin_study(
-    resolved: LoadedExperiment, until_decided: bool, max_seeds: int | None, budget: str, keep_stale: bool
-) -> Study | None:
-    check_study(until_decided, max_seeds, budget or None)
-    if not until_decided:
-        return None
-    seconds = budget_seconds(budget) if budget else None
-    return Study(resolved, max_seeds or USUAL_SEEDS, seconds, keep_stale=keep_stale)
 
 
 def record_and_report(
@@ -212,7 +193,7 @@ def begin(plan: Plan, statuses: list[Status], fit: CostEstimator, devices: Engin
     """Submit one task per cell of a group that trains together."""
     group = group_of(plan, statuses, fit)
     for status in statuses:
-        cell.submit(job(plan, status, group), devices).add_done_callback(partial(put_ended, ended, group))
+        cell.submit(job(plan, status, group), devices).add_done_callback(lambda future: ended.put((group, future)))
     return group
 
 
@@ -235,10 +216,6 @@ def steps_of(to_do: Iterable[Status], fit: CostEstimator) -> int:
 def group_of(plan: Plan, statuses: list[Status], fit: CostEstimator) -> Group:
     together = {status.id: train_request(plan, status, len(statuses), fit) for status in statuses}
     return Group(together, steps_of(statuses, fit))
-
-
-def put_ended(ended: EndedQueue, group: Group, future: PrefectFuture[Outcome]) -> None:
-    ended.put((group, future))
 
 
 def job(plan: Plan, status: Status, group: Group) -> Job:

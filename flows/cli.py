@@ -357,8 +357,7 @@ def nightly(
     settings: Annotated[Path, typer.Option(help="Settings of the verdict.")] = SHIPPED / "nightly" / "verdict.yaml",
     engine: Annotated[EngineOption, typer.Option(help="Where cells run, as for `ablate run`.")] = EngineOption.local,
     against: Annotated[
-        str,
-        typer.Option(metavar="COMMIT", help="Compare with this commit instead (for `git bisect run`)."),
+        str, typer.Option(metavar="COMMIT", help="Compare with this commit instead (for `git bisect run`).")
     ] = "",
     acknowledge: Annotated[
         str, typer.Option(metavar="REASON", help="Accept the last night: compare later ones with it.")
@@ -422,9 +421,7 @@ def doctor() -> None:
 
 
 @app.command()
-def up(
-    host: Annotated[str, typer.Option(envvar="ABLATE_HOST", help="Address to listen on.")] = "127.0.0.1",
-) -> None:
+def up(host: Annotated[str, typer.Option(envvar="ABLATE_HOST", help="Address to listen on.")] = "127.0.0.1") -> None:
     """Start Prefect with a worker, and the MLflow UI, until Ctrl-C."""
     from contrastive.runs.store import home
     from flows.serve.up import up as start

@@ -17,7 +17,7 @@ from contrastive.runs import provenance, store
 from contrastive.runs.fingerprint import key
 from flows import panel as panels
 from flows.serve.servers import CHECKOUT, begin_flow
-from reports.nightly import NIGHT, VERSION, Change, Night, Nightly, NightlyResult, write_against
+from reports.nightly import NIGHT, VERSION, Night, Nightly, NightlyResult, write_against
 from tasks import nights as tracked
 from tasks.engines import EngineName
 
@@ -121,11 +121,8 @@ def night_of(content: dict[str, Any]) -> Night:
 
 
 def message(said: NightlyResult) -> str:
-    return "\n".join([f"{said.headline}; report: {said.path}", *(f"  {in_a_line(change)}" for change in said.failing)])
-
-
-def in_a_line(change: Change) -> str:
-    return f"{change.name}: {change.verdict}" + (f", {change.why}" if change.why else "")
+    lines = [f"  {each.name}: {each.verdict}" + (f", {each.why}" if each.why else "") for each in said.failing]
+    return "\n".join([f"{said.headline}; report: {said.path}", *lines])
 
 
 def webhook_content(said: NightlyResult) -> dict[str, Any]:

@@ -35,15 +35,11 @@ def lines(plan: Plan) -> Iterator[str]:
             f"with {LOOKS[0]} seeds and adds more where undecided"
         )
         return
-    yield from changed_since(plan, None if stopping is None else stopping.most_seeds)
-    yield from undecided(plan, results, fit)
-
-
-def changed_since(plan: Plan, most_seeds: int | None) -> Iterator[str]:
-    """Describe how the file's rules for judging differ from those declared last."""
+    now = declaration(plan, None if stopping is None else stopping.most_seeds)
     for before in recorded_declarations(plan.experiment.name)[-1:]:
-        for change in changed_declarations(before, declaration(plan, most_seeds)):
+        for change in changed_declarations(before, now):
             yield f"changed since the last declaration of how results are judged: {change}"
+    yield from undecided(plan, results, fit)
 
 
 def cost_of_one_seed(plan: Plan, fit: CostEstimator) -> str:

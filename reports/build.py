@@ -12,7 +12,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
@@ -27,7 +26,7 @@ from reports import export
 from reports.figures import Figure, LeftOut
 from reports.load import load
 from reports.markdown import code, plain
-from reports.messages import FILES, LANGUAGES, PAGES, Joined, Message, Text, _, language, n_, other_language, using
+from reports.messages import FILES, LANGUAGES, PAGES, Joined, Message, _, language, n_, other_language, using
 from reports.report import Report, make_report
 from reports.study import Results
 
@@ -153,14 +152,6 @@ def file_names(sections: list[RecordedSection]) -> list[str]:
     return names
 
 
-@dataclass(frozen=True)
-class Image:
-    """A figure embedded as a data URL."""
-
-    address: str
-    alt: Text
-
-
 def render_page(report: Report, results: Results, folder: Path) -> str:
     """Return the report as one HTML page in the current language, with the figures of a folder embedded."""
     style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
@@ -168,7 +159,7 @@ def render_page(report: Report, results: Results, folder: Path) -> str:
         other=other_language(PAGES),
         report=report,
         running=results.progress is not None,
-        images=lambda figures: [Image(data_url(folder / each.path), each.alt) for each in figures if is_drawn(each)],
+        images=lambda figures: [(data_url(folder / each.path), each.alt) for each in figures if is_drawn(each)],
         left_out=lambda figures: [each for each in figures if not is_drawn(each)],
         link=Links(results).to,
         style=Markup(style),
@@ -177,12 +168,12 @@ def render_page(report: Report, results: Results, folder: Path) -> str:
     )
 
 
-def is_drawn(figure: Figure | LeftOut) -> TypeGuard[Figure]:
-    return isinstance(figure, Figure)
-
-
 def data_url(path: Path) -> str:
     return f"data:{TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def is_drawn(figure: Figure | LeftOut) -> TypeGuard[Figure]:
+    return isinstance(figure, Figure)
 
 
 def digest(text: str) -> str:

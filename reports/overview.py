@@ -141,7 +141,12 @@ def overview(
     value = primary(results, sections)
     scale = unit(value) if value else 1.0
     share = scale > 1
-    compared = all_compared(value, sections, anchors)
+    compared = [
+        PrimaryComparison(score, comparison, section, anchor)
+        for section, anchor in zip(sections, anchors, strict=True)
+        for score, comparison in section.comparisons
+        if score.value == value and math.isfinite(comparison.difference) and not score.row.variant
+    ]
     rows = with_distinct_labels(sorted(forest_rows(compared, scale), key=lambda row: -row.gain), compared)
     references = reference_rows(compared, results, scale)
     by_kind = {guard.kind: guard.words for guard in reversed(caveats)}  # the first of each kind
@@ -164,15 +169,6 @@ def overview(
         warnings,
         *next_step(rows, results, cheapest(compared), missing_baseline(sections)),
     )
-
-
-def all_compared(value: str, sections: Sequence[Section], anchors: Sequence[str]) -> list[PrimaryComparison]:
-    return [
-        PrimaryComparison(score, comparison, section, anchor)
-        for section, anchor in zip(sections, anchors, strict=True)
-        for score, comparison in section.comparisons
-        if score.value == value and math.isfinite(comparison.difference) and not score.row.variant
-    ]
 
 
 def headline_counts(rows: Sequence[ForestRow]) -> Text:

@@ -55,9 +55,8 @@ def write_paper(results: Results, folder: Path) -> None:
     with as_pdf():
         report = make_report(results, file_names(results.study.sections), folder)
     pieces = {"comparisons": comparisons(report), "whole-grid": figures_tex(report.overview_figures)}
-    pieces |= {
-        f"section-{part.anchor}": section_tex(part, report) for part in report.sections
-    }  # sections may have any title
+    # sections may have any title
+    pieces |= {f"section-{part.anchor}": section_tex(part, report) for part in report.sections}
     for name, text in pieces.items():
         (folder / f"{name}.tex").write_text(text, encoding="utf-8")
     included = "".join(f"\\input{{{name}}}\n" for name in pieces)

@@ -161,11 +161,9 @@ def side_by_side(measured: list[SeedValues]) -> Measurements:
     positions_of = {seed: position for position, seed in enumerate(seeds)}
     by_text = all(row.per_text is not None for row in measured) and len({t for row in measured for t in row.texts}) == 1
     values = np.full((len(measured), len(seeds)), math.nan)
-    each = (
-        np.zeros((len(measured), len(seeds), measured[0].per_text.shape[1]), measured[0].per_text.dtype)
-        if by_text
-        else None
-    )
+    each = None
+    if by_text:
+        each = np.zeros((len(measured), len(seeds), measured[0].per_text.shape[1]), measured[0].per_text.dtype)
     for number, row in enumerate(measured):
         positions = [positions_of[seed] for seed in row.seeds]
         values[number, positions] = row.numbers

@@ -129,10 +129,8 @@ def losses(rows: list[Row]) -> list[tuple[int, float]]:
 def fresh_run(client: MlflowClient, experiment: str, folder: Path, old: list[Run]) -> str:
     """Create a new run of a cell that replaces the old ones."""
     remove_runs(client, old)
-    config, tags = (
-        claim.current_folder(folder) / "config.json",
-        SOURCE | {"ablate.cell": folder.name, "ablate.kind": "cell"},
-    )
+    config = claim.current_folder(folder) / "config.json"
+    tags = SOURCE | {"ablate.cell": folder.name, "ablate.kind": "cell"}
     name = str(store.read_json(config)["name"]) if config.exists() else folder.name
     return str(client.create_run(experiment_id(client, experiment), started(folder), tags, name).info.run_id)
 

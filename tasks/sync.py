@@ -17,17 +17,7 @@ from contrastive.runs.recorded import Stopping
 from reports.mlflow_runs import Artifacts
 from tasks import address
 from tasks.address import masked, tracking_uri
-from tasks.record import (
-    ENDED,
-    EVALUATION,
-    SCORE,
-    losses,
-    losses_held,
-    quick_tags,
-    record_cell,
-    record_grid,
-    wanted_run,
-)
+from tasks.record import ENDED, EVALUATION, SCORE, losses, losses_held, quick_tags, record_cell, record_grid, wanted_run
 from tasks.settle import close_abandoned_runs
 from tasks.tracking import TrackingFailed, as_tracking_error, open_tracker, remove_runs, runs_of_cells
 

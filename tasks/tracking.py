@@ -103,10 +103,6 @@ def find_runs(client: MlflowClient, experiment: str, tag: str, value: str) -> li
     return list(client.search_runs([experiment_id(client, experiment)], f"tags.`{tag}` = '{value}'"))
 
 
-def find_run(client: MlflowClient, experiment: str, tag: str, value: str) -> Run | None:
-    return next(iter(find_runs(client, experiment, tag, value)), None)
-
-
 def end_runs(client: MlflowClient, runs: list[Run]) -> None:
     for run in runs:
         if run.info.status == "RUNNING":

@@ -99,9 +99,8 @@ class Objective(Settings):
         view = self.view_entry()
         if "slow" in view.tools and self.view and not any("targets" in entry.settings for entry in self.loss_entries()):
             return f"no loss of `{self.loss}` reads the slow copy that the view `{self.view}` keeps"
-        if reason := next(
-            filter(None, (_loss_view_conflict(entry, view.name, self) for entry in self.loss_entries())), ""
-        ):
+        conflicts = (_loss_view_conflict(entry, view.name, self) for entry in self.loss_entries())
+        if reason := next(filter(None, conflicts), ""):
             return reason if self.view else f"no view fits all terms of `{self.loss}`: {reason}"
         for name in view.settings:
             if name not in view.defaults and getattr(self, name) is None:
@@ -120,11 +119,8 @@ class Objective(Settings):
 
     def term_weights(self) -> dict[str, float]:
         """Return loss name → weight. Cross-entropy has weight 1."""
-        return {entry.name: self._weight(entry.facts) for entry in self.loss_entries()}
-
-    def _weight(self, facts: LossFacts) -> float:
-        name = _weight_of(facts, self.supervised())
-        return 1.0 if name is None else float(getattr(self, name))
+        settings = {entry.name: _weight_of(entry.facts, self.supervised()) for entry in self.loss_entries()}
+        return {loss: 1.0 if name is None else float(getattr(self, name)) for loss, name in settings.items()}
 
     def supervised(self) -> bool:
         """Return whether a term is the cross-entropy."""

@@ -57,9 +57,8 @@ class Splits:
     validation: Split
     test: Split
     notes: tuple[str, ...] = ()
-    row_counts: Mapping[str, RowCounts] = field(
-        default_factory=dict
-    )  # key: `source`, or a separate `validation` or `test`
+    # key: `source`, or a separate `validation` or `test`
+    row_counts: Mapping[str, RowCounts] = field(default_factory=dict)
     merged: Mapping[str, list[str]] = field(default_factory=dict)
 
     def named(self) -> dict[str, Split]:

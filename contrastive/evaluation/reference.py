@@ -52,9 +52,8 @@ def reference_scores(tokens: Path, test: Path | None = None) -> dict[str, float]
     from sklearn.metrics import accuracy_score, f1_score
 
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+")
-    characters = TfidfVectorizer(
-        analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True
-    )  # Chinese has no spaces
+    # Chinese has no spaces
+    characters = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True)
     texts, labels = read_texts(tokens, "train")
     fitted = [vectorizer for vectorizer in (words, characters) if fits(vectorizer, texts)]
     if not fitted:

@@ -325,9 +325,8 @@ def memory_of_cell(cell: Cell, batches: Batches) -> tuple[int, int]:
     everything = (1 + len({"slow", "twin"} & set(tools))) * size.parameters
     frozen = max(0, everything - (trained if tune.lora is None else 0))
     share = min(1.0, (cell.training.micro_batch or cell.training.batch_size) / cell.training.batch_size)
-    kept = (
-        FLOAT * (18 + 3 * batches.length / 64) * size.hidden
-    )  # bytes per token and block for the gradient; 64 dimensions per head
+    # bytes per token and block for the gradient; 64 dimensions per head
+    kept = FLOAT * (18 + 3 * batches.length / 64) * size.hidden
     passing = kept + FLOAT * size.hidden * size.blocks  # one frozen block at a time, and its output
     for_gradient = kept * (0.8 if tune.lora is not None else 1.0) * upper
     batch = batches.longest * share / cell.training.processes * sum(encoder_passes(cell)) * (for_gradient + passing)

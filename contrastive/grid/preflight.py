@@ -70,11 +70,9 @@ def known_class_counts(cell: Cell, key: str, measured: int | None = None) -> Cla
     if store.finished(prepared):
         counts: ClassCounts = store.read_json(prepared / "meta.json")["class_counts"]
         return counts
-    return (
-        None
-        if cell.data.source.startswith("hf:")
-        else _split_class_counts(cell.data, cell.train_sample_seed(), measured, key)
-    )
+    if cell.data.source.startswith("hf:"):
+        return None
+    return _split_class_counts(cell.data, cell.train_sample_seed(), measured, key)
 
 
 @cache

@@ -91,7 +91,9 @@ def up(home: Path, host: str = LOOPBACK) -> None:
             with store.locked(home / "locks" / "mlflow"):  # otherwise a flow could find an incomplete database
                 set_aside_if_damaged(home)
                 if mlflow:
-                    started.start("mlflow", mlflow_server(host, mlflow.rpartition(":")[2]), f"{mlflow}/health")
+                    where = ["--host", host, "--port", mlflow.rpartition(":")[2], "--workers", "1"]
+                    server = [program("mlflow"), "server", *where, "--app-name", "basic-auth"]
+                    started.start("mlflow", server, f"{mlflow}/health")
             server = [program("prefect"), "server", "start", "--host", host, "--port", str(port)]
             started.start("prefect-server", server, f"{api}/health")
             deploy(started)
@@ -132,11 +134,6 @@ def service_environment(home: Path, host: str, api: str) -> dict[str, str]:
         "MLFLOW_BACKEND_STORE_URI": tracking_uri(home),
         "MLFLOW_DEFAULT_ARTIFACT_ROOT": str(home / "mlartifacts"),
     }
-
-
-def mlflow_server(host: str, port: str) -> list[str]:
-    where = ["--host", host, "--port", port, "--workers", "1"]
-    return [program("mlflow"), "server", *where, "--app-name", "basic-auth"]
 
 
 @contextmanager

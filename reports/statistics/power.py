@@ -43,7 +43,8 @@ def detectable(
     if from_seeds + from_texts <= 0:
         return 0.0
     freedom = min(comparison.freedom for comparison in tested)
-    ratios = bounds.ratios if equal else special.chdtri(seeds - 1, QUANTILES) / (seeds - 1)
+    quantiles = (np.arange(RATIOS) + 0.5) / RATIOS
+    ratios = bounds.ratios if equal else special.chdtri(seeds - 1, quantiles) / (seeds - 1)
     true = from_seeds / ratios.mean()  # the estimate is floored, so it is too large on average
     parts = [
         Variances(true * ratio, freedom, None if equal else true * ratio, from_texts) for ratio in map(float, ratios)
@@ -55,9 +56,6 @@ def detectable(
         return POWER - float(special.ndtr((difference - reaches) / error).mean())
 
     return float(optimize.brentq(missing_power, 0.0, reaches.max() + 5 * error, rtol=1e-10))
-
-
-QUANTILES = (np.arange(RATIOS) + 0.5) / RATIOS
 
 
 def needed(

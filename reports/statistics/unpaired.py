@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import special
 
-from reports.statistics.cutoffs import LEVELS, Pair, student
+from reports.statistics.cutoffs import LEVELS, student
 from reports.statistics.decide import ALPHA, Decided
 from reports.statistics.power import COUNTS, MOST_SEEDS, POWER, Needed
 
@@ -28,11 +28,6 @@ def worth_pairing(shared: int, counts: tuple[int, int], freedom: float, tests: i
     tail = np.array(ALPHA / 2 / tests)
     by_seed = student(tail, max(freedom, 1.0)) * (2 / shared) ** 0.5
     return bool(by_seed <= student(tail, welch) * ((1 + MOVES) * (first + second)) ** 0.5)
-
-
-def decide_unpaired(samples: Sequence[Sample], pairs: Sequence[Pair], share: float = 1.0) -> list[Decided]:
-    """Compare each pair of rows, the first minus the second. `share`: the part of ALPHA that this family may spend."""
-    return [compare_samples(samples[first], samples[second], len(pairs), share) for first, second in pairs]
 
 
 def compare_samples(ours: Sample, theirs: Sample, tests: int, share: float) -> Decided:

@@ -133,7 +133,13 @@ def inline(permit: Path) -> Local:
 def local(permit: Path, resources: Resources, threads: int) -> Local:
     """Make the local engine: a slot per device or part of one (gpus_per_cell), or per share of the cores."""
     common, here = {stopping.VARIABLE: str(permit)}, devices_and_cores(resources, threads)
-    warn_of_too_many(len(here.train), threads, count_cores())
+    cells, cores = len(here.train), count_cores()
+    if cells * threads > cores:  # no error: a recipe must be repeatable here, if slowly
+        logger.warning(
+            "%d cells at a time with %d threads each will be several times slower on %d cores; lower resources.slots "
+            "to %d (no effect on results), or training.threads (changes the last bits of results)",
+            *(cells, threads, cores, max(1, cores // threads)),
+        )
     train = [Slot(common | environment) for environment in here.train]
     evaluate = [Slot(common | environment) for environment in here.evaluate] if here.on_gpu else train
     return Local(permit, train, evaluate, resources.gpus_per_cell if here.on_gpu else 0, bytes_for_slot(here))
@@ -157,16 +163,6 @@ def devices_and_cores(resources: Resources, threads: int) -> SlotEnvironments:
     pinned = [on_cores | {"CUDA_VISIBLE_DEVICES": devices[i % len(devices)]} for i in range(count)]
     beside = max(1, min(cores // 4, cores - count * threads))  # evaluations, on the cores that training leaves free
     return SlotEnvironments(pinned, [on_cores | {"OMP_NUM_THREADS": "1"}] * beside, True)
-
-
-def warn_of_too_many(cells: int, threads: int, cores: int) -> None:
-    """Warn if cells have more threads than there are cores. No error: a recipe must be repeatable here, if slowly."""
-    if cells * threads > cores:
-        logger.warning(
-            "%d cells at a time with %d threads each will be several times slower on %d cores; lower resources.slots "
-            "to %d (no effect on results), or training.threads (changes the last bits of results)",
-            *(cells, threads, cores, max(1, cores // threads)),
-        )
 
 
 def count_cores(limit_file: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:

@@ -29,11 +29,9 @@ class Watch:
         if (now := self.progress()) is None or now != self.seen:
             self.seen, self.since = now, time.monotonic()
         idle = time.monotonic() - self.since
-        return (
-            f"no step ended for {idle:.0f} s; the work was considered hung and was killed"
-            if idle > self.patience
-            else ""
-        )
+        if idle <= self.patience:
+            return ""
+        return f"no step ended for {idle:.0f} s; the work was considered hung and was killed"
 
 
 class Engine(ABC):

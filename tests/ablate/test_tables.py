@@ -18,7 +18,7 @@ from ablate.sources import read
 from contrastive.errors import UserError
 from reports import export
 from reports.looks import judge_section
-from reports.statistics.unpaired import decide_unpaired, detectable_unpaired, needed_unpaired
+from reports.statistics.unpaired import compare_samples, detectable_unpaired, needed_unpaired
 from reports.study import Kind
 from tests.reports.made import made
 
@@ -349,18 +349,19 @@ def test_unpaired_errors_and_power():
     for _ in range(2000):
         values = rng.normal(0, [[1.0], [2.0], [1.0]], (3, 4))
         samples = [(float(v.mean()), float(v.std(ddof=1)), 4) for v in values]
-        decided = decide_unpaired(samples, [(1, 0), (2, 0)])
+        decided = [compare_samples(samples[row], samples[0], 2, 1.0) for row in (1, 2)]
         wrong += any(abs(line.difference) > line.half_width for line in decided)
-    size = 1.0 * detectable_unpaired(decide_unpaired([(0.0, 1.0, 8), (0.0, 1.0, 8)], [(1, 0)]))
+    size = 1.0 * detectable_unpaired([compare_samples((0.0, 1.0, 8), (0.0, 1.0, 8), 1, 1.0)])
     for _ in range(1000):
         values = rng.normal([[size], [0.0]], 1.0, (2, 8))
-        (line,) = decide_unpaired([(float(v.mean()), float(v.std(ddof=1)), 8) for v in values], [(0, 1)])
+        samples = [(float(v.mean()), float(v.std(ddof=1)), 8) for v in values]
+        line = compare_samples(samples[0], samples[1], 1, 1.0)
         found += line.difference > line.half_width
     assert wrong / 2000 < 0.06 and 0.76 < found / 1000 < 0.86
-    (line,) = decide_unpaired([(1.0, 1.0, 4), (0.0, 1.0, 4)], [(0, 1)])
+    line = compare_samples((1.0, 1.0, 4), (0.0, 1.0, 4), 1, 1.0)
     needs = needed_unpaired(line, 1, None, 1.0).seeds
     assert needs is not None and line.half_width > 1.0
-    (enough,) = decide_unpaired([(1.0, 1.0, needs), (0.0, 1.0, needs)], [(0, 1)])
+    enough = compare_samples((1.0, 1.0, needs), (0.0, 1.0, needs), 1, 1.0)
     assert enough.half_width < 1.0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from contrastive.runs import store
 from tasks.record import record_cell
 from tasks.sync import differences_of_run
-from tasks.tracking import find_run, open_tracker
+from tasks.tracking import find_runs, open_tracker
 from tests import recorded
 
 WRITER = """
@@ -36,6 +36,6 @@ def test_a_database_that_sixteen_others_write_to_gets_every_line(home: Path):
     record_cell(client, "small", folder, ["Recipes"])
     assert time.monotonic() - began < 60
     assert [writer.wait(60) for writer in writers] == [0] * 16
-    run = find_run(client, "small", "ablate.cell", "c0")
-    assert run is not None and run.info.status == "FINISHED" and list(differences_of_run(client, run, folder)) == []
+    run, *_ = find_runs(client, "small", "ablate.cell", "c0")
+    assert run.info.status == "FINISHED" and list(differences_of_run(client, run, folder)) == []
     assert store.finished(folder)

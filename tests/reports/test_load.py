@@ -44,8 +44,7 @@ def recorded(home: Path) -> str:
 def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_when_it_is_asked_for(home: Path):
     uri = recorded(home)
     client = tracking.open_tracker(home)
-    run = tracking.find_run(client, "small", "ablate.cell", "c0s0")
-    assert run is not None
+    run, *_ = tracking.find_runs(client, "small", "ablate.cell", "c0s0")
     odd = [Metric("odd", math.nan, 3, 0), Metric("loss", 7.0, 10**15, 3), Metric("gradient_normal", 1.0, 3, 0)]
     client.log_batch(run.info.run_id, metrics=odd, params=[Param("ξ", "'); --")])
     deleted = client.create_run(run.info.experiment_id, tags={"ablate.cell": "c0s0"})
@@ -58,8 +57,7 @@ def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_
     ours = points[points["run_id"] == run.info.run_id].set_index(["key", "step"])["value"]
     assert ours["loss", 3] == 7.0 and len(ours["loss"]) == 30  # the later of two
 
-    broken = tracking.find_run(client, "small", "ablate.cell", "c1s1")
-    assert broken is not None
+    broken, *_ = tracking.find_runs(client, "small", "ablate.cell", "c1s1")
     client.log_artifact(broken.info.run_id, str(home / "runs" / "c0s0" / "examples.npz"))  # as of an earlier evaluation
     results = load("small", uri)
     each, ids = results.per_text("c0s1", "test.accuracy"), results.per_text("c0s1", "test.ids")

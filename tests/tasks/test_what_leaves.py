@@ -75,6 +75,6 @@ def test_no_text_leaves_the_run_folders(home: Path):
     for cell in plan.statuses:
         tokens.prepare_tokens(cell.data, cell.encoder, home)
     sync.sync(plan, plans.grid_document(plan, []))
-    run = tracking.find_run(tracking.open_tracker(home), "small", "ablate.kind", "grid")
+    run, *_ = tracking.find_runs(tracking.open_tracker(home), "small", "ablate.kind", "grid")
     artifacts = list((home / "mlartifacts" / "small" / run.info.run_id).rglob("*.*"))
     assert [path.name for path in artifacts] == ["grid.json"] and "text number" not in artifacts[0].read_text()

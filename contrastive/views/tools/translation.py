@@ -23,9 +23,8 @@ Translators: TypeAlias = tuple[str, str]  # names of the models: there, and back
 
 CPU = torch.device("cpu")  # CUDA is the only accelerator with float64
 AT_A_TIME = 32  # texts
-APART = re.compile(
-    r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])"
-)  # BERT's tokenizers put spaces between Chinese characters
+# BERT's tokenizers put spaces between Chinese characters
+APART = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")
 KEPT = 200_000  # back-translations cached in this process; the oldest are dropped first
 
 _remembered: dict[tuple[str, str, str], str] = {}  # digests of the two models, text → its back-translation
