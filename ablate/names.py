@@ -29,7 +29,7 @@ IGNORED = STEPS + listed("""
 OF_TRAINER = re.compile(r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$")  # logged by transformers
 SETTING_NAMED = listed("""
     lora weight coef coefficient margin scale threshold limit size alpha beta lambda quant lr learning dropout
-    temperature batch momentum decay warmup gamma epsilon clip exploration hidden depth width layers dim dims
+    temperature batch momentum decay warmup gamma epsilon clip exploration
 """)
 OFTEN_SETTING = {"drop", "gain"}  # words that name a score only beside another one: accuracy_drop, not drop_path_rate
 SOME_NUMBERS = 0.6  # share of a column's values that are numbers, if the others are mistakes; of a score, any share

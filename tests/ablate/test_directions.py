@@ -22,7 +22,7 @@ LOWER = listed("""
     hallucination_rate toxicity_score brier_score word_error_rate accuracy_drop valLoss val_loss trainloss rmse per
     per_token_loss loss_per_token test_per cost_per_token FPR95 EER eval/loss latency_ms negative_log_likelihood FOO↓
     time_to_accuracy steps_to_90_acc -elbo jailbreak_success_rate samples_to_convergence
-    1-SSIM neg_elbo NIQE residual chamfer_dist mpjpe recall_error
+    1-SSIM neg_elbo bits/dim NIQE residual chamfer_dist mpjpe recall_error
     time_to_first_token mean_rank attack_success_rate ms_per_token false_negative_rate BPB perplexity cross_entropy FID
 """)
 UNKNOWN = listed("""

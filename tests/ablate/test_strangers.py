@@ -288,3 +288,9 @@ def test_small_habits_are_read(tmp_path):
         ablate.judge(frame.assign(acc=["True", "False"] * 3), baseline="a", score="acc")
     lists = frame.assign(curve=[f"[{k}, {k + 1}]" for k in (0, 1, 2, 3, 4, 4)])
     assert choose(of_frame(lists, "t"), Columns((), ()))[1].row == ("m",)
+
+
+def test_hyperparameters_beside_scores_are_none_and_bits_a_dimension_are_one():
+    lines = [(row, 0.1 * k, 0.9 + k, 3.0 + row * k) for row in (0, 1) for k in range(3)]
+    frame = pd.DataFrame(lines, columns=["m", "gamma", "reward", "bits/dim"]).assign(m=["a"] * 3 + ["b"] * 3)
+    assert choose(of_frame(frame, "t"), Columns((), ()))[1].scores == ("reward", "bits/dim")
