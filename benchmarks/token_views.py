@@ -86,7 +86,7 @@ def as_documents_write_it(cell: Any, tokens: Any, length: int) -> float:
 
     from contrastive.data import locate
     from contrastive.losses.supcon import supcon
-    from contrastive.models import encoder as encoders
+    from contrastive.models.pooling import first_token
     from contrastive.views.topk_tokens import topk_tokens
 
     torch.manual_seed(cell.seed)
@@ -95,7 +95,7 @@ def as_documents_write_it(cell: Any, tokens: Any, length: int) -> float:
     head, dropout = nn.Linear(model.config.hidden_size, len(tokens.labels)), nn.Dropout(cell.encoder.dropout)
     parameters = [*model.parameters(), *head.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=cell.training.encoder_lr)
-    encode = with_matrix(model, encoders.first_token, dropout)
+    encode = with_matrix(model, first_token, dropout)
     order = torch.randperm(len(tokens.splits["train"])).numpy()
     began = time.time()
     for indices in np.array_split(order, len(order) // cell.training.batch_size):
@@ -139,6 +139,7 @@ def one_step(way: str, kind: str, length: int, texts: int) -> Run:
 
     from contrastive.losses.supcon import supcon
     from contrastive.models import encoder as encoders
+    from contrastive.models.pooling import first_token
     from contrastive.views.batches import Batch
     from contrastive.views.topk_tokens import topk_tokens
     from contrastive.views.types import Encoded
@@ -154,7 +155,7 @@ def one_step(way: str, kind: str, length: int, texts: int) -> Run:
         return encoders.encode(model, given, "cls", nn.Dropout(0.1))
 
     def step() -> None:
-        whole = with_matrix(model, encoders.first_token, nn.Dropout(0.1))
+        whole = with_matrix(model, first_token, nn.Dropout(0.1))
         view = topk_tokens(whole if way == WAYS[0] else with_row, batch, k=30)
         supcon(view.groups[0].vectors, labels=batch.labels, mask=view.groups[0].mask).backward()
 

@@ -1,13 +1,18 @@
 """Schema of a cell, everything that determines one result: data, encoder, objective, training, seed. Imports no
 torch."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from contrastive.config import registry
 from contrastive.config.base import Positive, Seed, Settings, check_no_number
 from contrastive.config.objective import Objective
+
+if TYPE_CHECKING:
+    Pooling = str
+else:
+    Pooling = Literal[registry.keys("contrastive.models.pooling", "POOLINGS")]
 
 
 class Data(Settings):
@@ -112,7 +117,7 @@ class Encoder(Settings):
         description="package:NAME, hf:OWNER/NAME@REVISION, file:FOLDER, scratch:bert or scratch:deberta-v2",
     )
     tune: Tune = Tune()
-    pooling: Literal["cls", "mean"] = "cls"
+    pooling: Pooling = "cls"
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the head and of views made by dropout")
     attention_dropout: float | None = Field(
         None,

@@ -9,7 +9,8 @@ from contrastive.config.base import Name, Positive, Settings, check_name, check_
 from contrastive.config.cell import Data
 from contrastive.errors import brief_name
 
-Vectors = Annotated[str, StringConstraints(pattern=r"^(cls|mean|first_last|layer:(0|[1-9][0-9]{0,2}):(cls|mean))$")]
+POOLED = "|".join(registry.keys("contrastive.models.pooling", "POOLINGS"))
+Vectors = Annotated[str, StringConstraints(pattern=rf"^({POOLED}|first_last|layer:(0|[1-9][0-9]{{0,2}}):({POOLED}))$")]
 Post = Annotated[str, StringConstraints(pattern=r"^(whiten|whiten:[1-9][0-9]{0,5}|standardise|flow)$")]
 
 # Official metric of each GLUE task; accuracy for the others.

@@ -109,6 +109,12 @@ def setting_readers(setting: str) -> list[str]:
 
 
 @cache
+def keys(module: str, table: str) -> tuple[str, ...]:
+    """Return the keys of the dict literal `table` in `module`."""
+    return tuple(key.value for key in _defined(module, table).keys)
+
+
+@cache
 def entries(module: str, table: str) -> dict[str, RegistryEntry[Any]]:
     """Return the entries of the dict literal `table` in `module`."""
     origins = {

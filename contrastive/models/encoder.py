@@ -17,6 +17,7 @@ from contrastive.config.cell import Encoder, Tune
 from contrastive.data import locate
 from contrastive.errors import UserError
 from contrastive.models import attention, deberta, frozen, tuning
+from contrastive.models.pooling import POOLINGS
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encoded, Hidden
 
@@ -184,15 +185,3 @@ def encode(
         return attention.cls_row(backbone, block, encoded.hidden.into(block), batch.attention_mask)
 
     return Encoded(Hidden(states, 0 if whole else cut), batch, POOLINGS[pooling], dropout, attention_row)
-
-
-def first_token(hidden: Float[Tensor, "n s d"], batch: Batch) -> Float[Tensor, "n d"]:
-    return hidden[:, 0]
-
-
-def mean_token(hidden: Float[Tensor, "n s d"], batch: Batch) -> Float[Tensor, "n d"]:
-    weight = batch.attention_mask[..., None].to(hidden.dtype)
-    return (hidden * weight).sum(1) / weight.sum(1)
-
-
-POOLINGS = {"cls": first_token, "mean": mean_token}

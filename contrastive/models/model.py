@@ -20,7 +20,7 @@ from contrastive.errors import UserError
 from contrastive.losses import LOSSES
 from contrastive.models import encoder as encoders
 from contrastive.models import frozen
-from contrastive.models.encoder import POOLINGS, mean_token
+from contrastive.models.pooling import POOLINGS, mean_token
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
 from contrastive.views.tools.hidden_words import Masked
