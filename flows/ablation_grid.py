@@ -24,16 +24,8 @@ from contrastive.grid.groups import group_cells
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
 from contrastive.training.request import TrainRequest
-from flows.forecast import (
-    MOST_SEEDS,
-    budget_seconds,
-    check_study,
-    cost_estimator,
-    most_threads,
-    note_overhead,
-    preflight_report,
-    stores_to_make,
-)
+from flows.forecast import cost_estimator, most_threads, note_overhead, preflight_report, stores_to_make
+from flows.options import MOST_SEEDS, check_study, seconds_of
 from flows.progress import Progress
 from flows.report import Preliminary, closing_message, experiment_of_run, grid_ended, publish_finding
 from flows.serve.servers import begin_flow
@@ -88,7 +80,7 @@ def ablation_grid(
     begin_flow()
     resolved = load.load_experiment(Path(experiment_file))
     check_study(until_decided, max_seeds, budget or None)
-    seconds = budget_seconds(budget) if budget else None
+    seconds = seconds_of("the budget", budget) if budget else None
     study = Study(resolved, max_seeds or USUAL_SEEDS, seconds, keep_stale=keep_stale) if until_decided else None
     plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.full_plan
     check_plan(plan, gpus_per_cell, engine)

@@ -6,16 +6,13 @@ import sys
 import traceback
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
+from flows.options import MOST_SEEDS, check_ledger_options, check_study, names_in_panel, refuse_without_effect
 from flows.terminal import complain, escape_logs, say, tell
-
-if TYPE_CHECKING:
-    from contrastive.grid.plan import Plan
-    from contrastive.runs.recorded import Stopping
 
 app = typer.Typer(
     help="Benchmark contrastive learning on text: from an experiment file to a report.",
@@ -31,7 +28,7 @@ ExperimentFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MaxSeeds = Annotated[
     int | None,
-    typer.Option(metavar="N", min=2, max=200, help="Maximum number of seeds for --until-decided (default 20)."),
+    typer.Option(metavar="N", min=2, max=MOST_SEEDS, help="Maximum number of seeds for --until-decided (default 20)."),
 ]
 Budget = Annotated[
     str | None, typer.Option(metavar="TIME", help="Add no more seeds after this time, e.g. 45s, 90m, 2h.")
@@ -112,7 +109,8 @@ def run(
 ) -> None:
     """Train and evaluate what is missing, then write the report."""
     tell(f"reading {experiment}")
-    from flows.forecast import check_study, current_report, load_plan, preflight_report
+    from flows.forecast import current_report, load_plan, preflight_report
+    from flows.upkeep import rewritten
 
     check_study(until_decided, max_seeds, budget)
     planned = load_plan(experiment)
@@ -180,8 +178,6 @@ def report(
     """
     if (experiment is None) == (not source):
         return fail("give an experiment file, or --from TABLE")
-    from flows.options import names_in_panel, refuse_without_effect
-
     if experiment is None:
         from flows.tables import report_table
 
@@ -236,7 +232,6 @@ def judge(
     4 the baseline failed, 5 another error.
     """
     from flows.judging import judge_in_ledger, judge_pair
-    from flows.options import check_ledger_options
 
     if ledger is not None:
         check_ledger_options(context, candidate)
@@ -275,39 +270,9 @@ def sync(experiment: ExperimentFile) -> None:
     tell(f"reading the run folders of {experiment}")
     from contrastive.grid.load import load_experiment
     from flows.study import plan_so_far
+    from flows.upkeep import update_mlflow
 
     say(update_mlflow(*plan_so_far(load_experiment(experiment), records=True)))
-
-
-def update_mlflow(planned: "Plan", stopping: "Stopping | None" = None) -> str:
-    """Declare an experiment, close abandoned MLflow runs, and bring MLflow up to date with the run folders.
-
-    `stopping`: the record of a study that adds seeds. Returns a line that says how many cells are in MLflow.
-    """
-    from contrastive.evaluation.grid_references import known_references
-    from contrastive.grid.plan import declare_plan, grid_document
-    from contrastive.runs.store import home
-    from tasks.settle import close_abandoned_runs
-    from tasks.sync import sync as record_all
-
-    declare_plan(planned, None if stopping is None else stopping.most_seeds)
-    close_abandoned_runs(home())
-    return record_all(planned, grid_document(planned, known_references(planned), stopping))
-
-
-def rewritten(planned: "Plan") -> Path | None:
-    """Update MLflow and the report without a flow run; None if a cell or a reference still has to be computed."""
-    from contrastive.evaluation.grid_references import known_references
-
-    if planned.to_do or {known["data"] for known in known_references(planned)} != planned.data_cells().keys():
-        return None
-    from tasks.render import build_report  # imports Prefect, which is configured before a flow imports it
-
-    tell("all cells are finished; writing the report")
-    tell(update_mlflow(planned))
-    rendered = build_report(planned.experiment.name)
-    tell(rendered.finding)
-    return rendered.path
 
 
 @app.command(rich_help_panel=MORE)
@@ -317,37 +282,10 @@ def audit(
 ) -> None:
     """Check run folders, MLflow and the report for damage or drift."""
     tell(f"checking the results of {experiment}")
-    from contrastive.grid.load import load_experiment
-    from contrastive.grid.plan import declare_plan
-    from contrastive.runs.store import home, report_folder
-    from flows.study import plan_so_far
-    from tasks.render import audit_report
-    from tasks.settle import close_abandoned_runs
-    from tasks.sync import audit as differences
-    from tasks.sync import damaged_cache, mend_tracking, reset_damaged
+    from flows.upkeep import check_results
 
-    planned, stopping = plan_so_far(load_experiment(experiment), records=mend)
-    if mend:
-        declare_plan(planned, None if stopping is None else stopping.most_seeds)
-        for line in reset_damaged(planned):
-            say(f"reset: {line}")
-        say(mend_tracking(planned, stopping))
-    close_abandoned_runs(home())
-    stored = [*(why for _, why in damaged_cache()), *differences(planned)]
-    for line in stored:
-        say(line)
-    edited = audit_report(planned.experiment.name)
-    for line in edited:
-        say(line)
-    if stored or edited:
-        mends = "to repair, run `ablate audit EXPERIMENT --mend`, then `ablate run EXPERIMENT`"
-        rest = "`ablate run EXPERIMENT` does the rest" if mend else mends
-        advice = rest if stored else "`ablate report EXPERIMENT` rewrites the report"
-        count = len(stored) + len(edited)
-        fail(f"{count} difference{'s' if count > 1 else ''}; {advice}", 1)
-    has_report = report_folder(planned.experiment.name).exists()
-    report_state = "the report is up to date" if has_report else "no report yet: run `ablate report EXPERIMENT`"
-    say(f"run folders are complete, MLflow agrees with them, {report_state}")
+    if problem := check_results(experiment, mend):
+        fail(problem, 1)
 
 
 @app.command(rich_help_panel=MORE)
@@ -365,7 +303,6 @@ def nightly(
 ) -> None:
     """Measure a fixed panel again and compare it with earlier nights."""
     if acknowledge:
-        from flows.options import refuse_without_effect
         from tasks import nights
 
         measuring = ("panel", "settings", "engine", "against")

@@ -1,6 +1,5 @@
 """`ablate plan`: what a run would do, how long it takes and how much memory it needs. Imports no torch."""
 
-import re
 import time
 from collections import Counter
 from contextlib import suppress
@@ -13,7 +12,6 @@ import psutil
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment, Resources, Speed
 from contrastive.data import tokens
-from contrastive.errors import UserError
 from contrastive.evaluation.grid_references import known_references
 from contrastive.grid import estimate, frozen_readers
 from contrastive.grid import plan as plans
@@ -262,31 +260,6 @@ def human_span(seconds: float) -> str:
 
 def human_bytes(count: int) -> str:
     return f"{count / 2**30:.1f} GiB"
-
-
-MOST_SEEDS = 200  # the limit of --max-seeds
-TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
-UNITS = (3600.0, 60.0, 1.0)
-
-
-def budget_seconds(text: str) -> float:
-    """Convert a time such as 2h, 90m, 1h30m or 45s to seconds; raise UserError for other texts."""
-    parts = TIME.fullmatch(text)
-    seconds = sum(float(n) * unit for n, unit in zip(parts.groups(), UNITS, strict=True) if n) if parts else 0.0
-    if seconds <= 0:
-        raise UserError(f"the budget `{text}` is not a time such as 45s, 90m, 2h or 1h30m")
-    return seconds
-
-
-def check_study(until_decided: bool, max_seeds: int | None, budget: str | None) -> None:
-    """Raise UserError if options of a study are wrong, or have no effect; called before heavy imports."""
-    if not until_decided and (max_seeds is not None or budget is not None):
-        raise UserError(
-            "--max-seeds and --budget need --until-decided: add it, or leave them out (in Prefect: the parameters "
-            "max_seeds, budget and until_decided)"
-        )
-    if budget is not None:
-        budget_seconds(budget)
 
 
 AROUND = Path("cache") / "around.json"

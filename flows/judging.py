@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ablate.identity import identity_of
 from contrastive.errors import UserError
 from contrastive.runs.store import home, write_atomic
+from flows.options import seconds_of
 from flows.terminal import complain, say, tell
 
 if TYPE_CHECKING:  # these imports take seconds, and a verdict that is known needs none
@@ -111,15 +112,6 @@ def clear(gate: Path | None) -> None:
     if not gate.absolute().parent.is_dir():
         raise UserError(f"--gate {gate}: its folder does not exist; make it first")
     gate.unlink(missing_ok=True)
-
-
-def seconds_of(option: str, text: str) -> float:
-    from flows.forecast import budget_seconds
-
-    try:
-        return budget_seconds(text)
-    except UserError:
-        raise UserError(f"{option} `{text}` is not a time such as 45s, 90m, 2h or 1h30m") from None
 
 
 def not_judged(why: str, folder: Path, gate: Path | None, as_json: bool) -> int:

@@ -1,5 +1,6 @@
-"""Refuse options that have no effect together with the others of a command."""
+"""Read times, and refuse options that have no effect together with the others of a command."""
 
+import re
 from collections.abc import Collection
 
 import typer
@@ -37,3 +38,28 @@ def names_in_panel(context: typer.Context, panel: str) -> list[str]:
 def _is_given(context: typer.Context, name: str | None) -> bool:
     source = context.get_parameter_source(name) if name else None
     return source is not None and source.name == "COMMANDLINE"
+
+
+MOST_SEEDS = 200  # the limit of --max-seeds
+TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+UNITS = (3600.0, 60.0, 1.0)
+
+
+def seconds_of(option: str, text: str) -> float:
+    """Convert a time such as 2h, 90m, 1h30m or 45s to seconds; raise UserError for other texts."""
+    parts = TIME.fullmatch(text)
+    seconds = sum(float(n) * unit for n, unit in zip(parts.groups(), UNITS, strict=True) if n) if parts else 0.0
+    if seconds <= 0:
+        raise UserError(f"{option} `{text}` is not a time such as 45s, 90m, 2h or 1h30m")
+    return seconds
+
+
+def check_study(until_decided: bool, max_seeds: int | None, budget: str | None) -> None:
+    """Raise UserError if options of a study are wrong, or have no effect; called before heavy imports."""
+    if not until_decided and (max_seeds is not None or budget is not None):
+        raise UserError(
+            "--max-seeds and --budget need --until-decided: add it, or leave them out (in Prefect: the parameters "
+            "max_seeds, budget and until_decided)"
+        )
+    if budget is not None:
+        seconds_of("the budget", budget)

@@ -1,0 +1,67 @@
+"""Keep MLflow and reports equal to the run folders, without a flow: `ablate sync`, `ablate audit`, finished grids."""
+
+from pathlib import Path
+
+from contrastive.evaluation.grid_references import known_references
+from contrastive.grid.load import load_experiment
+from contrastive.grid.plan import Plan, declare_plan, grid_document
+from contrastive.runs.recorded import Stopping
+from contrastive.runs.store import home, report_folder
+from flows.terminal import say, tell
+
+
+def update_mlflow(planned: Plan, stopping: Stopping | None = None) -> str:
+    """Declare an experiment, close abandoned MLflow runs, and bring MLflow up to date with the run folders.
+
+    `stopping`: the record of a study that adds seeds. Returns a line that says how many cells are in MLflow.
+    """
+    from tasks.settle import close_abandoned_runs  # MLflow takes a second to import
+    from tasks.sync import sync as record_all
+
+    declare_plan(planned, None if stopping is None else stopping.most_seeds)
+    close_abandoned_runs(home())
+    return record_all(planned, grid_document(planned, known_references(planned), stopping))
+
+
+def rewritten(planned: Plan) -> Path | None:
+    """Update MLflow and the report without a flow run; None if a cell or a reference still has to be computed."""
+    if planned.to_do or {known["data"] for known in known_references(planned)} != planned.data_cells().keys():
+        return None
+    from tasks.render import build_report  # imports Prefect, which is configured before a flow imports it
+
+    tell("all cells are finished; writing the report")
+    tell(update_mlflow(planned))
+    rendered = build_report(planned.experiment.name)
+    tell(rendered.finding)
+    return rendered.path
+
+
+def check_results(experiment: Path, mend: bool) -> str:
+    """Print how run folders, MLflow and report differ; return a summary with advice, empty if they agree."""
+    from flows.study import plan_so_far
+    from tasks.render import audit_report
+    from tasks.settle import close_abandoned_runs
+    from tasks.sync import audit, damaged_cache, mend_tracking, reset_damaged
+
+    planned, stopping = plan_so_far(load_experiment(experiment), records=mend)
+    if mend:
+        declare_plan(planned, None if stopping is None else stopping.most_seeds)
+        for line in reset_damaged(planned):
+            say(f"reset: {line}")
+        say(mend_tracking(planned, stopping))
+    close_abandoned_runs(home())
+    stored = [*(why for _, why in damaged_cache()), *audit(planned)]
+    for line in stored:
+        say(line)
+    edited = audit_report(planned.experiment.name)
+    for line in edited:
+        say(line)
+    if count := len(stored) + len(edited):
+        mends = "to repair, run `ablate audit EXPERIMENT --mend`, then `ablate run EXPERIMENT`"
+        rest = "`ablate run EXPERIMENT` does the rest" if mend else mends
+        advice = rest if stored else "`ablate report EXPERIMENT` rewrites the report"
+        return f"{count} difference{'s' if count > 1 else ''}; {advice}"
+    has_report = report_folder(planned.experiment.name).exists()
+    report_state = "the report is up to date" if has_report else "no report yet: run `ablate report EXPERIMENT`"
+    say(f"run folders are complete, MLflow agrees with them, {report_state}")
+    return ""
