@@ -211,35 +211,29 @@ def sharding(sizes: Sizes) -> Iterator[Row]:
 
 
 def packing(sizes: Sizes) -> Iterator[Row]:
-    """Train small cells on one GPU: one after another, several processes at once, and in turns in one process."""
+    """Train small cells on one GPU: one after another, and several processes at once."""
     with home() as folder:
         source = texts(folder / "texts.csv", sizes.of(600, 80), sizes.of(40, 16))
         alone: dict[str, float] = {}
-        for tuned, way, count in PACKINGS[: sizes.of(len(PACKINGS), 3)]:
+        for tuned, count in PACKINGS[: sizes.of(len(PACKINGS), 2)]:
             tune = {} if tuned == "all blocks" else {"last_blocks": 2}
-            place = folder / f"{way}{count}{len(tune)}"
-            row = tried(
-                f"{tuned}: {count} at once, by {way}",
-                lambda w=way, c=count, p=place, t=tune: packed(w, c, p, source, sizes, t),
-            )
+            place = folder / f"{count}{len(tune)}"
+            row = tried(f"{tuned}: {count} at once", lambda c=count, p=place, t=tune: packed(c, p, source, sizes, t))
             rate = row.get("cells an hour", 0.0)
             yield row | {"times as many as one at a time": rate / alone.setdefault(tuned, rate or 1.0)}
 
 
 PACKINGS = (
-    ("all blocks", "processes", 1), ("all blocks", "processes", 4), ("all blocks", "turns", 4),
-    ("last two", "processes", 1), ("last two", "processes", 4), ("last two", "turns", 4),
-    ("all blocks", "processes", 8), ("all blocks", "processes", 2), ("last two", "turns", 8),
-    ("last two", "processes", 8),
+    ("all blocks", 1), ("all blocks", 4), ("last two", 1), ("last two", 4), ("all blocks", 8), ("all blocks", 2),
+    ("last two", 8),
 )  # fmt: skip
 CELLS_EACH = 2  # that a process trains one after another
 
 
-def packed(way: str, count: int, place: Path, source: Path, sizes: Sizes, tune: Row) -> Row:
+def packed(workers: int, place: Path, source: Path, sizes: Sizes, tune: Row) -> Row:
     """Train cells at once in workers that have imported everything and trained one cell each; return the rate."""
     place.mkdir()
-    workers, each = (count, CELLS_EACH) if way == "processes" else (1, count)
-    asked = json.dumps([way, each, str(source), sizes.quick, tune])
+    asked = json.dumps([CELLS_EACH, str(source), sizes.quick, tune])
     program = [sys.executable, "-m", "benchmarks.gpu_parts", "worker", asked]
     environment = os.environ | {"ABLATE_HOME": str(place)}
     running = [
@@ -257,17 +251,12 @@ def packed(way: str, count: int, place: Path, source: Path, sizes: Sizes, tune: 
     codes = [process.wait() for process in running]
     assert not any(codes), "a worker failed; see above"
     seconds = time.monotonic() - begin
-    return {"cells": workers * each, "seconds": seconds, "cells an hour": 3600 * workers * each / seconds}
+    return {"cells": workers * CELLS_EACH, "seconds": seconds, "cells an hour": 3600 * workers * CELLS_EACH / seconds}
 
 
 def worker(asked: str, number: str) -> None:
     """Warm up, wait for the end of standard input, and train cells."""
-    from contrastive.grid.identity import cell_id, identity
-    from contrastive.runs import store
-    from contrastive.training.request import TrainRequest
-    from contrastive.training.turns import train_interleaved
-
-    way, count, source, quick, tune = json.loads(asked)
+    count, source, quick, tune = json.loads(asked)
     sizes = Sizes(quick)
 
     def small(seed: int) -> Any:
@@ -278,15 +267,8 @@ def worker(asked: str, number: str) -> None:
     print("ready", flush=True)
     sys.stdin.read()
     cells = [small(100 * int(number) + seed) for seed in range(count)]
-    if way == "processes":
-        for each in cells:
-            trained(each)
-        return
-    requests = {
-        store.run_folder(cell_id(identity(each))): TrainRequest(each, "a cell", 10**9, together=count) for each in cells
-    }
-    reports = train_interleaved(requests)
-    assert not any(reports.values()), reports
+    for each in cells:
+        trained(each)
 
 
 def energy(sizes: Sizes) -> Iterator[Row]:

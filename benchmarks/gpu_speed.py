@@ -88,12 +88,11 @@ def ours(asked: Any) -> Timed:
     from contrastive.config.experiment import Speed
     from contrastive.data import tokens as token_store
     from contrastive.evaluation.prepare import prepare_cell_tokens
-    from contrastive.models.frozen import PassCache
     from contrastive.training.train import CellTraining
 
     tokens = token_store.open_tokens(prepare_cell_tokens(asked))
     folder = Path(os.environ["ABLATE_HOME"])
-    run = CellTraining(asked, folder, tokens, checkpoint_every=10**9, speed=Speed(), passes=PassCache())
+    run = CellTraining(asked, folder, tokens, checkpoint_every=10**9, speed=Speed())
     steps, profiled = run.steps(), 5 if run.total > 3 * WARM else 0
     for _ in range(WARM):
         next(steps)

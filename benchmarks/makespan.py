@@ -31,13 +31,13 @@ TUNE = {"last_blocks": 2, "frozen_dropout": False}
 SCORE = "test.accuracy"  # the one that the table shows
 
 # What each system is told of reuse, the experiment's part `speed`; {}: what `ablate run` does by itself.
-WITHOUT = {"reuse": "none", "together": 1}
+WITHOUT = {"reuse": "none"}
 SYSTEMS: dict[str, dict[str, Any]] = {
     "ablate run": {},
     "shell loop": WITHOUT,
     "Ray Tune": WITHOUT,
     "Hydra, joblib": WITHOUT,
-    "Ray Tune with reuse": {"reuse": "full", "together": 1},
+    "Ray Tune with reuse": {"reuse": "full"},
 }
 
 

@@ -20,8 +20,8 @@ from contrastive.config.experiment import Resources
 from contrastive.grid import load
 from contrastive.grid import plan as plans
 from contrastive.grid.estimate import CostEstimator
-from contrastive.grid.groups import group_cells
 from contrastive.grid.plan import Plan, tokens_folder
+from contrastive.grid.schedule import in_order
 from contrastive.grid.status import Status
 from contrastive.training.request import TrainRequest
 from flows.forecast import cost_estimator, most_threads, note_overhead, preflight_report, stores_to_make
@@ -32,7 +32,7 @@ from flows.serve.servers import begin_flow
 from flows.study import Study
 from reports.markdown import plain
 from tasks import engines
-from tasks.cell import Group, Job, Outcome, cell, prefix, references
+from tasks.cell import Job, Outcome, cell, prefix, references
 from tasks.engines import Engine, EngineName
 from tasks.render import Rendered, ReportFailed, render
 from tasks.settle import prepare_tracking
@@ -46,7 +46,7 @@ Seeds = Annotated[int, Field(ge=2, le=MOST_SEEDS)]
 
 logger = logging.getLogger(__name__)
 
-EndedQueue: TypeAlias = SimpleQueue[tuple[Group, PrefectFuture[Outcome]]]
+EndedQueue: TypeAlias = SimpleQueue[tuple[Job, PrefectFuture[Outcome]]]
 # threads that wait for cells; `Engine.max_in_flight` limits the cells
 supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=10_000)
 
@@ -142,14 +142,14 @@ def share_prefixes(plan: Plan, devices: Engine) -> None:
 
 
 def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | None = None) -> list[Outcome]:
-    """Run every unfinished cell, longest first, with just enough groups in flight to keep the devices busy."""
+    """Run every unfinished cell, longest first, with just enough cells in flight to keep the devices busy."""
     to_do = plan.to_do if study is None else study.begin(devices)
     current_plan = (lambda: plan) if study is None else study.plan
     total = len(current_plan().statuses)
     fit = cost_estimator(plan.experiment, devices)
-    waiting = grouped(to_do, fit, devices)
+    waiting = ordered(to_do, fit)
     ended: EndedQueue = SimpleQueue()
-    outcomes, in_flight = list[Outcome](), dict[Group, int]()  # group → number of its cells still running
+    outcomes, in_flight = list[Outcome](), set[Job]()
     with (
         page,
         Progress(total, total - len(to_do), steps_of(to_do, fit)) as progress,
@@ -157,44 +157,40 @@ def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | Non
     ):
         try:
             while True:
-                for statuses in islice(waiting, max(0, devices.max_in_flight() - len(in_flight))):
-                    in_flight[begin(plan, statuses, fit, devices, ended)] = len(statuses)
+                for status in islice(waiting, max(0, devices.max_in_flight() - len(in_flight))):
+                    in_flight.add(begin(plan, status, fit, devices, ended))
                 if not in_flight:
                     return outcomes
-                group, ending = progress.next_ended(ended, in_flight)
+                done, ending = progress.next_ended(ended, in_flight)
                 outcome = ending.result()
-                in_flight[group] -= 1
-                if not in_flight[group]:
-                    del in_flight[group]
-                    progress.group_ended(group)
+                in_flight.remove(done)
+                progress.job_ended(done)
                 outcomes.append(outcome)
                 progress.ended(outcome.name, str(outcome))
                 page.cell_ended(current_plan, progress.done, progress.total)
                 if study is not None and (added := study.after(outcome.id)):
-                    waiting = chain(waiting, grouped(added, fit, devices))
+                    waiting = chain(waiting, ordered(added, fit))
                     progress.more(len(added), steps_of(added, fit))
                 show(len(outcomes))
         except BaseException:  # Ctrl-C, or SIGTERM as Prefect raises it
             devices.finish()
             progress.say(f"stopping: running cells write a checkpoint ({GRACE:.0f} s at most); Ctrl-C again stops now")
-            await_ended(ended, sum(in_flight.values()))
+            await_ended(ended, len(in_flight))
             raise
 
 
-def begin(plan: Plan, statuses: list[Status], fit: CostEstimator, devices: Engine, ended: EndedQueue) -> Group:
-    """Submit one task per cell of a group that trains together."""
-    group = group_of(plan, statuses, fit)
-    for status in statuses:
-        cell.submit(job(plan, status, group), devices).add_done_callback(lambda future: ended.put((group, future)))
-    return group
+def begin(plan: Plan, status: Status, fit: CostEstimator, devices: Engine, ended: EndedQueue) -> Job:
+    """Submit the task of a cell."""
+    begun = job(plan, status, fit)
+    cell.submit(begun, devices).add_done_callback(lambda future: ended.put((begun, future)))
+    return begun
 
 
-def grouped(to_do: list[Status], fit: CostEstimator, devices: Engine) -> Iterator[list[Status]]:
-    """Yield groups of cells that train in one process, longest first; then cells that are only evaluated."""
+def ordered(to_do: list[Status], fit: CostEstimator) -> Iterator[Status]:
+    """Yield the cells to train, longest first; then cells that are only evaluated."""
     by_cell = {status.cell: status for status in to_do}
-    together = group_cells(to_train(to_do), fit, devices.parallel_trainings(), devices.memory_per_slot())
-    measure_only = [[status] for status in to_do if status.action == "evaluate"]
-    return chain(([by_cell[cell] for cell in cells] for cells in together), measure_only)
+    measure_only = [status for status in to_do if status.action == "evaluate"]
+    return chain((by_cell[cell] for cell in in_order(to_train(to_do), fit)), measure_only)
 
 
 def to_train(to_do: Iterable[Status]) -> list[Cell]:
@@ -205,33 +201,14 @@ def steps_of(to_do: Iterable[Status], fit: CostEstimator) -> int:
     return sum(fit.steps(cell) for cell in to_train(to_do))
 
 
-def group_of(plan: Plan, statuses: list[Status], fit: CostEstimator) -> Group:
-    together = {status.id: train_request(plan, status, len(statuses), fit) for status in statuses}
-    return Group(together, steps_of(statuses, fit))
-
-
-def job(plan: Plan, status: Status, group: Group) -> Job:
-    return Job(
-        status,
-        plan.experiment.name,
-        plan.sections[status.cell],
-        group.requests[status.id],
-        group,
-        plan.experiment.resources.hung_after,
-    )
-
-
-def train_request(plan: Plan, status: Status, together: int = 1, fit: CostEstimator | None = None) -> TrainRequest:
-    experiment = plan.experiment
-    return TrainRequest(
-        status.cell,
-        plan.name(status.cell),
-        experiment.resources.checkpoint_every,
-        experiment.evaluation,
-        experiment.speed,
-        together,
-        None if fit is None or status.action == "evaluate" else fit.predicted(status.cell, together),
-    )
+def job(plan: Plan, status: Status, fit: CostEstimator) -> Job:
+    experiment, name = plan.experiment, plan.name(status.cell)
+    predicted = None if status.action == "evaluate" else fit.predicted(status.cell)
+    resources = experiment.resources
+    every, evaluation = resources.checkpoint_every, experiment.evaluation
+    request = TrainRequest(status.cell, name, every, evaluation, experiment.speed, predicted)
+    sections = plan.sections[status.cell]
+    return Job(status, experiment.name, sections, request, resources.hung_after, steps_of([status], fit))
 
 
 def await_ended(ended: EndedQueue, in_flight: int) -> None:

@@ -16,11 +16,11 @@ from contrastive.evaluation.grid_references import known_references
 from contrastive.grid import estimate, frozen_readers
 from contrastive.grid import plan as plans
 from contrastive.grid.estimate import CostEstimator
-from contrastive.grid.groups import CellTime, group_cells, makespan
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan
 from contrastive.grid.preflight import PreflightReport, preflight
+from contrastive.grid.schedule import CellTime, in_order, makespan
 from contrastive.grid.status import result_mark
 from contrastive.runs import store
 from contrastive.runs.store import home, report_folder, run_folder
@@ -28,7 +28,7 @@ from contrastive.training import probe
 from flows.terminal import say
 from tasks.address import file_of
 from tasks.engines import Engine, EngineName
-from tasks.engines.local import SlotEnvironments, bytes_for_slot, devices_and_cores
+from tasks.engines.local import SlotEnvironments, devices_and_cores
 
 
 def preflight_report(plan: Plan, gpus_per_cell: float | None = None, engine: EngineName = "local") -> PreflightReport:
@@ -132,16 +132,15 @@ def predict(plan: Plan) -> Prediction:
     evaluation_known = all(fit.evaluation_seconds(status.cell) is not None for status in plan.to_do)
     time_known = not bases[""] if cells else evaluation_known
     slots, measuring = len(where.train), len(where.evaluate) if where.on_gpu else 0
-    together = group_cells(cells, fit, slots, bytes_for_slot(where))
-    parts, stores = planned_times(plan, together, fit)
-    sizes = sorted(fit.shared(some[0]) + sum(map(fit.own, some)) for some in together)
+    parts, stores = planned_times(plan, in_order(cells, fit), fit)
+    sizes = sorted(map(fit.memory, cells))
     return Prediction(
         wall_seconds=makespan(stores, slots) + makespan(parts, slots, measuring) if time_known else None,
         around_seconds=last_overhead(),
         slots=slots,
         device=device(where),
         device_seconds=sum(busy_seconds(part, where.on_gpu) for part in (*stores, *parts)) if time_known else None,
-        memory_bytes=max(map(fit.memory, cells), default=0),
+        memory_bytes=max(sizes, default=0),
         memory_bytes_together=sum(sizes[-slots:]),
         finished=bases["finished"],
         calibrated=bases["calibration"],
@@ -150,16 +149,16 @@ def predict(plan: Plan) -> Prediction:
     )
 
 
-def planned_times(plan: Plan, together: list[list[Cell]], fit: CostEstimator) -> tuple[list[CellTime], list[CellTime]]:
-    """Return times of groups in starting order, then of cells only evaluated; and times of the stores made first."""
+def planned_times(plan: Plan, cells: list[Cell], fit: CostEstimator) -> tuple[list[CellTime], list[CellTime]]:
+    """Return times of cells in starting order, then of cells only evaluated; and times of the stores made first."""
     parts = [
         CellTime(
-            sum(fit.seconds(cell, len(some)) or 0.0 for cell in some),
-            sum(fit.evaluation_seconds(cell) or 0.0 for cell in some),
-            some[0].training.processes,
-            some[0].training.threads,
+            fit.seconds(cell) or 0.0,
+            fit.evaluation_seconds(cell) or 0.0,
+            cell.training.processes,
+            cell.training.threads,
         )
-        for some in together
+        for cell in cells
     ]
     measured = (status.cell for status in plan.to_do if status.action == "evaluate")
     only = [CellTime(0.0, fit.evaluation_seconds(cell) or 0.0, threads=cell.training.threads) for cell in measured]

@@ -13,11 +13,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bar
 
 from contrastive.errors import brief_name, printable
-from tasks.cell import Group
+from tasks.cell import Job
 
 
 class Progress:
-    """In a terminal, a bar for all cells and one per running group; otherwise one line per minute.
+    """In a terminal, a bar for all cells and one per running cell; otherwise one line per minute.
 
     `steps`: optimizer steps of all cells to train. Thread-safe.
     """
@@ -38,7 +38,7 @@ class Progress:
         )
         self.bar = Bar(*columns, console=self.console, disable=not self.console.is_terminal)
         self.task = self.bar.add_task("all", total=total, completed=reused, unit="cells")
-        self.bars: dict[Group, TaskID] = {}
+        self.bars: dict[Job, TaskID] = {}
 
     def __enter__(self) -> Self:
         self.say(f"{self.total} cells, {self.done} of them finished before")
@@ -66,13 +66,13 @@ class Progress:
             self.bar.advance(self.task)
             self.say(f"[{self.done}/{self.total}] {name}: {result}")
 
-    def group_ended(self, group: Group) -> None:
-        self.steps_ended += group.steps
-        if group in self.bars:
-            self.bar.remove_task(self.bars.pop(group))
+    def job_ended(self, job: Job) -> None:
+        self.steps_ended += job.steps
+        if job in self.bars:
+            self.bar.remove_task(self.bars.pop(job))
 
-    def next_ended(self, ended: SimpleQueue[Any], running: Collection[Group]) -> Any:
-        """Return the next item of `ended`; show the progress of the running groups meanwhile."""
+    def next_ended(self, ended: SimpleQueue[Any], running: Collection[Job]) -> Any:
+        """Return the next item of `ended`; show the progress of the running cells meanwhile."""
         while True:
             try:
                 return ended.get(timeout=max(0.0, self.shown + self.every - time.monotonic()))
@@ -80,23 +80,18 @@ class Progress:
                 self.shown = time.monotonic()
                 self.show(running)
 
-    def show(self, running: Collection[Group]) -> None:
+    def show(self, running: Collection[Job]) -> None:
         """Print a progress line, or update the bars."""
-        seconds, step = time.monotonic() - self.began, self.steps_ended + sum(group.step() for group in running)
+        seconds, step = time.monotonic() - self.began, self.steps_ended + sum(job.step() for job in running)
         if not self.console.is_terminal:
             left = f", about {minutes(seconds * (self.steps - step) / step)} left" if 0 < step < self.steps else ""
-            names = "; ".join(f"{shown_name(group)}, step {group.step()} of {group.steps}" for group in running)
+            names = "; ".join(f"{brief_name(job.name)}, step {job.step()} of {job.steps}" for job in running)
             self.say(f"{minutes(seconds)}: {self.done} of {self.total} cells have ended{left}; running: {names}")
             return
-        for group in running:
-            if group not in self.bars:
-                self.bars[group] = self.bar.add_task(shown_name(group), total=group.steps, unit="steps")
-            self.bar.update(self.bars[group], completed=group.step())
-
-
-def shown_name(group: Group) -> str:
-    first, *others = [request.name for request in group.requests.values()]
-    return brief_name(first) + (f" and {len(others)} more" if others else "")
+        for job in running:
+            if job not in self.bars:
+                self.bars[job] = self.bar.add_task(brief_name(job.name), total=job.steps, unit="steps")
+            self.bar.update(self.bars[job], completed=job.step())
 
 
 def minutes(seconds: float) -> str:

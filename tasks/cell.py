@@ -1,7 +1,6 @@
 """Prefect tasks: prepare what cells share; then train, evaluate and record each cell."""
 
 import logging
-import threading
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -103,51 +102,7 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
     return known_references(plan)
 
 
-class Group:
-    """Cells that train together, by id, and the outcome of each until its own task reads it."""
-
-    def __init__(self, requests: dict[str, TrainRequest], steps: int):
-        self.requests, self.waiting, self.steps = requests, dict(requests), steps
-        self.reports: dict[str, dict[str, Any] | None] = {}
-        self.curves: dict[str, CurveWriter] = {}
-        self.turn = threading.Lock()
-
-    def train(self, cell_id: str, engine: Engine, curves: CurveWriter, hung_after: int) -> dict[str, Any] | None:
-        self.curves[cell_id] = curves
-        if len(self.requests) == 1:
-            return self._alone(cell_id, engine, Watch(curves.send_new, hung_after))
-        with self.turn:
-            if cell_id not in self.reports:
-                self.waiting[cell_id] = self.requests[cell_id]  # again if this is a retry
-                watch = Watch(self._progress, hung_after)
-                self.reports |= engine.run("train", worker_calls.train_together, dict(self.waiting), watch=watch)
-            del self.waiting[cell_id]
-            return self.reports.pop(cell_id)
-
-    def step(self) -> int:
-        """Return how many of the `steps` of all cells are done."""
-        return min(self.steps, sum(curves.lines for curves in list(self.curves.values())))
-
-    def _alone(self, cell_id: str, engine: Engine, watch: Watch) -> dict[str, Any] | None:
-        request = self.requests[cell_id]
-        assist = partial(worker_calls.assist, cell_id, claim.latest_attempt(store.run_folder(cell_id)))
-        processes = request.cell.training.processes
-        return engine.run(
-            "train", worker_calls.train, request, cell_id, processes=processes, assist=assist, watch=watch
-        )
-
-    def _progress(self) -> object:
-        """Return the progress of all cells; None before the first has begun."""
-        seen = [curves.send_new() for curves in list(self.curves.values())]
-        return seen if any(step is not None for step in seen) else None
-
-
-@task(name="train", task_run_name="train · {name}", persist_result=False, **AGAIN)
-def train(name: str, cell_id: str, engine: Engine, group: Group, curves: CurveWriter, hung_after: int) -> None:
-    raise_failure(group.train(cell_id, engine, curves, hung_after))
-
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Job:
     """A cell to train or evaluate, with what its stages need."""
 
@@ -155,12 +110,28 @@ class Job:
     experiment: str
     sections: list[str]
     request: TrainRequest
-    group: Group  # the cells that train together, this one included
     hung_after: int
+    steps: int  # of its training; 0 for a cell that is only evaluated
+
+    def __post_init__(self) -> None:
+        self.curves = CurveWriter(store.home(), self.experiment, store.run_folder(self.status.id), self.name)
 
     @property
     def name(self) -> str:
         return self.request.name
+
+    def step(self) -> int:
+        """Return how many of its steps are done."""
+        return min(self.steps, self.curves.lines)
+
+
+@task(name="train", task_run_name="train · {job.name}", persist_result=False, **AGAIN)
+def train(job: Job, engine: Engine) -> None:
+    assist = partial(worker_calls.assist, job.status.id, claim.latest_attempt(store.run_folder(job.status.id)))
+    watch = Watch(job.curves.send_new, job.hung_after)
+    processes = job.request.cell.training.processes
+    work = worker_calls.train, job.request, job.status.id
+    raise_failure(engine.run("train", *work, processes=processes, assist=assist, watch=watch))
 
 
 @dataclass(frozen=True)
@@ -182,8 +153,7 @@ def cell(job: Job, engine: Engine) -> Outcome:
     status, failed, diverged = job.status, "", ""
     try:
         if status.action != "evaluate":
-            curves = CurveWriter(store.home(), job.experiment, store.run_folder(status.id), job.name)
-            train(job.name, status.id, engine, job.group, curves, job.hung_after)
+            train(job, engine)
         evaluate(job.name, status.id, engine, job.request.evaluation)
     except CellFailed as error:
         failed, diverged = ("", str(error)) if error.kind == "diverged" else (str(error), "")

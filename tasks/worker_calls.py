@@ -37,13 +37,6 @@ def train(
     return run_stage(train_cell, folder, request, devices, machines)
 
 
-def train_together(requests: dict[str, TrainRequest]) -> dict[str, dict[str, Any] | None]:
-    """Train cells in turns in one process; return the failure report of each cell, or None, by cell id."""
-    from contrastive.training import turns
-
-    return turns.train_interleaved({store.run_folder(name): cell for name, cell in requests.items()})
-
-
 def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
     """Store the outputs of frozen blocks for a split, for all cells that can read them."""
     from contrastive.data import tokens as token_store

@@ -22,20 +22,6 @@ class Speed(Settings):
         description="store the output of frozen blocks in full or half precision and compute it once, for cells with "
         "tune.frozen_dropout: false; none: compute every pass",
     )
-    together: Positive | None = Field(
-        None,
-        description="cells that train in one process and share each pass of their frozen blocks; left out: as many as "
-        "fit in memory and keep all devices busy",
-    )
-
-    @model_validator(mode="after")
-    def _check_combination(self) -> "Speed":
-        if self.reuse == "none" and (self.together or 1) > 1:
-            raise ValueError(
-                f"together: {self.together} shares passes of frozen blocks, but reuse: none turns that off; remove "
-                "one of the two settings"
-            )
-        return self
 
 
 USUAL = Speed()

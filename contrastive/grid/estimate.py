@@ -145,13 +145,11 @@ def trained_blocks(cell: Cell) -> int:
     return blocks if last is None else min(blocks, last)
 
 
-def training_work(cell: Cell, batches: Batches, *, stored: bool = False, together: int = 1) -> float:
-    """Return the work of one epoch. `stored`: the output of frozen blocks is read, else `together` cells share it."""
+def training_work(cell: Cell, batches: Batches, *, stored: bool = False) -> float:
+    """Return the work of one epoch. `stored`: the output of frozen blocks is read."""
     blocks, upper, (plain, changed) = sizes(cell.encoder).blocks, trained_blocks(cell), encoder_passes(cell)
     objective, backward = cell.objective, 1 if cell.encoder.tune.lora is not None else 2
-    frozen = (blocks - upper) * (plain + changed) - separable_blocks(cell) * plain * (
-        1.0 if stored else 1 - 1 / together
-    )
+    frozen = (blocks - upper) * (plain + changed) - (separable_blocks(cell) * plain if stored else 0)
     looks = len(objective.term_weights()) / CHECK_EVERY  # the gradient of each term is measured now and then
     trained = upper * (plain + changed) * (1 + backward * (1 + looks))
     guesses = GUESSES if objective.reads_guesses() else 0
@@ -160,10 +158,9 @@ def training_work(cell: Cell, batches: Batches, *, stored: bool = False, togethe
 
 
 class FinishedCell(NamedTuple):
-    """A finished cell, the number of cells trained together with it, whether it read a frozen store, and its cost."""
+    """A finished cell, whether it read a frozen store, and its cost."""
 
     cell: Cell
-    together: int
     stored: bool
     seconds: float
     memory: int | None
@@ -188,8 +185,7 @@ class CostEstimator:
         rates: dict[Hashable, list[float]] = {}
         memory: dict[Hashable, list[float]] = {}
         for past in self.finished:
-            work = self.work(past.cell, past.stored, past.together)
-            expected = self.shared(past.cell) + past.together * self._memory(past.cell)[1]
+            work, expected = self.work(past.cell, past.stored), self._memory(past.cell)
             for key in similarity_keys(past.cell):
                 rates.setdefault(key, []).append(past.seconds / work)
                 if past.memory:
@@ -197,18 +193,17 @@ class CostEstimator:
         self.rates = {key: median(each) for key, each in rates.items()}
         self.memory_ratios = {key: median(each) for key, each in memory.items()}
 
-    def seconds(self, cell: Cell, together: int = 1) -> float | None:
-        """Return seconds of training and embedding, without stored passes, and with a share of passes that
-        `together` cells compute once."""
+    def seconds(self, cell: Cell) -> float | None:
+        """Return seconds of training and embedding, without stored passes."""
         rate = self._rate(cell)
         stored = frozen_readers.trains_from_store(cell, self.speed)
-        return None if rate is None else rate * self.work(cell, stored, together)
+        return None if rate is None else rate * self.work(cell, stored)
 
-    def work(self, cell: Cell, stored: bool = False, together: int = 1) -> float:
+    def work(self, cell: Cell, stored: bool = False) -> float:
         """Return the work of training and embedding, at least 1."""
 
         def count() -> float:
-            training = training_work(cell, self.batches(cell), stored=stored, together=together)
+            training = training_work(cell, self.batches(cell), stored=stored)
             embeds = frozen_readers.embeds_from_store(cell, self.speed)
             blocks = sizes(cell.encoder).blocks - (separable_blocks(cell) if embeds else 0)
             splits = [self.texts(cell).measured(self.evaluation, name) for name in self.evaluation.embedded()]
@@ -217,7 +212,7 @@ class CostEstimator:
             embedding = blocks * sum(int(lengths.sum()) for lengths in splits)
             return max(1.0, training * cell.training.epochs / cell.training.processes + embedding)
 
-        return self._cached(("work", *work_settings(cell), stored, together), count)
+        return self._cached(("work", *work_settings(cell), stored), count)
 
     def prefix_seconds(self, cell: Cell, split: str) -> float:
         """Return seconds to fill the frozen store of a split, once for all cells that read it."""
@@ -233,28 +228,16 @@ class CostEstimator:
         return None if rate is None else rate * sizes(cell.encoder).blocks * int(lengths.sum())
 
     def memory(self, cell: Cell) -> int:
-        """Return the peak bytes of a cell that trains alone."""
-        return self.shared(cell) + self.own(cell)
+        """Return the peak bytes of the process that trains a cell."""
+        return int(self._memory(cell) * (_most_similar(self.memory_ratios, cell) or 1.0))
 
-    def shared(self, cell: Cell) -> int:
-        """Return bytes of the process and frozen weights, once for all cells of one process."""
-        return self._memory(cell)[0]
-
-    def own(self, cell: Cell) -> int:
-        """Return bytes of trained weights, gradients, moments and a batch, for each cell of a process."""
-        shared, own = self._memory(cell)
-        ratio = _most_similar(self.memory_ratios, cell)
-        return own if ratio is None else max(0, int(ratio * (shared + own)) - shared)
-
-    def _memory(self, cell: Cell) -> tuple[int, int]:
+    def _memory(self, cell: Cell) -> int:
         return self._cached(("memory", *work_settings(cell)), lambda: memory_of_cell(cell, self.batches(cell)))
 
-    def predicted(self, cell: Cell, together: int = 1) -> dict[str, float] | None:
+    def predicted(self, cell: Cell) -> dict[str, float] | None:
         """Return the estimate that is recorded in the run folder; memory is that of the whole process."""
-        seconds = self.seconds(cell, together)
-        if seconds is None:
-            return None
-        return {"seconds": round(seconds, 3), "memory_bytes": self.shared(cell) + together * self.own(cell)}
+        seconds = self.seconds(cell)
+        return None if seconds is None else {"seconds": round(seconds, 3), "memory_bytes": self.memory(cell)}
 
     def basis(self, cell: Cell) -> str:
         """Return the evidence for the seconds: "finished" cells, a "calibration", or "" for none."""
@@ -313,8 +296,8 @@ def _most_similar(ratios: dict[Hashable, float], cell: Cell) -> float | None:
     return next((ratio for ratio in candidates if ratio is not None), None)
 
 
-def memory_of_cell(cell: Cell, batches: Batches) -> tuple[int, int]:
-    """Return the bytes that cells of one process share (with frozen weights), and the bytes of each cell."""
+def memory_of_cell(cell: Cell, batches: Batches) -> int:
+    """Return the bytes of the process that trains a cell, before any was measured."""
     size, tune, upper = sizes(cell.encoder), cell.encoder.tune, trained_blocks(cell)
     tools = cell.objective.view_entry().tools
     if tune.lora is not None:
@@ -330,7 +313,7 @@ def memory_of_cell(cell: Cell, batches: Batches) -> tuple[int, int]:
     passing = kept + FLOAT * size.hidden * size.blocks  # one frozen block at a time, and its output
     for_gradient = kept * (0.8 if tune.lora is not None else 1.0) * upper
     batch = batches.longest * share / cell.training.processes * sum(encoder_passes(cell)) * (for_gradient + passing)
-    return PROCESS + FLOAT * frozen, TRAINED * trained + int(batch)
+    return PROCESS + FLOAT * frozen + TRAINED * trained + int(batch)
 
 
 def calibration_file(cell: Cell, device: str) -> Path:
@@ -356,9 +339,10 @@ def finished_cells(latest: int) -> Iterator[FinishedCell]:
         try:
             config, noted = store.read_json(folder / "config.json"), store.read_json(folder / "provenance.json")
             speed = noted.get("speed") or {}
+            if speed.get("together", 1) != 1:  # of an earlier version, in which cells shared passes
+                continue
             yield FinishedCell(
                 Cell.model_validate(config["cell"]),
-                int(speed.get("together", 1)),
                 speed.get("reuse", "none") != "none",
                 float(noted["wall_seconds"]),
                 int(noted.get("peak_memory_bytes") or 0) or None,

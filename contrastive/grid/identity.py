@@ -169,12 +169,6 @@ def untrained_output_settings(cell: Cell) -> dict[str, Any]:
     return {"encoder": cell.encoder} | initial_weight_settings(cell) | numeric_settings(cell)
 
 
-def pass_settings(cell: Cell) -> tuple[Hashable, ...]:
-    """Return what decides the texts and random numbers of frozen blocks at each step: all but the objective, of which
-    only the cut matters."""
-    return cell.data, cell.encoder, cell.training, cell.seed, separable_blocks(cell)
-
-
 def calibration_settings(cell: Cell) -> dict[str, Any]:
     """Return what decides which calibration applies: the size of the encoder, precision and threads."""
     return {"model": cell.encoder.model, "scratch": cell.encoder.scratch} | numeric_settings(cell)

@@ -155,9 +155,8 @@ def encode(
     alter: Callable[[Tensor], Tensor] | None = None,
     positions: Int64[Tensor, "n s"] | None = None,
     cut: int = 0,
-    frozen_pass: Callable[[nn.Module, Batch, int], Tensor] = frozen.outputs_below,
 ) -> Encoded:
-    """Encode a batch and keep the output of every block, except below block `cut`, whose input `frozen_pass` computes.
+    """Encode a batch and keep the output of every block, except below block `cut`; those blocks are frozen.
 
     `alter` changes the token embeddings and `positions` the position ids, for views that do so; with either, the whole
     encoder is computed.
@@ -178,7 +177,7 @@ def encode(
     else:
         stored = None if frozen.has_active_dropout(backbone) else batch.frozen_outputs
         states = frozen.outputs_above(
-            backbone, frozen_pass(backbone, batch, cut) if stored is None else stored, batch, cut
+            backbone, frozen.outputs_below(backbone, batch, cut) if stored is None else stored, batch, cut
         )
 
     def attention_row(encoded: Encoded, block: int) -> Float[Tensor, "n s"]:

@@ -3,7 +3,6 @@
 Without dropout their output for a text never changes, so it can be stored (frozen_store.py).
 """
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -45,7 +44,9 @@ def has_active_dropout(backbone: Any) -> bool:
 
 @torch.no_grad()
 def outputs_below(backbone: Any, batch: Batch, count: int) -> Float[Tensor, "n s d"]:
-    """Return the output of the lowest `count` blocks for a batch."""
+    """Return the output of the lowest `count` blocks for a batch; each half of a doubled one draws its own dropout."""
+    if batch.doubled:
+        return torch.cat([outputs_below(backbone, half, count) for half in batch.halves()])
     with restricted_to_blocks(backbone, slice(count)):
         output = backbone(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long())
     return output.last_hidden_state
@@ -72,50 +73,3 @@ def restricted_to_blocks(backbone: Any, chosen: slice, embeddings: nn.Module | N
         yield
     finally:
         model.encoder.layer, model.embeddings = whole, own
-
-
-def random_state() -> list[Tensor]:
-    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])]
-
-
-def set_random_state(state: list[Tensor]) -> None:
-    torch.set_rng_state(state[0])
-    if len(state) > 1:
-        torch.cuda.set_rng_state_all(state[1:])
-
-
-class PassCache:
-    """Caches passes through frozen blocks by tokens and random state, so that results are the same bits without it.
-
-    All users of a cache have the same frozen weights. With `sharing=False` each pass is computed.
-    """
-
-    def __init__(self, sharing: bool = True) -> None:
-        self.sharing = sharing
-        self.remembered: dict[bytes, tuple[Float[Tensor, "n s d"], list[Tensor]]] = {}
-
-    def __call__(self, backbone: Any, batch: Batch, count: int) -> Float[Tensor, "n s d"]:
-        if batch.doubled:  # a half may be asked for alone later, and must draw the same
-            return torch.cat([self(backbone, half, count) for half in batch.halves()])
-        if not self.sharing or not backbone.training:  # an evaluation encodes each text once
-            return outputs_below(backbone, batch, count)
-        drops = has_active_dropout(backbone)
-        key = pass_key(batch, count, random_state() if drops else [])
-        if key not in self.remembered:
-            outputs = outputs_below(backbone, batch, count)
-            self.remembered[key] = outputs, random_state() if drops else []
-        outputs, state_after = self.remembered[key]
-        if state_after:
-            set_random_state(state_after)
-        return outputs
-
-    def forget(self) -> None:
-        """Clear the cache; call it between steps."""
-        self.remembered.clear()
-
-
-def pass_key(batch: Batch, count: int, drawn: list[Tensor]) -> bytes:
-    content = hashlib.blake2b(str((count, *batch.input_ids.shape)).encode(), digest_size=16)
-    for tensor in (batch.input_ids, batch.attention_mask, *drawn):
-        content.update(tensor.cpu().contiguous().view(torch.uint8).numpy().data)
-    return content.digest()

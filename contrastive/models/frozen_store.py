@@ -142,7 +142,7 @@ def untrained_embeddings_folder(cell: Cell, tokens: Tokens, speed: Speed) -> Pat
         cell=content,
         # stored outputs are rounded
         read=separable_blocks(cell) if tokens.splits["train"].frozen_outputs is not None else None,
-        speed=speed.model_dump(mode="json", exclude={"together"}),
+        speed=speed.model_dump(mode="json"),
         device="cuda" if torch.cuda.is_available() else "cpu",
         code=fingerprint.code_digest(("contrastive.models.model", "contrastive.models.frozen_store")),
     )

@@ -42,8 +42,7 @@ class Model(nn.Module):
         self.backbone = encoders.load_encoder(cell.encoder, tokens.vocab_size, tokens.pad_id)
         self.dropout = nn.Dropout(cell.encoder.dropout)
         config: Any = self.backbone.config
-        self.cut = separable_blocks(cell)  # frozen blocks that `frozen_pass` runs apart from the others
-        self.frozen_pass: Callable[[nn.Module, Batch, int], Tensor] = frozen.outputs_below
+        self.cut = separable_blocks(cell)  # frozen blocks that run apart from the others
         # only this many top blocks have dropout; None: all, frozen ones too
         self.dropout_blocks = None if cell.encoder.tune.frozen_dropout else cell.encoder.tune.last_blocks
         self.head = nn.Linear(config.hidden_size, len(tokens.labels)) if cell.objective.reads_logits() else None
@@ -64,9 +63,7 @@ class Model(nn.Module):
         return self._encode(self.backbone, batch, **changes)
 
     def _encode(self, backbone: nn.Module, batch: Batch, **changes: Any) -> Encoded:
-        return encoders.encode(
-            backbone, batch, self.pooling, self.dropout, **{"cut": self.cut} | changes, frozen_pass=self.frozen_pass
-        )
+        return encoders.encode(backbone, batch, self.pooling, self.dropout, **{"cut": self.cut} | changes)
 
     def train(self, mode: bool = True) -> "Model":
         """Set the mode; frozen blocks stay in eval mode with `frozen_dropout: false`."""

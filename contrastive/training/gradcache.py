@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive.models.frozen import random_state, set_random_state
 from contrastive.views.batches import Batch
 from contrastive.views.types import Guesses, Output, VectorGroup
 
@@ -145,3 +144,13 @@ def replay_random_state(state: list[Tensor]) -> Iterator[None]:
         yield
     finally:
         set_random_state(previous)
+
+
+def random_state() -> list[Tensor]:
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])]
+
+
+def set_random_state(state: list[Tensor]) -> None:
+    torch.set_rng_state(state[0])
+    if len(state) > 1:
+        torch.cuda.set_rng_state_all(state[1:])

@@ -66,23 +66,14 @@ def train_request(request: TrainRequest, folder: Path, micro_batch: int | None) 
     from contrastive.data import tokens as token_store
     from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
     from contrastive.models import frozen_store
-    from contrastive.models.frozen import PassCache
-    from contrastive.training.in_process import local_training_steps
+    from contrastive.training.in_process import train_here
 
     cell = request.cell
     training = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
     prepared = prepare_cell_tokens(cell)
     spec = prepare_evaluation(cell, request.evaluation, prepared)
     tokens = frozen_store.with_stored_training_outputs(token_store.open_tokens(prepared), cell, request.speed)
-    passes = PassCache(sharing=request.speed.reuse != "none")
-    steps = local_training_steps(request, training, folder, tokens, spec, passes)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            trained: int = end.value
-            return trained
-        passes.forget()
+    return train_here(request, training, folder, tokens, spec)
 
 
 if __name__ == "__main__":

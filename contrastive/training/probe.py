@@ -62,19 +62,17 @@ def seconds_of_work(cell: Cell, speed: Speed) -> float:
     """Return the seconds per unit of work, measured on a cell's first steps."""
     from contrastive.data import tokens as token_store
     from contrastive.evaluation.prepare import prepare_cell_tokens
-    from contrastive.models.frozen import PassCache
     from contrastive.training.train import CellTraining
     from contrastive.views import batches as batching
 
     alone = cell.training.model_copy(update={"processes": 1, "sharding": None})
     cell = cell.model_copy(update={"training": alone})
-    tokens, passes = token_store.open_tokens(prepare_cell_tokens(cell)), PassCache()
+    tokens = token_store.open_tokens(prepare_cell_tokens(cell))
     lengths, times = tokens.splits["train"].lengths, list[float]()
     with tempfile.TemporaryDirectory() as folder:
-        training = CellTraining(cell, Path(folder), tokens, checkpoint_every=10**9, speed=speed, passes=passes)
+        training = CellTraining(cell, Path(folder), tokens, checkpoint_every=10**9, speed=speed)
         steps = training.steps()
         for _ in islice(steps, STEPS + 1):
-            passes.forget()
             times.append(time.perf_counter())
             if len(times) > 3 and times[-1] - times[0] > PATIENCE:
                 break

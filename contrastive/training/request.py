@@ -15,7 +15,6 @@ class TrainRequest:
     checkpoint_every: int
     evaluation: Evaluation = field(default_factory=Evaluation)
     speed: Speed = field(default_factory=Speed)
-    together: int = 1  # number of cells that take turns in one process
     predicted: dict[str, float] | None = None  # seconds and memory_bytes, stored beside the measured ones
 
 

@@ -29,9 +29,8 @@ from contrastive.config.cell import Cell, Training
 from contrastive.config.experiment import Speed
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
-from contrastive.models import frozen, frozen_store
+from contrastive.models import frozen_store
 from contrastive.models import model as models
-from contrastive.models.frozen import PassCache
 from contrastive.runs import stopping
 from contrastive.training import checkpoint, gradcache, sharding
 from contrastive.training.collapse import geometry
@@ -63,15 +62,12 @@ class BatchLoss:
 
 
 class CellTraining:
-    """The training of one cell, a step at a time, so that cells can take turns and share passes of frozen blocks."""
+    """The training of one cell."""
 
-    def __init__(
-        self, cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int, speed: Speed, passes: PassCache
-    ) -> None:
+    def __init__(self, cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int, speed: Speed) -> None:
         self.cell, self.folder, self.tokens, self.checkpoint_every = cell, folder, tokens, checkpoint_every
         self.accelerator = start_accelerator(cell)
         self.model = models.Model(cell, tokens)
-        self.model.frozen_pass = passes
         state = checkpoint.load_checkpoint(folder, self.accelerator.is_main_process)
         if state is None:
             begin_losses(self.model, cell, tokens, self.accelerator.device, speed)
@@ -85,11 +81,14 @@ class CellTraining:
         self.first_step = checkpoint.resume(state, self.shared, self.scheduler, self.accelerator)
         self.model.train()
 
-    def steps(self) -> Generator[None, None, None]:
-        """Train, yielding before each step so that cells can take turns in one process.
+    def run(self) -> None:
+        """Train; write metrics.jsonl and checkpoint/weights.safetensors to the folder."""
+        for _ in self.steps():
+            pass
+        self._finish()
 
-        Writes metrics.jsonl and checkpoint/weights.safetensors to the folder.
-        """
+    def steps(self) -> Generator[None, None, None]:
+        """Train, yielding before each step."""
         device, process = self.accelerator.device, self.accelerator.process_index
         to_do = islice(enumerate(optimizer_steps(self.cell, self.tokens)), self.first_step, None)
         log_file = self.folder / "metrics.jsonl" if self.accelerator.is_main_process else os.devnull
@@ -106,7 +105,6 @@ class CellTraining:
                 log.flush()
                 if (step + 1) % self.checkpoint_every == 0 and step + 1 < self.total:
                     self._save_checkpoint(step + 1)
-        self._finish()
 
     def _train_step(self, step: int, batches: Iterator[Batch], count: int) -> dict[str, Any]:
         """Train one optimizer step on `count` batches; return its line of the log."""
@@ -159,7 +157,6 @@ class CellTraining:
             if not bool((part := self.shared.local_part(parameter)).isfinite().all()):
                 raise Diverged(self.total - 1, name, float(part.sum()))
         self.audit.raise_if_untrained()
-        self.model.frozen_pass = frozen.outputs_below  # without the cache of training
         checkpoint.save_weights(self.shared, self.cell, self.folder, self.accelerator.is_main_process)
 
 

@@ -4,8 +4,6 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +18,12 @@ from contrastive.evaluation.needs import EmbeddingSpec
 from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
 from contrastive.grid.identity import STAGES, cell_id, identity, registry_choices
 from contrastive.models import frozen_store
-from contrastive.models.frozen import PassCache
 from contrastive.runs import claim, provenance, store
 from contrastive.runs.fingerprint import code_digests
 from contrastive.training import meters
 from contrastive.training.collapse import collapsed_since
 from contrastive.training.failures import failure_kind
-from contrastive.training.in_process import local_training_steps
+from contrastive.training.in_process import train_here
 from contrastive.training.launch import Machines, launch
 from contrastive.training.request import TrainRequest
 
@@ -37,22 +34,13 @@ def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines:
     `devices` are for a cell of several processes, named as in CUDA_VISIBLE_DEVICES. `machines` are those that share a
     cell too large for this machine; each of the others calls `join_remote_cell`.
     """
-    passes = PassCache(sharing=request.speed.reuse != "none")
-    for _ in training_steps(folder, request, passes, devices, machines):
-        passes.forget()  # passes are shared within one step only
-
-
-def training_steps(
-    folder: Path, request: TrainRequest, passes: PassCache, devices: str = "", machines: Machines | None = None
-) -> Iterator[None]:
-    """Train like `train_cell`, but yield before each step, so that several cells can take turns."""
     document = identity(request.cell)
     if cell_id(document) != folder.name:
         raise UserError("the code or the data has changed since this grid was planned; run the same command again")
     with claim.begin_attempt(folder, "train", lambda: store.damage(folder, "TRAINED") is None) as work:
         if work is None:
             return
-        watch, gpus = Stopwatch(), devices or os.environ.get("CUDA_VISIBLE_DEVICES")
+        began, gpus = time.perf_counter(), devices or os.environ.get("CUDA_VISIBLE_DEVICES")
         link_checkpoint(folder, work.folder)
         write_config(work.folder, request, document)
         prepared = prepare_cell_tokens(request.cell)
@@ -61,15 +49,13 @@ def training_steps(
             tokens = frozen_store.with_stored_training_outputs(
                 token_store.open_tokens(prepared), request.cell, request.speed
             )
-            run = TrainingWithOomRetry(request, work, tokens, spec, passes, devices, machines)
-            for _ in run.steps():
-                with watch.paused():
-                    yield
-        (own, passed), after = watch.seconds(), meters.gpu_joules(gpus)
+            run = TrainingWithOomRetry(request, work, tokens, spec, devices, machines)
+            run.train()
+        seconds, after = round(time.perf_counter() - began, 3), meters.gpu_joules(gpus)
         measured = {
-            "wall_seconds": own,
-            "gpu_seconds": own if torch.cuda.is_available() else 0.0,
-            "energy_joules": {} if before is None or after is None else {"gpu": (after - before) * own / passed},
+            "wall_seconds": seconds,
+            "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
+            "energy_joules": {} if before is None or after is None else {"gpu": after - before},
             "predicted": request.predicted,
             "peak_memory_bytes": peak.bytes if request.cell.training.processes == 1 else None,  # of this process alone
         }
@@ -85,7 +71,6 @@ class TrainingWithOomRetry:
     work: claim.Attempt
     tokens: Tokens
     spec: EmbeddingSpec
-    passes: PassCache
     devices: str
     machines: Machines | None
 
@@ -93,8 +78,8 @@ class TrainingWithOomRetry:
         self.micro_batch = self.request.cell.training.micro_batch
         self.trained_parameters: int | None = None
 
-    def steps(self) -> Iterator[None]:
-        """Train, yielding before each step; after an out-of-memory error, retry with half the micro-batch."""
+    def train(self) -> None:
+        """Train; after an out-of-memory error, retry with half the micro-batch."""
         while self.trained_parameters is None:
             training = self.request.cell.training.model_copy(update={"micro_batch": self.micro_batch})
             try:
@@ -103,15 +88,13 @@ class TrainingWithOomRetry:
                     every = self.request.checkpoint_every
                     self.trained_parameters = launch(self.work.folder, every, training, self.devices, self.machines)
                 else:
-                    self.trained_parameters = yield from local_training_steps(
-                        self.request, training, self.work.folder, self.tokens, self.spec, self.passes
+                    self.trained_parameters = train_here(
+                        self.request, training, self.work.folder, self.tokens, self.spec
                     )
             except Exception as error:
                 texts = effective_micro_batch(training)
-                alone = self.request.together == 1  # otherwise the caller trains it alone first
-                if failure_kind(error) != "memory" or not alone or training.sharding is not None or texts == 1:
+                if failure_kind(error) != "memory" or training.sharding is not None or texts == 1:
                     raise
-                self.passes.forget()  # frees the memory of a batch
                 self.micro_batch = math.ceil(texts / 2)  # the loss still sees the whole batch (GradCache)
                 self.work.note(micro_batch=self.micro_batch)
 
@@ -123,7 +106,7 @@ class TrainingWithOomRetry:
             "threads": training.threads,
             "processes": training.processes,
             "micro_batch": self.micro_batch,
-            "speed": {"reuse": self.request.speed.reuse if from_store else "none", "together": self.request.together},
+            "speed": {"reuse": self.request.speed.reuse if from_store else "none"},
             "trained_parameters": self.trained_parameters,
             "collapsed_since": collapsed_since(self.work.folder / "metrics.jsonl"),
             "class_counts": store.read_json(self.tokens.folder / "meta.json")["class_counts"],
@@ -163,21 +146,3 @@ def write_provenance(folder: Path, document: dict[str, Any], facts: dict[str, An
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     read = {"code": document["code"], "data_digest": document["data"]["content"]}
     store.write_json(folder / "provenance.json", provenance.describe_run(device) | read | facts)
-
-
-class Stopwatch:
-    """Runs from its creation; the time while it is paused belongs to other cells."""
-
-    def __init__(self) -> None:
-        self.start, self.paused_seconds = time.perf_counter(), 0.0
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        pause_start = time.perf_counter()
-        yield
-        self.paused_seconds += time.perf_counter() - pause_start
-
-    def seconds(self) -> tuple[float, float]:
-        """Return the seconds without pauses, and all seconds since the start."""
-        passed = time.perf_counter() - self.start
-        return round(passed - self.paused_seconds, 3), passed

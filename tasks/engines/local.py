@@ -17,8 +17,6 @@ from contrastive.runs import stopping
 from tasks.engines.slot import Slot
 from tasks.engines.types import Engine, Watch
 
-SPENT = 0.8  # share of the memory that all slots together may use
-
 logger = logging.getLogger(__name__)
 
 
@@ -74,10 +72,9 @@ class Local(Engine):
         train: list[Slot] | list[Inline],
         evaluate: list[Slot] | list[Inline],
         share: float = 0,
-        bytes_a_slot: int | None = None,
     ):
         super().__init__(permit, share)
-        self.trainings, self.bytes_a_slot = len(train), bytes_a_slot
+        self.trainings = len(train)
         self.slots = {id(slot): slot for slot in (*train, *evaluate)}
         self.train = FreeSlots(train)
         self.evaluate = self.train if evaluate is train else FreeSlots(evaluate)
@@ -116,9 +113,6 @@ class Local(Engine):
     def parallel_trainings(self) -> int:
         return self.trainings
 
-    def memory_per_slot(self) -> int | None:
-        return self.bytes_a_slot
-
     def stop(self) -> None:
         self.finish()
         for slot in self.slots.values():
@@ -142,7 +136,7 @@ def local(permit: Path, resources: Resources, threads: int) -> Local:
         )
     train = [Slot(common | environment) for environment in here.train]
     evaluate = [Slot(common | environment) for environment in here.evaluate] if here.on_gpu else train
-    return Local(permit, train, evaluate, resources.gpus_per_cell if here.on_gpu else 0, bytes_for_slot(here))
+    return Local(permit, train, evaluate, resources.gpus_per_cell if here.on_gpu else 0)
 
 
 class SlotEnvironments(NamedTuple):
@@ -172,20 +166,6 @@ def count_cores(limit_file: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
         quota, period = map(int, limit_file.read_text(encoding="ascii").split())
         return max(1, min(seen, quota // period))
     return seen
-
-
-def bytes_for_slot(where: SlotEnvironments) -> int | None:
-    """Return the bytes that the cells of one slot may use; None if unknown."""
-    return int(SPENT * machine_memory(where.on_gpu) / len(where.train)) or None
-
-
-def machine_memory(on_gpu: bool) -> int:
-    """Return the bytes of memory of this machine, or of its GPUs together; 0 if unknown."""
-    if not on_gpu:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    listed = nvidia_smi("--query-gpu=memory.total", "--format=csv,noheader,nounits")
-    each = [int(mebibytes) * 2**20 for mebibytes in listed if mebibytes.strip().isdecimal()]
-    return min(each, default=0) * len(gpus())
 
 
 def gpus() -> list[str]:

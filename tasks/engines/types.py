@@ -79,10 +79,6 @@ class Engine(ABC):
     def parallel_trainings(self) -> int:
         """Return how many single-process trainings can run at a time."""
 
-    def memory_per_slot(self) -> int | None:
-        """Return the bytes available to the cells that train together; None if unknown."""
-        return None
-
     def finish(self) -> None:
         """Begin nothing more, and let running trainings end with a checkpoint soon."""
         self.stopped = True

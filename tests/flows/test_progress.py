@@ -1,25 +1,22 @@
 """What a grid says of itself where nobody watches a bar."""
 
-from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
 
 from contrastive.grid.load import parse_experiment
+from contrastive.grid.status import Status
 from contrastive.training.request import TrainRequest
 from flows.progress import Progress, minutes
-from tasks.cell import Group
-from tasks.curves import CurveWriter
+from tasks.cell import Job
 from tests.contrastive.grid.examples import ONE
 
 
-def group(folder: Path, steps: int, done: int, *names: str) -> Group:
+def job(steps: int, done: int, name: str) -> Job:
     experiment = parse_experiment(ONE)
     cell, of = experiment.cells[0], experiment.experiment
-    made = Group({name: TrainRequest(cell, name, 1, of.evaluation, of.speed) for name in names}, steps)
-    for name in names:
-        made.curves[name] = CurveWriter(folder, "x", folder / "run", name)
-    made.curves[names[0]].lines = done
+    made = Job(Status(cell, "a0", "run"), "x", [], TrainRequest(cell, name, 1, of.evaluation, of.speed), 60, steps)
+    made.curves.lines = done
     return made
 
 
@@ -33,15 +30,15 @@ class Ending(Progress):
         self.ended_next.put("it ended")
 
 
-def test_while_nothing_ends_a_line_says_how_far_cells_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+def test_while_nothing_ends_a_line_says_how_far_cells_are(capfd: pytest.CaptureFixture[str]):
     with Ending(5, 1, steps=200, seconds_between_lines=0.0) as progress:
         progress.began -= 120.0
-        working = [group(tmp_path, 80, 30, "ce · seed 0", "ce · seed 1"), group(tmp_path, 40, 20, "rdrop · seed 0")]
+        working = [job(80, 30, "ce · seed 0"), job(40, 20, "rdrop · seed 0")]
         assert progress.next_ended(progress.ended_next, working) == "it ended"
-        progress.group_ended(working[0])
+        progress.job_ended(working[0])
     first, line = capfd.readouterr().err.splitlines()
     assert first == "5 cells, 1 of them finished before"
-    at_work = "ce · seed 0 and 1 more, step 30 of 80; rdrop · seed 0, step 20 of 40"
+    at_work = "ce · seed 0, step 30 of 80; rdrop · seed 0, step 20 of 40"
     assert line == f"2 min: 1 of 5 cells have ended, about 6 min left; running: {at_work}"
     assert progress.steps_ended == 80
 

@@ -45,7 +45,6 @@ KEYS: dict[str, tuple[Callable[[Cell], object], set[str]]] = {
     "frozen store": (lambda cell: frozen_store.store_folder(token_key(cell), cell, FULL), TOKENS | FROZEN),
     "its reader": (lambda cell: frozen_readers.store_identity(cell, FULL, "train", token_key(cell)), TOKENS | FROZEN),
     "untrained output": (identity.untrained_output_settings, ENCODER | BEGUN | ARITHMETIC),
-    "shared passes": (identity.pass_settings, DATA | ENCODER | TRAINING | {"seed"} | CUT),
     "calibration": (lambda cell: estimate.calibration_file(cell, "cpu"), TIMED),
     "work": (identity.work_settings, DATA | ENCODER | TRAINING | WORK),
     "the same cell": (lambda cell: identity.similarity_keys(cell)[0], set(MUTATIONS) - {"seed"}),

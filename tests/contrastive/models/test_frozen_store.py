@@ -185,7 +185,6 @@ def test_cells_share_a_store_where_they_read_the_same_and_only_there(source: str
         together = {one, two} <= set(same) or {one, two} == set(others[:2])
         assert [a == b for a, b in zip(known[one], known[two], strict=True)] == [together] * 2, (one, two)
     assert len({place(same[0], speed) for speed in (FULL, HALF)}) == 2
-    assert place(same[0], Speed(together=3)) == place(same[0])
 
 
 def test_another_encoder_in_the_same_folder_is_another_store(source: str, bert: str, home: Path, tmp_path: Path):

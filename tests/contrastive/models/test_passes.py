@@ -1,9 +1,7 @@
 """What is computed once for several cells: passes through frozen blocks, and what some losses begin from."""
 
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -16,34 +14,15 @@ from contrastive.losses.sccl import Sccl
 from contrastive.models import encoder as encoders
 from contrastive.models import frozen, frozen_store
 from contrastive.models import model as models
-from contrastive.models.frozen import PassCache
 from contrastive.runs import store
-from contrastive.training import gradcache, train
+from contrastive.training import train
 from contrastive.training.request import TrainRequest
-from contrastive.training.train import CellTraining
 from contrastive.training.train_cell import train_cell
-from contrastive.views.batches import collate
-from contrastive.views.cls import cls
 from contrastive.views.two_stage import two_stage
 from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numbers
 from tests.contrastive.views.conftest import batch_of
-from tests.tiers import rest_is_full
 
 LENGTHS = (5, 2, 4)
-
-
-class Counted(PassCache):
-    """Tells how many passes were computed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.computed = 0
-
-    def __call__(self, backbone, batch, count: int) -> Tensor:
-        before = len(self.remembered)
-        found = super().__call__(backbone, batch, count)
-        self.computed += 0 if batch.doubled else len(self.remembered) - before  # of halves, each has been counted
-        return found
 
 
 def backbone_of(kind: str = "bert"):
@@ -52,88 +31,7 @@ def backbone_of(kind: str = "bert"):
     return encoders.load_encoder(Encoder(model=f"scratch:{kind}", scratch=sizes, **LAST_BLOCK), 64, 0).train()
 
 
-@pytest.mark.parametrize("kind", rest_is_full(["bert", "deberta-v2"], ["bert"]))
-def test_the_same_tokens_and_random_numbers_are_computed_once_and_draw_as_much(kind: str):
-    backbone, batch, passes = backbone_of(kind), batch_of(*LENGTHS), Counted()
-    torch.manual_seed(5)
-    expected = []
-    for _ in range(2):
-        expected += [frozen.outputs_below(backbone, batch, 2), torch.rand(3)]
-    assert not torch.equal(expected[0], expected[2])  # by their dropout
-    for _ in range(2):
-        torch.manual_seed(5)
-        found = [passes(backbone, batch, 2), torch.rand(3), passes(backbone, batch, 2), torch.rand(3)]
-        assert all(map(torch.equal, found, expected))
-    assert passes.computed == 2
-    passes.forget()
-    torch.manual_seed(5)
-    assert torch.equal(passes(backbone, batch, 2), expected[0]) and passes.computed == 3
-
-
-def test_other_tokens_masks_counts_or_random_numbers_are_other_passes():
-    backbone, batch, passes = backbone_of(), batch_of(*LENGTHS), Counted()
-    shorter = batch.attention_mask.clone()
-    shorter[0, -1] = False
-    wider = replace(batch_of(*LENGTHS, 1), labels=batch_of(*LENGTHS, 1).labels)
-    asked = [
-        (batch, 2, 5),
-        (batch, 1, 5),
-        (batch, 2, 6),
-        (replace(batch, attention_mask=shorter), 2, 5),
-        (batch.reworded(batch.input_ids.flip(0)), 2, 5),
-        (wider, 2, 5),
-        (wider[0:3], 2, 5),  # the first batch again
-    ]
-    for given, count, seed in asked:
-        torch.manual_seed(seed)
-        found = passes(backbone, given, count)
-        torch.manual_seed(seed)
-        assert torch.equal(found, frozen.outputs_below(backbone, given, count))
-    assert passes.computed == 6
-
-
-def test_without_dropout_random_numbers_do_not_matter_and_none_are_drawn_or_set():
-    backbone, batch, passes = backbone_of(), batch_of(*LENGTHS), Counted()
-    for module in frozen.frozen_modules(backbone, 1):
-        module.eval()
-    torch.manual_seed(5)
-    first = passes(backbone, batch, 2)
-    torch.manual_seed(6)
-    expected = torch.rand(3)
-    torch.manual_seed(6)
-    assert passes(backbone, batch, 2) is first and passes.computed == 1
-    assert torch.equal(torch.rand(3), expected)
-    torch.manual_seed(5)
-    assert not torch.equal(passes(backbone.train(), batch, 2), first)  # with dropout it is another pass
-
-
-def test_what_is_computed_to_evaluate_is_not_remembered():
-    backbone, batch, passes = backbone_of(), batch_of(*LENGTHS), Counted()
-    backbone.eval()
-    assert torch.equal(passes(backbone, batch, 2), passes(backbone, batch, 2)) and not passes.remembered
-
-
-def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path):
-    """GradCache encodes each part twice; the second time, what the frozen blocks gave is known."""
-    cell = make(source, encoder=LAST_BLOCK, loss="ce+simcse")
-    tokens = token_store.open_tokens(prepare_cell_tokens(cell))
-    batch = collate(tokens.splits["train"], np.arange(7), tokens.pad_id, tokens.special_ids)
-    found: list[dict[str, Tensor]] = []
-    for below in (PassCache(sharing=False), passes := Counted()):
-        torch.manual_seed(0)
-        model = models.Model(cell, tokens).train()
-        model.frozen_pass = below
-        torch.manual_seed(5)
-        encoded = gradcache.encode_in_parts(model, batch, 3)
-        sum(leaf.square().sum() for leaf in gradcache.output_tensors(encoded.output)).backward()
-        encoded.finish()
-        found.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None} | {"next": torch.rand(3)})
-    assert found[0].keys() == found[1].keys() and len(found[0]) > 10
-    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
-    assert passes.computed == 2 * 3  # of two passes with other dropout, three parts each
-
-
-def test_remembering_passes_changes_no_bit_of_a_cell(source: str, home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_reuse_changes_no_bit_of_a_cell(source: str, home: Path, monkeypatch: pytest.MonkeyPatch):
     """Which masks of dropout a cell draws does not follow from whether anything is reused."""
     training = {"micro_batch": 3, "accumulate": 2}
     cell = make(source, encoder=LAST_BLOCK, data={"train": 32}, training=training, loss="ce+ntxent")
@@ -146,36 +44,21 @@ def test_remembering_passes_changes_no_bit_of_a_cell(source: str, home: Path, mo
     assert found[0] == found[1]
 
 
-def test_what_a_loss_begins_from_is_not_kept(source: str, home: Path):
-    """All training texts are encoded for it: as many tokens as the data have."""
-    cell = make(source, encoder=LAST_BLOCK, loss="sccl")
-    tokens = token_store.open_tokens(prepare_cell_tokens(cell))
-    passes = PassCache()
-    (home / "cell").mkdir()
-    training = CellTraining(cell, home / "cell", tokens, checkpoint_every=1000, speed=Speed(), passes=passes)
-    next(training.steps())  # before the first batch
-    assert not passes.remembered
-
-
 @pytest.mark.parametrize("with_dropout", [True, False])
-def test_a_doubled_batch_shares_the_pass_of_each_half(with_dropout: bool):
+def test_a_doubled_batch_passes_each_half_through_the_frozen_blocks(with_dropout: bool):
     backbone = backbone_of()
     if not with_dropout:
         for module in frozen.frozen_modules(backbone, 1):
             module.eval()
-    computed, passes = [], PassCache()
+    computed: list[int] = []
     backbone.encoder.layer[0].register_forward_hook(lambda block, inputs, output: computed.append(len(inputs[0])))
-    found = []
 
     def encode(batch):
-        return encoders.encode(backbone, batch, "cls", nn.Identity(), cut=2, frozen_pass=passes)
+        return encoders.encode(backbone, batch, "cls", nn.Identity(), cut=2)
 
-    for view in (cls, two_stage):  # two cells at the same step
-        torch.manual_seed(1)
-        found.append(view(encode, batch_of(3, 2, 5)))
-    assert computed == ([3, 3] if with_dropout else [3])
-    assert found[1].sentences.shape == (3, 2, 16)
-    assert not torch.equal(found[1].sentences[:, 0], found[1].sentences[:, 1])  # the block above drops
+    sentences = two_stage(encode, batch_of(3, 2, 5)).sentences
+    assert computed == [3, 3] and sentences.shape == (3, 2, 16)
+    assert not torch.equal(sentences[:, 0], sentences[:, 1])  # the block above drops
 
 
 SPEED = Speed()
@@ -251,7 +134,6 @@ def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):
     usual = place(sccl(source))
     for same in ({"clusters": 3}, {"loss": "ce+sccl"}, {"view": "one_stage"}, {"training": {"encoder_lr": 1e-5}}):
         assert place(sccl(source, **same)) == usual, same
-    assert place(sccl(source), Speed(together=4)) == usual
     others = [
         {"seed": 1},  # of an encoder that begins at random
         {"encoder": LAST_BLOCK | {"pooling": "mean"}},

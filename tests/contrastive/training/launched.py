@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.data import tokenizer
 from contrastive.data import tokens as token_store
-from contrastive.models.frozen import PassCache
 from contrastive.training.request import TrainRequest
 from tests.contrastive.conftest import WORDS
 from tests.contrastive.training import trained
@@ -94,10 +93,18 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
     from contrastive import losses
     from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
     from contrastive.training import gather
-    from contrastive.training.in_process import local_training_steps
+    from contrastive.training.in_process import train_here
+    from contrastive.training.train import CellTraining
 
     gather.init_process_group(str(into / "meeting"), rank, 2)
-    usual = dict(losses.LOSSES)
+    usual, steps = dict(losses.LOSSES), CellTraining.steps
+
+    def watched(training: CellTraining) -> Iterator[None]:
+        for _ in steps(training):
+            case.each_step()
+            yield
+
+    CellTraining.steps = watched  # type: ignore[method-assign]
     for case in cases:
         folder = into / case.name
         folder.mkdir(exist_ok=True)
@@ -109,8 +116,7 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
             wanted = prepare_evaluation(case.cell, MORE, prepared)
             asked = TrainRequest(case.cell, "a cell", 3, MORE)
             tokens = token_store.open_tokens(prepared)
-            for _ in local_training_steps(asked, case.cell.training, folder, tokens, wanted, PassCache()):
-                case.each_step()
+            train_here(asked, case.cell.training, folder, tokens, wanted)
         except BaseException:
             (folder / f"failed.{rank}").write_text(traceback.format_exc())
     os._exit(0)

@@ -11,7 +11,6 @@ from contrastive.config.experiment import USUAL, Speed
 from contrastive.config.objective import Objective
 from contrastive.data.tokens import Tokens
 from contrastive.grid.identity import cell_id, identity
-from contrastive.models.frozen import PassCache
 from contrastive.runs import store
 from contrastive.training.request import TrainRequest
 from contrastive.training.sharding import Shared
@@ -69,8 +68,6 @@ def curve(folder: Path, *keys: str) -> np.ndarray:
 
 
 def trained_into(folder: Path, cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Shared:
-    passes = PassCache(sharing=speed.reuse != "none")
-    training = CellTraining(cell, folder, tokens, checkpoint_every=10_000, speed=speed, passes=passes)
-    for _ in training.steps():
-        passes.forget()
+    training = CellTraining(cell, folder, tokens, checkpoint_every=10_000, speed=speed)
+    training.run()
     return training.shared

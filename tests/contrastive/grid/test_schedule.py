@@ -1,0 +1,64 @@
+"""The order of cells, and makespans that can be counted on fingers, with the bounds that hold for any."""
+
+import random
+
+from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.objective import Objective
+from contrastive.grid.estimate import CostEstimator
+from contrastive.grid.schedule import CellTime, in_order, makespan
+
+
+def cell(alpha: float, source: str = "a", **training: object) -> Cell:
+    return Cell(
+        data=Data(source=f"file:{source}.csv", test=4),
+        encoder=Encoder(model="scratch:bert", scratch={"layers": 3}),
+        objective=Objective(loss="ce+supcon", alpha=alpha),
+        training=Training(**training),
+        seed=0,
+    ).canonical()
+
+
+class Known(CostEstimator):
+    """A cell takes α seconds; those above 100 are unknown."""
+
+    def seconds(self, cell: Cell) -> float | None:
+        return None if cell.objective.alpha > 100 else cell.objective.alpha
+
+    def work(self, cell: Cell, stored: bool = False) -> float:
+        return cell.objective.alpha
+
+
+def test_cells_of_the_same_data_follow_one_another_longest_first_and_unknown_ones_before():
+    cells = [cell(3, "a"), cell(2, "b"), cell(1, "a"), cell(9, "b"), cell(5, "c"), cell(101, "c"), cell(102, "d")]
+    order = [(one.data.source[5], one.objective.alpha) for one in in_order(cells, Known())]
+    assert order == [("c", 101), ("c", 5), ("d", 102), ("b", 9), ("b", 2), ("a", 3), ("a", 1)]
+
+
+def test_the_next_cell_begins_where_one_has_ended():
+    assert makespan([], 2) == 0 and makespan([], 2, 1) == 0
+    parts = [CellTime(5, 1), CellTime(4, 1), CellTime(3, 1)]
+    assert makespan(parts, 1) == 15
+    assert makespan(parts, 2) == 9  # 6, and 5 + 4
+
+
+def test_evaluation_on_cores_of_its_own_lies_beside_the_next_training():
+    parts = [CellTime(5, 3), CellTime(5, 3), CellTime(5, 3)]
+    assert makespan(parts, 1, 1) == 18
+    assert makespan([CellTime(1, 10)] * 3, 1, 2) == 21  # the third one waits for who measures
+
+
+def test_a_cell_of_several_devices_waits_for_all_of_them():
+    assert (
+        makespan([CellTime(4, 0), CellTime(2, 1, 2), CellTime(1, 0)], 2) == 7
+    )  # one ends at 4, two begin; the third after 6
+    assert makespan([CellTime(3, 1, 4)], 2) == 4
+
+
+def test_never_shorter_than_the_work_divided_nor_than_the_longest_cell():
+    chance = random.Random(0)
+    for _ in range(200):
+        parts = sorted((CellTime(chance.uniform(1, 9), chance.uniform(0, 2)) for _ in range(12)), reverse=True)
+        slots = chance.randint(1, 5)
+        found, work = makespan(parts, slots), [part.train + part.evaluate for part in parts]
+        lower = max(sum(work) / slots, max(work))
+        assert lower - 1e-9 <= found <= sum(work) / slots + max(work)
