@@ -44,9 +44,7 @@ def has_active_dropout(backbone: Any) -> bool:
 
 @torch.no_grad()
 def outputs_below(backbone: Any, batch: Batch, count: int) -> Float[Tensor, "n s d"]:
-    """Return the output of the lowest `count` blocks for a batch; each half of a doubled one draws its own dropout."""
-    if batch.doubled:
-        return torch.cat([outputs_below(backbone, half, count) for half in batch.halves()])
+    """Return the output of the lowest `count` blocks for a batch."""
     with restricted_to_blocks(backbone, slice(count)):
         output = backbone(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long())
     return output.last_hidden_state

@@ -30,8 +30,7 @@ WAITING = 2  # batches prepared ahead of the one in use
 class Batch:
     """n texts of s tokens. `special` marks padding and the tokens that the tokenizer adds.
 
-    `frozen_outputs`: the output of the frozen blocks for these tokens, if precomputed. `doubled`: the second half
-    repeats the first.
+    `frozen_outputs`: the output of the frozen blocks for these tokens, if precomputed.
     """
 
     input_ids: Int64[Tensor, "n s"]
@@ -40,7 +39,6 @@ class Batch:
     labels: Int64[Tensor, " n"]
     partners: tuple["Batch", ...] = ()  # the positives of these texts, and their negatives, where the data has pairs
     frozen_outputs: Float[Tensor, "n s d"] | None = None
-    doubled: bool = False
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -50,11 +48,7 @@ class Batch:
 
     def twice(self) -> "Batch":
         """Return the batch followed by itself. Dropout draws other masks for the second half."""
-        return replace(self._each(lambda tensor: torch.cat([tensor, tensor])), doubled=True)
-
-    def halves(self) -> tuple["Batch", "Batch"]:
-        """Return the two halves of a doubled batch."""
-        return self[: len(self) // 2], self[len(self) // 2 :]
+        return self._each(lambda tensor: torch.cat([tensor, tensor]))
 
     def pinned(self) -> "Batch":
         """Return the batch in pinned memory, from which a GPU copies while the program goes on."""

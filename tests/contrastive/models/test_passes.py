@@ -4,31 +4,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from contrastive.config.cell import Cell, Encoder, Scratch
+from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
 from contrastive.data import tokens as token_store
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.losses.sccl import Sccl
-from contrastive.models import encoder as encoders
-from contrastive.models import frozen, frozen_store
+from contrastive.models import frozen_store
 from contrastive.models import model as models
 from contrastive.runs import store
 from contrastive.training import train
 from contrastive.training.request import TrainRequest
 from contrastive.training.train_cell import train_cell
-from contrastive.views.two_stage import two_stage
 from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numbers
-from tests.contrastive.views.conftest import batch_of
 
 LENGTHS = (5, 2, 4)
-
-
-def backbone_of(kind: str = "bert"):
-    torch.manual_seed(0)
-    sizes = Scratch(layers=3, hidden=16, heads=2, vocabulary=64)
-    return encoders.load_encoder(Encoder(model=f"scratch:{kind}", scratch=sizes, **LAST_BLOCK), 64, 0).train()
 
 
 def test_reuse_changes_no_bit_of_a_cell(source: str, home: Path, monkeypatch: pytest.MonkeyPatch):
@@ -42,23 +33,6 @@ def test_reuse_changes_no_bit_of_a_cell(source: str, home: Path, monkeypatch: py
         train_cell(folder, TrainRequest(cell, "a cell", 1000, speed=Speed(reuse=reuse)))
         found.append(numbers(folder))
     assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("with_dropout", [True, False])
-def test_a_doubled_batch_passes_each_half_through_the_frozen_blocks(with_dropout: bool):
-    backbone = backbone_of()
-    if not with_dropout:
-        for module in frozen.frozen_modules(backbone, 1):
-            module.eval()
-    computed: list[int] = []
-    backbone.encoder.layer[0].register_forward_hook(lambda block, inputs, output: computed.append(len(inputs[0])))
-
-    def encode(batch):
-        return encoders.encode(backbone, batch, "cls", nn.Identity(), cut=2)
-
-    sentences = two_stage(encode, batch_of(3, 2, 5)).sentences
-    assert computed == [3, 3] and sentences.shape == (3, 2, 16)
-    assert not torch.equal(sentences[:, 0], sentences[:, 1])  # the block above drops
 
 
 SPEED = Speed()
