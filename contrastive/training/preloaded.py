@@ -19,7 +19,7 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 for module in (
     "contrastive.evaluation.evaluate_cell",
-    "contrastive.training.turns",
+    "contrastive.training.train_cell",
     "peft",
     "transformers.models.auto.modeling_auto",
     "transformers.models.auto.tokenization_auto",

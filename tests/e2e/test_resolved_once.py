@@ -23,7 +23,7 @@ def counted(home, name):
         return real(*given, **named)
     setattr(home, name, counting)
 counted(load, "read_document")
-counted(load, "_experiment")
+counted(load, "single_values")
 counted(load, "in_cells")
 counted(expand, "combinations")
 counted(expand.Builder, "resolved")
@@ -31,7 +31,7 @@ atexit.register(lambda: print(json.dumps(counts), file=open(sys.argv.pop(), "w")
 from flows.cli import app
 app(sys.argv[1:-1])
 """
-ONCE = {"read_document": 1, "_experiment": 1, "in_cells": 1, "combinations": 2, "resolved": 1}  # there are two sections
+ONCE = {"read_document": 1, "single_values": 1, "in_cells": 1, "combinations": 2, "resolved": 1}  # there are two sections
 
 
 @pytest.mark.parametrize(
