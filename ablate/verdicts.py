@@ -16,7 +16,7 @@ from contrastive.grid.messages import comma_list
 from reports.build import publish
 from reports.compare import RowScore, Section
 from reports.export import comparison_line
-from reports.looks import judge_section
+from reports.looks import compare_section
 from reports.messages import FILES, PAGES
 from reports.overview import overview
 
@@ -33,13 +33,13 @@ class Verdicts:
 
     @property
     def sections(self) -> list[Section]:
-        return [judge_section(section, self.results)[1] for section in self.results.study.sections]
+        return [compare_section(section, self.results)[1] for section in self.results.study.sections]
 
     @property
     def warnings(self) -> list[str]:
         """Sentences on what forbids or limits comparisons, such as missing seeds."""
         sections = self.results.study.sections
-        return [str(guard.words) for section in sections for guard in judge_section(section, self.results)[0]]
+        return [str(guard.words) for section in sections for guard in compare_section(section, self.results)[0]]
 
     @property
     def comparisons(self) -> list[RowScore]:

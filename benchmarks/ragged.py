@@ -19,7 +19,7 @@ from numpy import ndarray
 from benchmarks import results
 from benchmarks.simulated_worlds import WORLDS, World, study
 from benchmarks.simulation import Outcome, outcome, percent
-from reports.judge import RowGroup, by_all_runs, sample_of
+from reports.families import RowGroup, by_all_runs, sample_of
 from reports.rows import SeedValues, side_by_side
 from reports.statistics import Decided, decide
 from reports.statistics.unpaired import compare_samples

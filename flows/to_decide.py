@@ -14,7 +14,7 @@ from flows.study import plan_so_far
 from reports.compare import Comparison
 from reports.guards.report import changed_declarations
 from reports.load import load
-from reports.looks import judge_section
+from reports.looks import compare_section
 from reports.markdown import difference_text, most_of, unit, with_unit
 from reports.provenance import counted_data, rows_dropped
 from reports.statistics.cutoffs import LOOKS
@@ -58,7 +58,7 @@ def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]
         yield f"{len(missing)} of {len(plan.statuses)} cells have no results yet: `ablate run FILE` trains them"
     verdicts = Counter[str]()
     for section in results.study.sections:
-        _, compared = judge_section(section, results)
+        _, compared = compare_section(section, results)
         rows = {part.section.title: part.rows for part in plan.resolved.sections}.get(section.title, ())
         if not compared.comparisons:
             yield f"{section.title}: nothing to compare; name a baseline with `baseline:`"

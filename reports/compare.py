@@ -14,7 +14,7 @@ import numpy as np
 
 from contrastive.config.scores import margin_of
 from contrastive.runs.recorded import RecordedSection
-from reports.judge import Judged, RowPairs, every_pair, judge_family
+from reports.families import Decisions, RowPairs, decide_family, every_pair
 from reports.rows import (
     Row,
     SeedValues,
@@ -144,8 +144,8 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     }
     study, stopping = results.study, results.study.stopping
     most_seeds = None if stopping is None else stopping.most_seeds
-    judged = judge_family(rows, measured, most_seeds, study.paired, study.foreign) if may_compare else Judged()
-    scores = [replace(score, comparison=comparison(score, rows, measured, judged, results)) for score in scores]
+    decisions = decide_family(rows, measured, most_seeds, study.paired, study.foreign) if may_compare else Decisions()
+    scores = [replace(score, comparison=comparison(score, rows, measured, decisions, results)) for score in scores]
     same_seeds = study.paired and (stopping is not None or len({tuple(row.seeds) for row in rows}) == 1)
     complete = may_rank and may_compare and all(score.complete for score in scores if score.tested)
     ranked = complete and min((len(row.cells) for row in rows), default=0) > 1 and same_seeds and len(rows) > 1
@@ -154,7 +154,7 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
     ended = "" if stopping is None else stopping.ended.get(section.title, "")
     return Section(
-        section, rows, scores, pairs, judged.detectable, measured, ranked, most_seeds, ended, study.paired
+        section, rows, scores, pairs, decisions.detectable, measured, ranked, most_seeds, ended, study.paired
     )  # fmt: skip
 
 
@@ -175,14 +175,18 @@ def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowSco
 
 
 def comparison(
-    score: RowScore, rows: list[Row], measured: dict[tuple[int, str], SeedValues], judged: Judged, results: Results
+    score: RowScore,
+    rows: list[Row],
+    measured: dict[tuple[int, str], SeedValues],
+    decisions: Decisions,
+    results: Results,
 ) -> Comparison | None:
     """Return the comparison of a row with its baseline in one score; None if it has none or is not tested."""
     if not score.tested or score.row.against is None:
         return None
     key, against = (score.row.number, score.value), rows[score.row.against]
     ours, theirs = measured[key], measured[against.number, score.value]
-    paired = judged.groups[key].paired if key in judged.groups else results.study.paired
+    paired = decisions.groups[key].paired if key in decisions.groups else results.study.paired
     if paired:
         ours, theirs = ours.beside(theirs)
     by_text, seeds = paired and ours.same_texts(theirs), min(len(ours.seeds), len(theirs.seeds))
@@ -196,14 +200,14 @@ def comparison(
     if seeds > 1 and results.study.pairing != "means":
         better = (ours.numbers, theirs.numbers) if ours.higher else (theirs.numbers, ours.numbers)
         described = replace(described, improvement=improvement(*better))
-    decided = judged.decided.get(key)
+    decided = decisions.decided.get(key)
     if decided is None:
         return described
     outcome = verdict(difference, decided.half_width, bool(score.higher), score.margin, decided.seeds)
     if results.study.foreign:
         outcome = with_failures(outcome, *(lacks(row, score, results) for row in (score.row, against)))
     more_texts = not score.row.recorded.drawn
-    needs = judged.needed(*key, score.margin, more_texts) if outcome == "undecided" else None
+    needs = decisions.needed(*key, score.margin, more_texts) if outcome == "undecided" else None
     return replace(
         described,
         verdict=outcome,

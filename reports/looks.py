@@ -27,7 +27,7 @@ class LooksSoFar:
     ended: str = ""
 
 
-def judge_section(section: RecordedSection, results: Results) -> tuple[list[Guard], Section]:
+def compare_section(section: RecordedSection, results: Results) -> tuple[list[Guard], Section]:
     """Run the guards of a section and compare its rows as far as they allow. While cells are running nothing is
     compared: an early look would count as one more test."""
     running = results.progress is not None
@@ -47,7 +47,7 @@ def replay_looks(section: RecordedSection, results: Results, most_seeds: int) ->
         complete = all(len(row.cells) == count for row, count in zip(now.rows, seeds, strict=True))
         if not complete or any(cell not in results.cells for row in now.rows for cell in row.cells):
             return LooksSoFar(looks, seeds)
-        _, compared = judge_section(now, results)
+        _, compared = compare_section(now, results)
         scores = [score for score in compared.scores if score.comparison]
         looks.append(StudyLook(size, {f"{score.row.label}, {score.value}": score.verdict for score in scores}))
         undecided = {score.row.position for score in scores if score.verdict == "undecided"}

@@ -127,9 +127,9 @@ class NightlyResult:
         return str(headline(self.changes))
 
 
-def judge(night: Night, earlier: Sequence[Night]) -> list[Change]:
+def changes_of(night: Night, earlier: Sequence[Night]) -> list[Change]:
     """Compare a night with earlier ones of its environment; scores are compared with the first of them."""
-    return [*judge_scores(night, earlier[0] if earlier else None), *judge_timings(night, earlier)]
+    return [*score_changes(night, earlier[0] if earlier else None), *timing_changes(night, earlier)]
 
 
 def comparable(nights: Sequence[Night], number: int) -> list[Night]:
@@ -138,12 +138,12 @@ def comparable(nights: Sequence[Night], number: int) -> list[Night]:
     return same[max((i for i, night in enumerate(same) if night.acknowledged), default=0) :]
 
 
-def judge_all(nights: Sequence[Night]) -> list[list[Change]]:
+def changes_of_all(nights: Sequence[Night]) -> list[list[Change]]:
     """Judge each night by its own settings, so that later nights change no verdict."""
-    return [judge(night, comparable(nights, number)) for number, night in enumerate(nights)]
+    return [changes_of(night, comparable(nights, number)) for number, night in enumerate(nights)]
 
 
-def judge_scores(now: Night, then: Night | None) -> list[Change]:
+def score_changes(now: Night, then: Night | None) -> list[Change]:
     """Compare scores, paired by seed. Those that moved share the rate of false alarms: half of it is for the panel's
     mean, so that many configurations cost it little power."""
     rows = [(score, row) for score in now.settings.quality for row in now.rows(score) or [PANEL]]
@@ -187,7 +187,7 @@ def tested_change(score: str, row: str, now: Night, then: Night, level: float) -
     return Change(score, row, outcome, "", float(values[0].mean()), decided.difference, decided.half_width)
 
 
-def judge_timings(now: Night, earlier: Sequence[Night]) -> Iterator[Change]:
+def timing_changes(now: Night, earlier: Sequence[Night]) -> Iterator[Change]:
     """Compare the last two nights with a window of nights; two, because a machine may be busy for one night."""
     size, level = now.settings.window, now.settings.false_alarms / len(TIMINGS)
     margin = math.log1p(now.settings.speed)
@@ -235,14 +235,14 @@ def night_runs(client: MlflowClient) -> list[Run]:
 
 def write_nightly(nights: Sequence[Night], output: Path) -> NightlyResult:
     """Write README.md and README.zh.md of the last night. `nights` must not be empty."""
-    judged = judge_all(nights)
+    judged = changes_of_all(nights)
     write_pages(output, FILES, lambda: night_page(nights, judged))
     return NightlyResult(output / FILES["en"], nights[-1], judged[-1])
 
 
 def write_against(then: Night, now: Night, output: Path) -> NightlyResult:
     """Write against.md and against.zh.md, without timings: one run cannot tell slow code from a busy machine."""
-    changes = judge_scores(now, then)
+    changes = score_changes(now, then)
     write_pages(output, AGAINST, lambda: against_page(then, now, changes))
     return NightlyResult(output / AGAINST["en"], now, changes)
 

@@ -10,7 +10,7 @@ from reports.figures import Figure, LeftOut
 from reports.findings import not_shown, reading, sentences, several_names, tuning
 from reports.guards import general
 from reports.guards.rows import Guard
-from reports.looks import judge_section
+from reports.looks import compare_section
 from reports.messages import LANGUAGES, Text
 from reports.overview import Overview, overview
 from reports.provenance import class_tables, footer, row_tables
@@ -37,7 +37,7 @@ class SectionReport:
 
 def describe(section: RecordedSection, name: str, results: Results, folder: Path) -> SectionReport:
     """Compare and draw one section. `name` is its anchor and the prefix of its files."""
-    fired, compared = judge_section(section, results)
+    fired, compared = compare_section(section, results)
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
     running = results.progress is not None
     effects = [] if running else explained(compared, results)

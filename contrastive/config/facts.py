@@ -38,7 +38,7 @@ class LossFacts:
 
 @dataclass(frozen=True)
 class ViewFacts:
-    """Facts of a view. Its third parameter names a tool (slow, twin, judge, guess, lexicon, rephrase), the others
+    """Facts of a view. Its third parameter names a tool (slow, twin, head_loss, guess, lexicon, rephrase), the others
     settings."""
 
     vectors: int | None = None  # vectors per text; None: not fixed

@@ -82,16 +82,16 @@ class Model(nn.Module):
 
     def tools(self) -> dict[str, Any]:
         """Return the tools that the view names as parameters, besides the encoder and the batch."""
-        available: dict[str, Any] = {"judge": self.judge, "lexicon": self.lexicon, "rephrase": self.rephrase}
+        available: dict[str, Any] = {"head_loss": self.head_loss, "lexicon": self.lexicon, "rephrase": self.rephrase}
         others = {"slow": self.slow, "twin": self.twin}
         available |= {name: partial(self._encode, module) for name, module in others.items() if module is not None}
         if self.masked is not None:
             available["guess"] = partial(self.masked.guess, self.encode)
         return {name: tool for name, tool in available.items() if name in self.needs}
 
-    def judge(self, encoded: Encoded) -> Float[Tensor, ""]:
+    def head_loss(self, encoded: Encoded) -> Float[Tensor, ""]:
         """Return the summed cross-entropy of the head on a batch."""
-        assert self.head is not None, "`judge` needs a classification head"
+        assert self.head is not None, "`head_loss` needs a classification head"
         return F.cross_entropy(self.head(encoded.pooled()).float(), encoded.batch.labels, reduction="sum")
 
     @torch.no_grad()

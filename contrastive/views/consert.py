@@ -32,17 +32,17 @@ FACTS = ViewFacts(
 )
 
 Change = Literal["token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout", "adversarial"]
-Judge = Callable[[Encoded], Tensor]
+HeadLoss = Callable[[Encoded], Tensor]
 
 
 def consert(
-    encode: Encode, batch: Batch, judge: Judge, *, change: Change = "feature_cutoff", rate: float = 0.2
+    encode: Encode, batch: Batch, head_loss: HeadLoss, *, change: Change = "feature_cutoff", rate: float = 0.2
 ) -> View:
     """Return two versions of each text, changed separately in the embedding layer. The head reads the unchanged text.
 
     `token_cutoff` and `span_cutoff` set a share `rate` of the text's tokens to 0, at random or in one run;
     `position_shuffle` permutes their positions; `adversarial` moves each of their numbers by `rate` standard
-    deviations in the direction that increases the head's error, which `judge` computes. The others include the
+    deviations in the direction that increases the head's error, which `head_loss` computes. The others include the
     tokens that the tokenizer adds: `feature_cutoff` sets a share of the dimensions to 0, the same in a whole text,
     and `dropout` single numbers, scaling the others by 1/(1 − rate).
     """
@@ -50,7 +50,7 @@ def consert(
     if change == "position_shuffle":
         changed = encode(twice, positions=shuffled(twice))
     elif change == "adversarial":
-        uphill = slope(encode, twice, judge)
+        uphill = slope(encode, twice, head_loss)
         changed = encode(twice, alter=partial(pushed, batch=twice, slope=uphill, rate=rate))
     else:
         changed = encode(twice, alter=lambda embedded: embedded * kept(embedded, twice, change, rate))
@@ -78,8 +78,8 @@ def kept(embedded: Float[Tensor, "n s d"], batch: Batch, change: str, rate: floa
     return (~cut_NS[..., None]).to(embedded)
 
 
-def slope(encode: Encode, batch: Batch, judge: Judge) -> Float[Tensor, "n s d"]:
-    """Return the gradient of the head's loss (`judge`) with respect to the token embeddings."""
+def slope(encode: Encode, batch: Batch, head_loss: HeadLoss) -> Float[Tensor, "n s d"]:
+    """Return the gradient of the head's loss (`head_loss`) with respect to the token embeddings."""
     leaves = []
 
     def leaf(embedded: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ def slope(encode: Encode, batch: Batch, judge: Judge) -> Float[Tensor, "n s d"]:
         return leaves[0]
 
     with torch.enable_grad():  # also in passes without a graph
-        (uphill,) = torch.autograd.grad(judge(encode(batch, alter=leaf)), leaves)
+        (uphill,) = torch.autograd.grad(head_loss(encode(batch, alter=leaf)), leaves)
     return uphill
 
 

@@ -9,6 +9,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
 from reports.compare import RowScore, Section
+from reports.families import RowPairs
 from reports.figures.canvas import (
     BETTER,
     GREY,
@@ -24,7 +25,6 @@ from reports.figures.canvas import (
     style,
     wrapped,
 )
-from reports.judge import RowPairs
 from reports.markdown import heading, score_text, symbol
 from reports.messages import Language, Text, _, joined, using
 from reports.overview import Overview

@@ -17,7 +17,7 @@ from ablate.results import Question
 from ablate.sources import read
 from contrastive.errors import UserError
 from reports import export
-from reports.looks import judge_section
+from reports.looks import compare_section
 from reports.statistics.unpaired import compare_samples, detectable_unpaired, needed_unpaired
 from reports.study import Kind
 from tests.reports.made import made
@@ -256,7 +256,7 @@ def test_our_own_export_gives_the_same_bytes(tmp_path):
     kinds = {name: Kind(True, 100) for name in results.kinds}
     object.__setattr__(results, "kinds", kinds)
     export.write_tables(export.tidy(results), tmp_path)
-    export.write_comparisons([judge_section(section, results)[1]], tmp_path)
+    export.write_comparisons([compare_section(section, results)[1]], tmp_path)
     expected = (tmp_path / "comparisons.csv").read_bytes()
     table, columns = choose(read(str(tmp_path / "results.csv"), ""), Columns((), ()))
     ablate.judge_table(table, columns, Question("base"), "").report(tmp_path / "report")

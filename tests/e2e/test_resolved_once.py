@@ -31,7 +31,13 @@ atexit.register(lambda: print(json.dumps(counts), file=open(sys.argv.pop(), "w")
 from flows.cli import app
 app(sys.argv[1:-1])
 """
-ONCE = {"read_document": 1, "single_values": 1, "in_cells": 1, "combinations": 2, "resolved": 1}  # there are two sections
+ONCE = {
+    "read_document": 1,
+    "single_values": 1,
+    "in_cells": 1,
+    "combinations": 2,
+    "resolved": 1,
+}  # two sections
 
 
 @pytest.mark.parametrize(

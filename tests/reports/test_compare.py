@@ -9,8 +9,8 @@ import pytest
 from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
 from reports import judge
 from reports.compare import Section, compare
+from reports.families import groups_of
 from reports.findings import unequal_note
-from reports.judge import groups_of
 from reports.looks import check_looks, replay_looks, rows_at
 from reports.rows import rows_of
 from reports.section_effects import explained

@@ -20,7 +20,7 @@ from reports.findings import several_names, tuning
 from reports.guards import Guard, general, guards
 from reports.guards.report import changed_declarations
 from reports.load import load
-from reports.looks import judge_section
+from reports.looks import compare_section
 from reports.study import Results
 from tests.reports.made import in_chinese, made, put
 
@@ -362,7 +362,7 @@ def edge(blocks: list[int | None], best: int, *, tied: bool = False) -> list[str
     part, results = made(values, axes={name: {"tune": name} for name in names})
     for row, count in zip(part.rows, blocks, strict=True):
         put(row, settings={"encoder.tune": json.dumps({"last_blocks": count}), "training.encoder_lr": "0.1"})
-    return [str(guard.words) for guard in tuning(judge_section(part, results)[1], results)]
+    return [str(guard.words) for guard in tuning(compare_section(part, results)[1], results)]
 
 
 def test_the_best_at_the_edge_of_what_was_tried_is_named_and_one_within_or_of_all_blocks_is_not():
@@ -381,7 +381,7 @@ def of_kinds(**rates: str) -> list[str]:
     for row in part.rows:
         tune, rate = KINDS[row.label]
         put(row, settings={"encoder.tune": json.dumps(tune), "training.encoder_lr": rates.get(row.label, rate)})
-    return [str(guard.words) for guard in tuning(judge_section(part, results)[1], results)]
+    return [str(guard.words) for guard in tuning(compare_section(part, results)[1], results)]
 
 
 def test_adapters_and_weights_that_share_one_learning_rate_were_not_tuned():
@@ -394,5 +394,5 @@ def test_rows_that_the_reference_beats_are_named_by_the_direction_of_the_score()
     for less, named in (((), "low"), (("test.accuracy",), "ce")):
         part, results = made(values, worse_is_more=less)
         put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": 0.6})])
-        (guard,) = tuning(judge_section(part, results)[1], results)
+        (guard,) = tuning(compare_section(part, results)[1], results)
         assert str(guard.words) == f"TF-IDF is better in accuracy (test) than {named}." and not guard.blocks_ranking

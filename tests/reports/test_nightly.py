@@ -13,8 +13,8 @@ from reports.nightly import (
     Change,
     Night,
     Nightly,
+    changes_of_all,
     comparable,
-    judge_all,
     write_against,
     write_nightly,
 )
@@ -36,7 +36,7 @@ def night(
 
 
 def last(*nights: Night, score: str = "test.accuracy", row: str = "ce") -> Change:
-    return next(change for change in judge_all(nights)[-1] if (change.score, change.row) == (score, row))
+    return next(change for change in changes_of_all(nights)[-1] if (change.score, change.row) == (score, row))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_loss_is_worse_where_it_is_higher_by_the_direction_of_the_earlier_nigh
 
 def test_what_was_not_measured_fails_the_night():
     empty = replace(night(), scores={}, timings={})
-    changes = judge_all([night(), empty])[-1]
+    changes = changes_of_all([night(), empty])[-1]
     assert len(changes) == 1 + len(TIMINGS) and all(change.fails for change in changes)
 
 
@@ -178,7 +178,7 @@ def simulate(truth: Truth, nights: int, draw: np.random.Generator) -> list[list[
         }
         made.append(Night(str(number), "", [], {}, SIMULATED, scores, dict.fromkeys(SIMULATED.quality, True),
                           dict.fromkeys(SIMULATED.quality, 300), timings))  # fmt: skip
-    return judge_all(made)
+    return changes_of_all(made)
 
 
 def called(changes: list[Change]) -> bool:

@@ -10,7 +10,7 @@ from contrastive.runs.recorded import Reference
 from reports import figures, messages
 from reports import overview as overviews
 from reports.guards.rows import Guard
-from reports.looks import judge_section
+from reports.looks import compare_section
 from reports.markdown import difference_text, score_text
 from reports.overview import Overview, overview
 from reports.statistics.power import Needed
@@ -26,7 +26,7 @@ def shifted(by: float) -> list[float]:
 
 def seen(values: dict[str, list[float]], **more: Any) -> Overview:
     part, results = made({label: {"test.accuracy": found} for label, found in values.items()}, **more)
-    return overview(results, [judge_section(part, results)[1]], ["a-section"])
+    return overview(results, [compare_section(part, results)[1]], ["a-section"])
 
 
 FAR = {"ce": CE, "good": shifted(0.1), "bad": shifted(-0.1), "wild": [0.5, 0.9, 0.6, 0.8, 0.7]}
@@ -67,10 +67,10 @@ def test_without_a_gain_the_headline_counts_what_is_decided_in_other_scores():
     values = {label: {"test.accuracy": CE, "test.f1": found} for label, found in FAR.items()}
     values["wild"]["test.accuracy"] = FAR["wild"]
     part, results = made(values, worse_is_more=("test.f1",))
-    said = overview(results, [judge_section(part, results)[1]], ["a"]).headline
+    said = overview(results, [compare_section(part, results)[1]], ["a"]).headline
     assert str(said).endswith("; in other scores: 1 better, 1 worse") and "其他指标" in in_chinese(said)
     gain, results = made(values | {"top": {"test.accuracy": shifted(0.2), "test.f1": CE}})
-    said = overview(results, [judge_section(gain, results)[1]], ["a"]).headline
+    said = overview(results, [compare_section(gain, results)[1]], ["a"]).headline
     assert "top beats ce" in str(said) and "other scores" not in str(said)
 
 
@@ -88,7 +88,7 @@ def test_of_many_rows_the_ends_are_shown_and_the_primary_score_is_the_declared_o
     ) == "1 more rows in their sections: 1 undecided"
     part, results = made({label: {"test.f1": found, "test.accuracy": found} for label, found in FAR.items()})
     put(results.study, primary="test.accuracy")
-    assert overview(results, [judge_section(part, results)[1]], ["a"]).score == "test.accuracy"
+    assert overview(results, [compare_section(part, results)[1]], ["a"]).score == "test.accuracy"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_reference_stands_in_the_forest_without_an_interval_and_is_no_findin
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
     put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": 0.9})])
     caveats = [Guard(kind, kind, False) for kind in ("reference", "edge", "tuning", "another")]
-    first = overview(results, [judge_section(part, results)[1]], ["a"], caveats)
+    first = overview(results, [compare_section(part, results)[1]], ["a"], caveats)
     assert [row.label for row in first.rows] == ["TF-IDF", "good", "wild", "bad"]
     assert (first.rows[0].size, str(first.rows[0].word)) == ("+20.0", "single fit")
     assert str(first.headline).startswith("good beats ce") and first.notes[-2:] == ["edge", "tuning"]
@@ -131,7 +131,7 @@ def test_a_comparison_of_two_sections_stands_once_under_both_names():
     other = copy.deepcopy(part)
     put(other.rows[1], label="fine")
     put(other.rows[0], label="base")
-    sections = [judge_section(each, results)[1] for each in (part, other)]
+    sections = [compare_section(each, results)[1] for each in (part, other)]
     first = overview(results, sections, ["a", "b"])
     assert [row.label for row in first.rows] == ["good = fine", "wild", "bad"]
     assert "Baseline ce = base: accuracy 70.0 %." in str(first.setting)
@@ -145,7 +145,7 @@ def test_rows_with_several_baselines_name_theirs_and_a_pair_stands_once():
     put(other.rows[1], baseline=True, against=None)
     for row in other.rows[2:]:
         put(row, against=1)
-    sections = [judge_section(each, results)[1] for each in (part, other)]
+    sections = [compare_section(each, results)[1] for each in (part, other)]
     first = overview(results, sections, ["a", "b"])
     names = [str(row.name) for row in first.rows]
     assert "good against ce" in names and "ce against good" not in names and "bad against good" in names
@@ -156,7 +156,7 @@ def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
     for row in part.rows:
         put(row, baseline=True, against=None, axes={"encoder_lr": 1e-06})
-    first = overview(results, [judge_section(part, results)[1]], ["a"])
+    first = overview(results, [compare_section(part, results)[1]], ["a"])
     assert str(first.headline) == "Nothing is compared: no section names a baseline"
     assert str(first.next) == "Next, write one into the file, such as baseline: {encoder_lr: 1e-06}:"
 
@@ -172,7 +172,7 @@ def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
 )
 def test_the_next_step_is_what_would_decide_the_cheapest_open_comparison(seeds, texts, command, said):
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
-    section = judge_section(part, results)[1]
+    section = compare_section(part, results)[1]
     for score, comparison in section.comparisons:
         if score.verdict == "undecided":
             put(comparison, needs=Needed(seeds, texts))

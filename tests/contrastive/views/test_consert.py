@@ -67,7 +67,7 @@ def test_the_two_versions_differ_from_each_other_and_the_head_reads_the_text(cha
         return known(batch, [states.sum(1, keepdim=True).expand_as(states)])
 
     torch.manual_seed(0)
-    view = consert(encode, batch_of(20, 9), change=change, rate=0.3, judge=noisy)
+    view = consert(encode, batch_of(20, 9), change=change, rate=0.3, head_loss=noisy)
     assert asked[0] == set() and asked[-1] != set()
     assert view.groups[0].vectors.shape == (2, 2, 8) and view.sentences.shape == (2, 1, 8)
     assert not torch.equal(view.groups[0].vectors[:, 0], view.groups[0].vectors[:, 1])
@@ -76,11 +76,11 @@ def test_the_two_versions_differ_from_each_other_and_the_head_reads_the_text(cha
 @pytest.mark.parametrize("encode", ["deberta-v2"], indirect=True)
 def test_an_encoder_without_positions_is_refused(encode: Encode):
     with pytest.raises(UserError, match="deberta-v2 has relative positions"):
-        consert(encode, batch_of(9, 4), change="position_shuffle", judge=noisy)
+        consert(encode, batch_of(9, 4), change="position_shuffle", head_loss=noisy)
 
 
 def noisy(encoded: Encoded) -> torch.Tensor:
-    """A judge with dropout, which makes two slopes differ."""
+    """A head_loss with dropout, which makes two slopes differ."""
     pooled = encoded.pooled()
     return (pooled * torch.randn_like(pooled)).sum()
 

@@ -121,14 +121,14 @@ def made(
         for ids, kept in zip(each.input_ids, each.attention_mask, strict=True)
     }
 
-    def judge(encoded: Encoded) -> Tensor:
-        seen.changes.add("judge")
+    def head_loss(encoded: Encoded) -> Tensor:
+        seen.changes.add("head_loss")
         return encoded.pooled().square().sum()
 
     tools = models | {
         "slow": watched(encode, seen, texts, slow=True),
         "twin": watched(encode, seen, texts),
-        "judge": judge,
+        "head_loss": head_loss,
         "guess": lambda given, asked: replace(given, input_ids=given.input_ids.masked_fill(asked, 7)),
     }
     parameters = inspect.signature(VIEWS[case.name]).parameters.values()
@@ -178,7 +178,7 @@ def test_it_asks_of_the_encoder_what_it_says(case: Case, encode: Encode, make: p
     partners = 2 if facts.partners else 0
     passes = (facts.passes + partners, facts.changed_passes, facts.slow_passes)
     assert tuple(count / texts for count in (seen.plain, seen.changed, seen.slow)) == WHOLE.get(case.name, passes)
-    said = {"attention": facts.attention, "positions": facts.positions, "judge": facts.judged}
+    said = {"attention": facts.attention, "positions": facts.positions, "head_loss": facts.judged}
     assert {change: change in seen.changes for change in said} == said
     lowest = {"last": seen.blocks - 1, "middle": (seen.blocks - 1) // 2, "layers": 0, "all": -1}[facts.looks_into]
     assert min(seen.inputs) >= lowest + (not facts.attention), "it looks into a lower block than it says"

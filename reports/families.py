@@ -32,7 +32,7 @@ class RowGroup:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Decisions:
     """Decisions by row and value, the group each was made in, and per value the smallest detectable difference."""
 
     decided: dict[Key, Decided] = field(default_factory=dict)
@@ -51,18 +51,18 @@ class Judged:
         )
 
 
-def judge_family(
+def decide_family(
     rows: list[Row],
     seed_values: dict[Key, SeedValues],
     most_seeds: int | None,
     paired: bool = True,
     ragged: bool = False,
-) -> Judged:
+) -> Decisions:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
     There a row with a failed cell gets no further verdict, but its earlier values stay in the pooled variance, so other
     verdicts do not change. `ragged`: rows with any seeds are compared, by those that both have or by all runs."""
     values = list(dict.fromkeys(value for _, value in seed_values))
-    judged = Judged()
+    decisions = Decisions()
     parts = [
         part
         for value in values
@@ -78,15 +78,15 @@ def judge_family(
             ours, theirs = (members[position] for position in pair)
             # only if all seeds that both rows should have are measured
             if ragged or not paired or comparison.seeds == len({*rows[ours].seeds} & {*rows[theirs].seeds}):
-                judged.decided[ours, value] = comparison
-                judged.groups[ours, value] = replace(group, paired=pair in by_seed)
+                decisions.decided[ours, value] = comparison
+                decisions.groups[ours, value] = replace(group, paired=pair in by_seed)
         limits = [
-            judged.detectable.get(value),
+            decisions.detectable.get(value),
             detectable([*by_seed.values()], rest, len(members), group.share, most_seeds) if rest else None,
             detectable_unpaired([*by_all.values()], share),
         ]
-        judged.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
-    return judged
+        decisions.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
+    return decisions
 
 
 def by_all_runs(group: RowGroup, values: list[SeedValues]) -> dict[Pair, Decided]:
