@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from ablate import names as usual
+from ablate.directions import words_of
 from ablate.means import marks_beside_numbers, means_in_cells, means_in_columns
 from ablate.names import (
     all_named,
@@ -25,7 +26,14 @@ from ablate.names import (
     number_of,
     plain,
 )
-from ablate.shapes import counted, last_step_of_each_run, scores_below_each_other, seeds_beside_each_other
+from ablate.shapes import (
+    counted,
+    evenly_spaced,
+    last_step_of_each_run,
+    scores_below_each_other,
+    seeds_beside_each_other,
+    without_unfinished,
+)  # fmt: skip
 from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
@@ -80,8 +88,8 @@ def names_exist(table: Table, known: Columns) -> Known:
 def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
     """Take a column called seed for the seeds, or one of whole numbers called run, fold and the like."""
     runs = [name for name in all_named(table, usual.RUNS) if is_whole(table.frame[name])]
-    seeds = [name for name in table.frame.columns if re.search(r"[._/]seed$", plain(name))]  # config.seed, train_seed
-    seeds = all_named(table, usual.SEED) or (seeds if len(seeds) == 1 else [])
+    seeds = [name for name in table.frame.columns if re.search(r"[./]seed$", plain(name))]  # config.seed, args/seed
+    seeds = all_named(table, usual.SEED) or (seeds if len(seeds) == 1 and table.frame[seeds[0]].nunique() > 1 else [])
     named = ([*seeds, *runs], all_named(table, usual.TEXT), all_named(table, usual.DATA))
     seed, text, data = (next((n for n in own if n not in (*known.row, *known.scores)), None) for own in named)
     known = replace(known, seed=known.seed or seed, text=known.text or text, data=known.data or data)
@@ -196,7 +204,8 @@ def settings_of(table: Table, numbers: Sequence[str], names: Sequence[str], know
 def is_design(frame: pd.DataFrame, names: Sequence[str], name: str) -> bool:
     """Return whether each row has the same values of a column once, such as shares of the data: they are no runs."""
     numbers = frame[name].map(number_of)
-    if not names or is_score(name) or counted(numbers) or frame.duplicated([*names, name]).any():
+    runs = evenly_spaced(numbers) in (0, 1) or {*usual.OF_RUNS} & {*words_of(name)}
+    if not names or is_score(name) or runs or frame.duplicated([*names, name]).any():
         return False
     values = {frozenset(own) for _, own in numbers.groupby([frame[column].astype(str) for column in names])}
     return len(values) == 1 < len({*frame[names].itertuples(index=False)}) and len(next(iter(values))) > 1
@@ -234,9 +243,9 @@ def shared_seeds(table: Table, known: Columns) -> Known:
 
 
 RULES: list[Callable[[Table, Columns], Known]] = [
-    marks_beside_numbers, scores_below_each_other, seeds_beside_each_other, names_exist, seeds_texts_and_data_by_name,
-    last_step_of_each_run, means_in_cells, means_in_columns, seeds_in_names, one_seed_of_texts,
-    rows_by_words_and_settings, scores_by_name_or_values, shared_seeds,
+    without_unfinished, marks_beside_numbers, scores_below_each_other, seeds_beside_each_other, names_exist,
+    seeds_texts_and_data_by_name, last_step_of_each_run, means_in_cells, means_in_columns, seeds_in_names,
+    one_seed_of_texts, rows_by_words_and_settings, scores_by_name_or_values, shared_seeds,
 ]  # fmt: skip
 
 
@@ -282,13 +291,16 @@ def why_unpaired(table: Table, columns: Columns, given: Columns) -> Literal["", 
 def is_sorted(table: Table, columns: Columns, score: str) -> bool:
     """Return whether most rows, and two at least, are sorted by the score in one direction.
 
-    Rows of three runs count only if their seeds do (0, 1, 2): others that follow the seeds would often be sorted too.
+    Only if seeds count: 42, 43, 44, or 0, 10, 20. Rows of three runs count only if seeds are 0, 1, 2 or 1, 2, 3: others
+    that follow the seeds would often be sorted too.
     """
     frame = pd.DataFrame({
         "row": rows_of(table, columns), "seed": table.frame[str(columns.seed)].map(number_of),
         "score": table.frame[score].map(number_of),
     }).astype({"seed": float, "score": float})  # fmt: skip
     values = frame.groupby(["row", "seed"])["score"].mean().dropna()
+    if evenly_spaced(frame["seed"]) is None:
+        return False
     least = 3 if counted(frame["seed"]) else 4
     rows = [part for _, part in values.groupby("row") if len(part) >= least]
     rising = sum(part.is_monotonic_increasing and part.nunique() > 1 for part in rows)

@@ -69,9 +69,11 @@ def higher_is_better(score: str) -> bool | None:
         place = words.index("per", 1)
         if words[place - 1] in COUNTED and words[place + 1] in DURATIONS:
             return True
-        return decided(words[:place])
-    if "to" in words[1:] and words[0] in COSTS:  # time_to_accuracy; of time_to_failure nothing is known
-        return None if decided(words[words.index("to") :]) is False else False
+        before = decided(words[:place])
+        return decided(words[place + 1 :]) if before is None and words[place - 1] not in COUNTED else before
+    to = words.index("to", 1) if "to" in words[1:-1] else 0
+    if {*words[:to]} & {*COSTS} and ((goal := decided(words[to + 1 :])) is None or to == len(words) - 2):
+        return None if goal is False else False  # time_to_accuracy; of time_to_failure nothing is known
     return decided(words)
 
 
@@ -95,7 +97,7 @@ def direction_of(word: str) -> bool | None:
 def words_of(name: str) -> list[str]:
     """Split a name into words in lower case: at other signs, in camelCase, without trailing digits but of f1, r2."""
     found = list[str]()
-    name = re.sub(r"^1? ?[-−–] ?", "neg ", re.sub(r"/(?=(?:s|sec|second)$)", " per ", name))
+    name = re.sub(r"^1 ?[-−–] ?|^[-−–](?=\S)", "neg ", re.sub(r"/(?=(?:s|sec|second)$)", " per ", name))
     for part in re.findall(r"[^\W_]+", name):
         whole = without_digits(part.lower())
         parts = [whole] if direction_of(whole) is not None else [without_digits(p.lower()) for p in CAMEL.split(part)]

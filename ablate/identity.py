@@ -7,19 +7,21 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from contrastive.errors import UserError
-from contrastive.runs.store import home
+from contrastive.runs.store import home, write_atomic
 
 PLACE = "{seed}"
 OPERATORS = set("();<>|&")  # of the shell
 READS = re.compile(r"environ|getenv|ENV|\$")  # a text that reads variables of the environment
+VARIABLE = re.compile(r"\$\{?(\w+)|['\"](\w+)['\"]|\b([A-Z][A-Z0-9_]+)\b")  # what may name one
 OF_THE_SHELL = {"PWD", "OLDPWD", "SHLVL", "_", "TERM"}
-CODE = {".py", ".sh", ".r", ".jl", ".pl", ".lua", ".js", ".ts", ".rb", ".yaml", ".yml", ".toml", ".ini", ".cfg"}
+CONFIGURATION = {".yaml", ".yml", ".toml", ".ini", ".cfg"}
+CODE = {".py", ".sh", ".r", ".jl", ".pl", ".lua", ".js", ".ts", ".rb"} | CONFIGURATION
 LARGEST, MOST = 1 << 20, 1000  # bytes of a file, and untracked files, that are read; else size and time of change count
 
 Use = Literal["folder", "read", "written"]
@@ -31,6 +33,34 @@ class Identity:
 
     digest: str
     checked: str
+    others: Mapping[str, str | None]  # untracked files and their digests
+    content: list[Any]  # everything else that the digest is made of
+
+    def without(self, paths: Collection[str]) -> str:
+        """Return the digest that it would have without some of the untracked files."""
+        return digest_of(self.content, {path: state for path, state in self.others.items() if path not in paths})
+
+
+def digest_of(content: list[Any], others: Mapping[str, str | None]) -> str:
+    return hashlib.sha256(json.dumps([*content, others], sort_keys=True).encode()).hexdigest()[:12]
+
+
+def known_outputs() -> list[str]:
+    """Return the configuration files that appeared or changed during runs, which are output of those."""
+    try:
+        return [str(path) for path in json.loads((home() / "judge" / "outputs.json").read_bytes())]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def note_outputs(before: Identity, after: Identity) -> list[str]:
+    """Note the configuration files that changed during runs; return those."""
+    paths = {*before.others, *after.others}
+    changed = sorted(path for path in paths if before.others.get(path) != after.others.get(path))
+    written = [path for path in changed if Path(path).suffix.lower() in CONFIGURATION]
+    if written:
+        write_atomic(home() / "judge" / "outputs.json", json.dumps(sorted({*known_outputs(), *written})))
+    return written
 
 
 def identity_of(*commands: str, metric: str, own: Collection[Path] = ()) -> Identity:
@@ -43,17 +73,19 @@ def identity_of(*commands: str, metric: str, own: Collection[Path] = ()) -> Iden
     read = {str(path): file_digest(path) for path in sorted(named - written)}
     scripts = with_named([Path(name) for name, digest in read.items() if digest])
     folders |= {path.parent for path in scripts if path.parts[0] == ".."}
-    ignored = (re.escape(os.path.abspath(path)) for path in (*written, *own, home() / "judge"))
+    ignored = (
+        re.escape(os.path.abspath(path)) for path in (*written, *own, home() / "judge", *map(Path, known_outputs()))
+    )
     pattern = re.compile(rf"(?:{'|'.join(ignored)})(?:/|\Z)".replace(re.escape(PLACE), "[0-9]+"))
     states = {str(folder): git_state(folder, written) for folder in sorted(folders)}
     others = states_of(path for path in untracked(states, scripts) if not pattern.match(os.path.abspath(path)))
     variables = {name: os.environ.get(name) for name in variables_of(commands, scripts)}
-    content = [*commands, metric, os.getcwd(), read, states, others, variables]
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+    content = [*commands, metric, os.getcwd(), read, states, variables]
     commits = [f"commit {state[:7]} with its changes" for state in states.values() if state]
     files, given = len({os.path.abspath(path) for path in (*map(str, scripts), *others)}), len(variables)
     counts = [f"{count} {noun}{'s' * (count != 1)}" for count, noun in ((files, "file"), (given, "variable")) if count]
-    return Identity(digest, ", ".join(["commands", *counts[:1], *dict.fromkeys(commits), *counts[1:]]))
+    checked = ", ".join(["commands", *counts[:1], *dict.fromkeys(commits), *counts[1:]])
+    return Identity(digest_of(content, others), checked, others, content)
 
 
 def with_named(scripts: list[Path]) -> list[Path]:
@@ -72,7 +104,7 @@ def text_of(path: Path) -> str:
 def variables_of(commands: Iterable[str], scripts: Iterable[Path]) -> list[str]:
     """Return the names of environment variables that commands, or the scripts that they name, seem to read."""
     texts = [text for text in (*commands, *map(text_of, scripts)) if READS.search(text)]
-    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    words = {word for text in texts for found in VARIABLE.findall(text) for word in found}
     return sorted(words & {*os.environ} - OF_THE_SHELL)
 
 

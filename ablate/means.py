@@ -22,6 +22,9 @@ DIGITS = r"(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 CELL = re.compile(rf"([-+]?{DIGITS})(?:±({DIGITS})|\((?=.*\.)({DIGITS})\))", re.IGNORECASE)
 LIKE_CELL = re.compile(r"[-+\d.,]+±[\d.,]+|(?=.*[.,])[-+\d.,]+\([\d.,]+\)")
 MARKED = re.compile(r"^(?:\*\*)?([-+]?[.\d][^*†‡]*?)\s*[*†‡]+$")  # 39.84*, **39.84**
+NO_DEVIATION = re.compile(  # after the first word of a title: a standard error or an interval
+    r"(?<=[\W_])(?:s\.?e\.?(?:m\.?)?|ci\d*|iqr|\w*stderr|st\w*[\W_]*err\w*|conf\w*|\w*interval)(?![a-z])", re.IGNORECASE
+)
 Moments = tuple[float, float]  # mean and standard deviation
 Found = TypeVar("Found")
 SAID = "± was read as the standard deviation over runs"
@@ -45,8 +48,7 @@ def means_in_cells(table: Table, known: Columns) -> tuple[Table, Columns]:
     table = replace(table, frame=table.frame.drop(columns=[name for name in found if name not in scores]))
     if not scores:
         return table, known
-    errors = {*SPREADS} - {*DEVIATION}
-    if other := [name for name in scores if errors & {*re.findall(r"[a-z]+\d*", name.lower())}]:
+    if other := [name for name in scores if NO_DEVIATION.search(name)]:
         raise UserError(
             f"{table.name}: {brief_name(other[0])} says that ± is no standard deviation over runs; give columns mean, "
             "std and n, or one line for each seed"

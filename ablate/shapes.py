@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -20,6 +21,32 @@ NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of
 OWN = ("section", "row", "label", "variant", "seed", "cell", "score", "value")  # columns of our own results.csv
 OF_SEED = re.compile(r"(?:seed|run|rep|trial|fold|s)?[ _-]?(\d+)", re.IGNORECASE)  # a heading of a wide table
 RUN_NAMES = [*usual.SEED, *usual.RUNS, *listed("run_id run_name name id trial_id")]  # each value is a run
+STATES = ("state", "status")  # columns of W&B's and our own exports
+FINISHED = re.compile(r"(?:finished|completed?|done|succe\w*|early.?stop\w*)\b")
+OPEN = re.compile(
+    r"$|(?:running|pending|queued|scheduled|waiting|pruned|preempt\w*|cancel\w*|in.?progress|not.?started|to.?do|skipped"
+    r"|submitted|created|start\w*|initiali\w*|resum\w*|paused|active)\b"
+)
+FAILED = re.compile(
+    r"(?<![a-z])(?:fail|crash|kill|error|diverg|oom|out.?of.?mem|time.?out|abort|exceed|interrupt|lost|dead|nan\b)"
+)
+
+
+def without_unfinished(table: Table, known: Columns) -> tuple[Table, Columns]:
+    """Leave out lines whose state or status is not finished, if some are; keep lines of failed runs aside.
+
+    A run has failed that is neither finished nor open; where no line says finished, by its word for a failure.
+    """
+    for name in (each for each in table.frame.columns if each.lower() in STATES):
+        if name in (*known.row, *known.scores, *known.keys):
+            continue
+        states = table.frame[name].fillna("").astype(str).str.strip().str.lower()
+        finished, still_open = states.str.match(FINISHED), states.str.match(OPEN)
+        finished = finished if finished.any() else ~states.str.contains(FAILED) & ~still_open
+        if finished.any() and not finished.all():
+            failed = table.frame.set_axis(table.places)[(~finished & ~still_open).tolist()]
+            return replace(table.keep(finished), failed=failed), known
+    return table, known
 
 
 def scores_below_each_other(table: Table, known: Columns) -> tuple[Table, Columns]:
@@ -85,7 +112,14 @@ def seeds_beside_each_other(table: Table, known: Columns) -> tuple[Table, Column
 def counted(numbers: Iterable[float]) -> bool:
     """Return whether numbers are 0, 1, 2 … or 1, 2, 3 …, without regard to missing ones."""
     found = sorted({number for number in numbers if not math.isnan(number)})
-    return bool(found) and found[0] in (0, 1) and found == [found[0] + k for k in range(len(found))]
+    return bool(found) and found[0] in (0, 1) and evenly_spaced(found) in (0, 1)
+
+
+def evenly_spaced(numbers: Iterable[float]) -> float | None:
+    """Return the distance between numbers such as 42, 43, 44 or 0, 10, 20; None if it is not always the same."""
+    found = sorted({number for number in numbers if not math.isnan(number)})
+    steps = {after - before for before, after in pairwise(found)}
+    return None if len(steps) > 1 else next(iter(steps), 0)
 
 
 def last_step_of_each_run(table: Table, known: Columns) -> tuple[Table, Columns]:

@@ -18,10 +18,6 @@ from contrastive.errors import UserError, brief
 from contrastive.grid.messages import nearest_name
 from reports.mlflow_runs import all_runs
 
-FINISHED = ("finished", "complete", "completed", "done", "success", "succeeded", "successful", "ok", "passed")
-FAILED = re.compile(r"fail|crash|kill|err|diverg|oom|memory|time.?out|abort|exceed|interrupt|lost|dead|nan\b")
-OPEN = ("running", "pending", "queued", "scheduled", "waiting", "pruned", "preempted", "cancelled", "canceled")
-STATES = ("state", "status")  # columns of W&B's and our own exports
 MLFLOW = "mlflow:"
 
 
@@ -35,12 +31,12 @@ def read(source: str, tracking_uri: str) -> Table:
     if tool + colon == "sentence-transformers:":
         what = "results of sentence-transformers' evaluators (*_results.csv)"
         return read_folder(name, "*_results.csv", evaluator_scores, what)
-    return finished_runs(read_file(source))
+    return usual_form(read_file(source))
 
 
-def finished_runs(table: Table) -> Table:
-    """Return a table as trackers' clients write it in the usual form, without runs that are not finished."""
-    return without_unfinished(with_params(with_dicts(table)))
+def usual_form(table: Table) -> Table:
+    """Return a table as trackers' clients write it with a column for each param and score."""
+    return with_params(with_dicts(table))
 
 
 def with_params(table: Table) -> Table:
@@ -78,21 +74,6 @@ def with_dicts(table: Table) -> Table:
     return replace(table, frame=pd.DataFrame(lines).map(scalar))
 
 
-def without_unfinished(table: Table) -> Table:
-    """Leave out lines whose state or status is not finished, if some are; keep lines of failed runs aside.
-
-    A run has failed that is neither finished nor open; where no line says finished, by its word for a failure.
-    """
-    for name in (name for name in table.frame.columns if name.lower() in STATES):
-        states = table.frame[name].astype(str).str.lower()
-        finished, still_open = states.isin(FINISHED), states.isin(OPEN)
-        finished = finished if finished.any() else ~states.str.contains(FAILED) & ~still_open
-        if finished.any() and not finished.all():
-            failed = table.frame.set_axis(table.places)[(~finished & ~still_open).tolist()]
-            return replace(table.keep(finished), failed=failed)
-    return table
-
-
 def read_mlflow(name: str, tracking_uri: str) -> Table:
     """Read the finished runs of an experiment: their params and last metrics. Runs with child runs are left out."""
     from mlflow import MlflowClient
@@ -114,7 +95,7 @@ def read_mlflow(name: str, tracking_uri: str) -> Table:
     if not any(run.info.status == "FINISHED" for run in runs):
         raise UserError(f"the MLflow experiment {name} has no finished run with metrics")
     places = [f"run {run.info.run_name} ({run.info.run_id[:8]})" for run in runs]
-    return finished_runs(Table(name, pd.DataFrame(records), places))
+    return usual_form(Table(name, pd.DataFrame(records), places))
 
 
 def read_folder(folder: str, pattern: str, scores_of: Callable[[Path], dict[str, float]], what: str) -> Table:

@@ -145,8 +145,8 @@ def _delimited(path: Path, suffix: str) -> Iterator[tuple[str, dict[str, Any]]]:
     text = decoded(path)
     first = text.lstrip("\r\n").split("\n", 1)[0]
     delimiter = "\t" if suffix == ".tsv" else max(DELIMITERS, key=first.count)
-    if first.startswith("|"):  # Markdown
-        text, delimiter = re.sub(r"^[-:| ]+$|^\||\|\s*$", "", text, flags=re.MULTILINE), "|"
+    if first.lstrip().startswith("|"):  # Markdown
+        text, delimiter = re.sub(r"^[-:| \t]+(?=\r?$)|^[ \t]*\||\|[ \t]*(?=\r?$)", "", text, flags=re.MULTILINE), "|"
     names, signs, rows = list[str](), dict[str, str](), list[tuple[str, list[str]]]()
     for place, values in records(brief(path), text, delimiter):
         values = [value.strip() for value in values]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ablate.columns import choose, described
 from ablate.results import Question, TableResults, results_of
-from ablate.sources import finished_runs
+from ablate.sources import usual_form
 from ablate.table import Columns, Table, of_frame
 from contrastive.errors import UserError
 from contrastive.grid.messages import comma_list
@@ -88,7 +88,7 @@ def judge(
     if not isinstance(frame, pd.DataFrame):
         raise UserError(f"ablate.judge takes a pandas DataFrame, not a {type(frame).__name__}")
     given = Columns(_names(row), _names(score), seed, text, data)
-    table, columns = choose(finished_runs(of_frame(frame, name)), given, paired)
+    table, columns = choose(usual_form(of_frame(frame, name)), given, paired)
     margins = dict[str, Any](
         margin if isinstance(margin, Mapping) else {} if margin is None else dict.fromkeys(columns.scores, margin)
     )

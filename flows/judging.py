@@ -3,14 +3,14 @@
 import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablate.identity import identity_of
+from ablate.identity import Identity, identity_of, note_outputs
 from contrastive.errors import UserError
 from contrastive.runs.store import home, write_atomic
 from flows.options import seconds_of
@@ -50,12 +50,23 @@ def judge_pair(asked: dict[str, Any], folder: Path | None, gate: Path | None, as
             told = run_missing(Duel(**asked), where, checked, **how)
         except RunFailed as failed:
             return not_judged(str(failed), where, gate, as_json)
-        if not folder and identify().digest != identity.digest:
-            tell(CHANGED)
+        finally:  # also after Ctrl-C, so that the same command goes on
+            if not folder:
+                keep_identity(where, identity, identify)
     say(json.dumps(told["json"]) if as_json else told["text"])
     if gate:
         gate.write_text(told["markdown"], encoding="utf-8")
     return int(told["json"]["verdict"] == "worse") if gate else int(told["code"])
+
+
+def keep_identity(where: Path, before: Identity, identify: Callable[[], Identity]) -> None:
+    """Keep the runs under the identity that the same command has now, if only configuration that they wrote differs."""
+    written = note_outputs(before, identify())
+    now = identify().digest
+    if now != before.without(written):
+        tell(CHANGED)
+    elif now != before.digest and where.exists() and not (where.parent / now).exists():
+        where.rename(where.parent / now)
 
 
 def known_verdict(where: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
@@ -162,11 +173,14 @@ def judge_in_ledger(
             raise UserError("a new ledger needs --baseline: the command that proposals must beat")
         check_command("--candidate", candidate)
         check_command("--baseline", beaten)
+        before = code_of(candidate, beaten)
         try:
             proposal = ledger.kept_already(candidate) or ledger.judge(candidate, beaten)
         except RunFailed as failed:  # of the baseline
             complain(f"{failed}; its output is in {folder}; nothing is recorded, and the same call goes on")
             return BASELINE_FAILED
+        finally:
+            note_outputs(before, code_of(candidate, beaten))
     say(json.dumps(asdict(proposal)) if as_json else str(proposal).strip())
     if proposal.why:
         complain(f"{proposal.why}; its output is in {folder}")

@@ -343,3 +343,31 @@ def test_one_pair_is_singular():
     from ablate.ledger import Proposal
 
     assert "over 1 pair:" in str(Proposal(1, "c", "b", "dropped", 3, 1.0, 1, 0.5))
+
+
+@pytest.mark.parametrize("git", [False, True])
+def test_configuration_that_runs_write_makes_nothing_run_twice(tmp_path, monkeypatch, git):
+    """Such as Hydra's, of a name with the time; but an edit of code during the runs begins anew."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
+    script = "import os, sys, time; s = int(sys.argv[1]); os.makedirs(d := f'out/{time.time_ns()}'); "
+    script += "open(f'{d}/config.yaml', 'w').write(str(s)); open('last.yaml', 'w').write(str(s)); "
+    script += "open('runs.log', 'a').write('x'); e = int(sys.argv[2]); print('acc:', s * (3 + e) % 7 / 9 + 5 * e)"
+    Path("train.py").write_text(script, encoding="utf-8")
+    if git:
+        for words in (
+            ["init", "-q"],
+            ["add", "train.py"],
+            ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
+        ):
+            subprocess.run(["git", *words], check=True)
+    words = ["judge", "--metric", "acc: ([-0-9.e]+)"]
+    for name, effect in (("baseline", 0), ("candidate", 1)):
+        words += [f"--{name}", f"{sys.executable} train.py {{seed}} {effect}"]
+    for _ in range(3):
+        assert CliRunner().invoke(app, words).exit_code == 0
+    assert len(Path("runs.log").read_text(encoding="utf-8")) == 4
+    Path("last.yaml").unlink()
+    Path("train.py").write_text(script + "  # edited", encoding="utf-8")
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert len(Path("runs.log").read_text(encoding="utf-8")) == 8

@@ -73,7 +73,8 @@ def test_seeds_are_not_paired_if_runs_are_sorted():
     rng = np.random.default_rng(0)
     for signs, seeds, said in (((1, 1), range(3), "sorted"), ((-1, -1), range(1, 4), "sorted"),
                                ((1, -1), range(3), ""), ((1, 1), (0, 1, 7), ""), ((1, 1), range(2), ""),
-                               ((1, 1), range(42, 47), "sorted"), ((-1, -1), (0, 1, 2, 42), "sorted")):  # fmt: skip
+                               ((1, 1), range(42, 47), "sorted"), ((-1, -1), (0, 10, 20, 30), "sorted"),
+                               ((1, 1), (13, 42, 123, 2024), "")):  # fmt: skip
         lines = [
             (m, seed, sign * value)
             for m, sign in zip(("base", "a"), signs, strict=True)

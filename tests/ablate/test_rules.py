@@ -12,7 +12,7 @@ import ablate
 from ablate.columns import RULES, Columns, choose
 from ablate.names import NUMBER, number_of
 from ablate.results import Question
-from ablate.sources import finished_runs, read
+from ablate.sources import read, usual_form
 from ablate.table import Table, of_frame
 from contrastive.errors import UserError
 from flows.cli import app
@@ -32,6 +32,7 @@ def written(tmp_path, text: str | bytes, name: str = "t.csv") -> Table:
 
 
 ORDER = {
+    "without_unfinished": ("m,state,f1 a,finished,1 a,failed,", UNKNOWN, UNKNOWN),
     "marks_beside_numbers": ("m,f1 a,1*", UNKNOWN, Columns((), (), notes=("`1*` was read as 1",))),
     "scores_below_each_other": ("m,metric,value a,f1,1", UNKNOWN, UNKNOWN),
     "seeds_beside_each_other": ("m,seed0,seed1 a,1,2", UNKNOWN, UNKNOWN),
@@ -145,11 +146,11 @@ def test_trials_of_optuna_are_compared_by_their_params():
     ]  # fmt: skip
     trials.append(trials[-1] | {"number": 6, "value": None, "params_seed": 3, "state": "PRUNED"})
     for frames in (pd.DataFrame(trials), pd.DataFrame(trials).astype(str)):
-        read_table, columns = choose(finished_runs(of_frame(frames, "t")), UNKNOWN)
+        read_table, columns = choose(usual_form(of_frame(frames, "t")), UNKNOWN)
         assert (columns.row, columns.scores, columns.seed) == (("lr", "optimizer"), ("value", "f1"), "seed")
         assert len(read_table.frame) == 6
     plain = pd.DataFrame(trials[:6]).drop(columns=["params_seed", "params_optimizer"])
-    assert choose(finished_runs(of_frame(plain, "t")), UNKNOWN)[1].row == ("lr",)
+    assert choose(usual_form(of_frame(plain, "t")), UNKNOWN)[1].row == ("lr",)
 
 
 def test_a_parent_run_is_left_out():

@@ -215,14 +215,13 @@ BASE = "".join(f" / base,{seed},.80{seed},finished" for seed in range(6))
 NEW = "".join(f" / new,{seed},.90{seed},finished" for seed in range(5))
 
 
-@pytest.mark.parametrize(
-    "word", ["TIMEOUT", "OUT_OF_MEMORY", "node_fail", "FAILED (OOM)", "error: CUDA", "exploded", ""]
-)
+@pytest.mark.parametrize("word", ["TIMEOUT", "OUT_OF_MEMORY", "node_fail", "FAILED (OOM)", "error: CUDA", "exploded"])
 def test_a_run_that_did_not_finish_has_failed_whatever_its_state_is_called(word):
     found = ablate.judge(table(f"who,seed,acc,status{BASE}{NEW} / new,5,,{word}"), baseline="base")
     assert verdicts(found) == {"new": "undecided"} and "of a failed run" in found.warnings[0]
-    running = ablate.judge(table(f"who,seed,acc,status{BASE}{NEW} / new,5,,running"), baseline="base")
-    assert verdicts(running) == {"new": "better"}
+    for still_open in ("running", "In Progress", "not started", "preempting", "CANCELLED by 1000", ""):
+        running = ablate.judge(table(f"who,seed,acc,status{BASE}{NEW} / new,5,,{still_open}"), baseline="base")
+        assert verdicts(running) == {"new": "better"}, still_open
     succeeded = table(f"who,seed,acc,status{BASE}{NEW} / new,5,.1,timeout".replace("finished", "success"))
     assert verdicts(ablate.judge(succeeded, baseline="base")) == {"new": "undecided"}
 
@@ -294,3 +293,43 @@ def test_hyperparameters_beside_scores_are_none_and_bits_a_dimension_are_one():
     lines = [(row, 0.1 * k, 0.9 + k, 3.0 + row * k) for row in (0, 1) for k in range(3)]
     frame = pd.DataFrame(lines, columns=["m", "gamma", "reward", "bits/dim"]).assign(m=["a"] * 3 + ["b"] * 3)
     assert choose(of_frame(frame, "t"), Columns((), ()))[1].scores == ("reward", "bits/dim")
+
+
+def test_a_state_that_is_none_of_a_run_leaves_nothing_out():
+    """Words that begin with one for a failure, states of a country, and what a user names as row."""
+    frame = pd.DataFrame({"m": ["a", "a", "b", "b"], "seed": [0, 1, 0, 1], "acc": [0.1, 0.2, 0.3, 0.5]})
+    for states in (["scratch", "transferred"] * 2, ["CA", "NY", "OK", "CA"]):
+        assert len(choose(of_frame(frame.assign(state=states), "t"), Columns((), ()))[0].frame) == 4
+    named = frame.assign(status=["none", "none", "failed memory", "failed memory"]).drop(columns="m")
+    assert len(choose(of_frame(named, "t"), Columns(("status",), ()))[0].frame) == 4
+
+
+def test_numbers_of_runs_are_no_settings_and_data_seeds_pair_nothing():
+    frame = pd.DataFrame({"m": ["a"] * 3 + ["b"] * 3, "rng": [42, 7, 99] * 2, "acc": [0.1, 0.2, 0.3, 0.4, 0.2, 0.5]})
+    for names in ("rng", "gpu", "seed_id"):
+        assert choose(of_frame(frame.rename(columns={"rng": names}), "t"), Columns((), ()))[1].row == ("m",), names
+    assert choose(of_frame(frame.assign(rng=[3, 4, 5] * 2).rename(columns={"rng": "x"}), "t"), Columns((), ()))[
+        1
+    ].row == ("m",)
+    runs = frame.assign(run=[0, 1, 2] * 2, data_seed=42).drop(columns="rng")
+    assert choose(of_frame(runs, "t"), Columns((), ()))[1].seed == "run"
+
+
+@pytest.mark.parametrize(
+    ("title", "is_error"),
+    [("acc (standard error)", True), ("acc ± s.e.m.", True), ("acc (95% confidence interval)", True),
+     ("acc (IQR)", True),
+     ("se", False), ("CI accuracy", False), ("VaR", False), ("accuracy", False)],
+)  # fmt: skip
+def test_what_a_title_says_of_the_spread(title, is_error):
+    from ablate.means import NO_DEVIATION
+
+    assert bool(NO_DEVIATION.search(title)) == is_error
+
+
+def test_markdown_keeps_its_lines_with_any_line_ends(tmp_path):
+    (tmp_path / "t.csv").write_bytes(
+        b"\r\n\r\n| m | seed | acc |\r\n|---|--:|:-:|\r\n | a | 0 | .8 |\r\n| b | 0 | .9 |\r\n"
+    )
+    found = read(str(tmp_path / "t.csv"), "")
+    assert found.places == ["line 5", "line 6"] and found.frame["acc"].tolist() == [".8", ".9"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
-from reports import judge
+from reports import families
 from reports.compare import Section, compare
 from reports.families import groups_of
 from reports.findings import unequal_note
@@ -285,9 +285,9 @@ def test_of_many_rows_those_that_are_tied_with_the_best_are_found_by_pairs_with_
         f"r{row}": {"test.accuracy": (level[row] + 0.005 * draw.normal(size=5)).tolist()} for row in range(len(level))
     }
     part, results = made(values)
-    assert len(values) > judge.MOST_ROWS
+    assert len(values) > families.MOST_ROWS
     few = [score.row.label for score in compare(part, results).scores if score.bold]
-    monkeypatch.setattr(judge, "MOST_ROWS", 1000)
+    monkeypatch.setattr(families, "MOST_ROWS", 1000)
     every = [score.row.label for score in compare(part, results).scores if score.bold]
     assert few == every and {"r0", "r1", "r2"} <= {*few} and len(few) < 14
 
