@@ -1,4 +1,4 @@
-"""What a report is about: the study that was asked for, and its results, whoever made the runs.
+"""Study and Results, the input of every report: what was asked, and what was measured, whoever made the runs.
 
 The recorded grid of an experiment and another program's table (package `ablate`) are turned into a Study.
 """

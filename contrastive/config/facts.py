@@ -59,7 +59,7 @@ class ViewFacts:
 
 @dataclass(frozen=True)
 class ScoreFacts:
-    """What the values of a score can be. A score between 0 and 1 is a share, shown in percent, if it is compared."""
+    """Range of a score. One between 0 and 1 that is compared is a share, shown in percent."""
 
     name: str
     low: float | None = 0.0  # lowest and highest possible value; None: no limit

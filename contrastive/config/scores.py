@@ -1,4 +1,4 @@
-"""What the values of a score can be: its metric says so (`FACTS`), or a list of names for other programs' scores."""
+"""Ranges and usual margins of scores: from the `FACTS` of their metric, or by name for other programs' scores."""
 
 import math
 import re

@@ -103,7 +103,7 @@ def test_a_share_of_a_device_packs_two_and_none_trains_on_cores(home: Path):
     with engines.start("ray", Resources(gpus_per_cell=0.5), 1) as engine, ThreadPoolExecutor(4) as threads:
         asked = [threads.submit(engine.run, "train", where_together, home, 4) for _ in range(4)]
         assert sorted(future.result(PATIENCE)[0] for future in asked) == ["0", "0", "1", "1"]
-        with pytest.raises(UserError, match="a whole GPU for each, and gpus_per_cell is 0.5"):
+        with pytest.raises(UserError, match="a whole GPU for each, but gpus_per_cell is 0.5"):
             engine.check_capacity(2)
     with engines.start("ray", Resources(gpus_per_cell=0), 1) as engine:
         assert engine.run("train", where)[:2] == ("", "") and engine.max_in_flight() == 10
@@ -118,7 +118,7 @@ def test_other_packages_on_a_node_are_refused_with_both_versions(cluster: Cluste
     cluster.wait_for_nodes()
     try:
         with (
-            pytest.raises(UserError, match=r"other packages than this machine: torch 1\.2\.3 instead of 2\."),
+            pytest.raises(UserError, match=r"other package versions than this machine \(torch 1\.2\.3 instead of 2\."),
             engines.start("ray", Resources(), 1),
         ):
             pass
@@ -342,7 +342,7 @@ def test_a_token_is_demanded(tmp_path: Path):
             subprocess.run(command, env=known | own, timeout=600, **pipe).stdout for own in ({}, token("b"), token("a"))
         ]
         cluster.stdin.close()
-    assert [text.startswith(f"no Ray cluster could be used at RAY_ADDRESS={address}") for text in said] == [
+    assert [text.startswith(f"could not use the Ray cluster at RAY_ADDRESS={address}") for text in said] == [
         True,
         True,
         False,
