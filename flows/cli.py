@@ -308,7 +308,7 @@ def nightly(
         measuring = ("panel", "settings", "engine", "against")
         refuse_without_effect(context, measuring, "with --acknowledge", "measure a night without --acknowledge")
 
-        return say(f"acknowledged: {acknowledge}\nreport: {nights.acknowledge(acknowledge).path}")
+        return say(f"acknowledged: {acknowledge}\nreport: {nights.acknowledge(acknowledge)}")
     try:
         measure_night(panel, settings, engine, against)
     except typer.Exit:

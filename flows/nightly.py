@@ -17,7 +17,7 @@ from contrastive.runs import provenance, store
 from contrastive.runs.fingerprint import key
 from flows import panel as panels
 from flows.serve.servers import CHECKOUT, begin_flow
-from reports.nightly import NIGHT, VERSION, Night, Nightly, NightlyResult, write_against
+from reports.nightly import NIGHT, VERSION, Nightly, NightVerdict, write_against
 from tasks import nights as tracked
 from tasks.engines import EngineName
 
@@ -50,20 +50,19 @@ def nightly(
     with store.locked(store.home() / "locks" / "nightly"):
         try:
             if commit:
-                said = compare_with(commit, Path(panel), rules, engine)
+                page, verdict = compare_with(commit, Path(panel), rules, engine)
             else:
                 tracked.record_night(measure_night(Path(panel), rules, engine))
-                said = tracked.report_night()
+                page, verdict = tracked.report_night()
         finally:
             shutil.rmtree(night_folder(), ignore_errors=True)
-    create_markdown_artifact(
-        key="nightly-against" if commit else "nightly", markdown=said.path.read_text(encoding="utf-8")
-    )
+    create_markdown_artifact(key="nightly-against" if commit else "nightly", markdown=page.read_text(encoding="utf-8"))
     if not commit:
-        post(webhook_content(said))
-    if said.failing:
-        raise NightFailed(message(said))
-    return f"{said.headline}; {said.path}"
+        post(webhook_content(verdict))
+    if verdict.failing:
+        lines = [f"  {name}: {kind}" for kind, name in verdict.failing]
+        raise NightFailed("\n".join([f"{verdict.headline}; report: {page}", *lines]))
+    return f"{verdict.headline}; {page}"
 
 
 def measure_night(panel: Path, settings: Nightly, engine: EngineName) -> dict[str, Any]:
@@ -73,7 +72,7 @@ def measure_night(panel: Path, settings: Nightly, engine: EngineName) -> dict[st
     return document(run_panel(panel, engine), panel, settings, engine, provenance.commit(), commits)
 
 
-def compare_with(commit: str, panel: Path, settings: Nightly, engine: EngineName) -> NightlyResult:
+def compare_with(commit: str, panel: Path, settings: Nightly, engine: EngineName) -> tuple[Path, NightVerdict]:
     """Measure the panel at a commit and with the current code; keep the commit's results for bisection."""
     name = key("night", commit=commit, surroundings=panels.conditions(panel, engine))
     kept = store.home() / "cache" / "nightly" / f"{name}.json"
@@ -81,7 +80,8 @@ def compare_with(commit: str, panel: Path, settings: Nightly, engine: EngineName
         with panels.worktree(night_folder(), commit) as code:
             store.write_json(kept, document(run_panel(panel, engine, code), panel, settings, engine, commit, []))
     now = document(run_panel(panel, engine), panel, settings, engine, provenance.commit(), panels.commits_after(commit))
-    return write_against(night_of(store.read_json(kept)), night_of(now), tracked.pages())
+    then, tonight = map(NIGHT.validate_python, (store.read_json(kept), now))
+    return write_against(then, tonight, store.report_folder("nightly"))
 
 
 @task(name="panel", task_run_name="panel", cache_policy=NO_CACHE, persist_result=False)
@@ -116,23 +116,14 @@ def document(
     }
 
 
-def night_of(content: dict[str, Any]) -> Night:
-    return NIGHT.validate_python(content)
-
-
-def message(said: NightlyResult) -> str:
-    lines = [f"  {each.name}: {each.verdict}" + (f", {each.why}" if each.why else "") for each in said.failing]
-    return "\n".join([f"{said.headline}; report: {said.path}", *lines])
-
-
-def webhook_content(said: NightlyResult) -> dict[str, Any]:
+def webhook_content(verdict: NightVerdict) -> dict[str, Any]:
     """Return the message for a webhook; chat programs show its `text`."""
     return {
-        "text": f"nightly at {said.night.commit or 'unknown'}: {said.headline}",
-        "when": said.night.when,
-        "commit": said.night.commit,
-        "failed": bool(said.failing),
-        "verdicts": {str(change.name): change.verdict for change in said.changes},
+        "text": f"nightly at {verdict.night.commit or 'unknown'}: {verdict.headline}",
+        "when": verdict.night.when,
+        "commit": verdict.night.commit,
+        "failed": bool(verdict.failing),
+        "verdicts": {str(name): kind for kind, names in verdict.names.items() for name in names},
     }
 
 

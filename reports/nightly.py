@@ -1,39 +1,41 @@
-"""Nightly regression: compare each night's scores and timings with the first night of its environment; its pages.
+"""Compare a night's scores and timings with earlier nights; write the page of nights.
 
-Everything is read from MLflow, which has one document per night.
+Two nights are two rows of an ordinary report for each configuration, so that its comparisons, words and tables serve.
 """
 
-import json
+import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
-from mlflow import MlflowClient
-from mlflow.entities import Run
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
-from scipy import special
 
-from reports.markdown import difference_text, heading, plain, score_text, signed, unit
+from contrastive.config.experiment import Show
+from contrastive.runs.recorded import RecordedRow, RecordedSection
+from reports.build import publish
+from reports.compare import Section
+from reports.looks import compare_section
+from reports.markdown import heading, plain
 from reports.messages import FILES, Language, Message, Text, _, joined, using
-from reports.mlflow_runs import Artifacts, all_runs
-from reports.statistics import ALPHA, Measurements, decide
-from reports.statistics.decide import ROUNDING, Verdict, verdict
-from reports.tables import SIGNS, WORDS, Entry, Table
+from reports.statistics.decide import ROUNDING
+from reports.study import CellRun, Kind, Results, Study
+from reports.tables import WORDS, Entry, Table, comparison_table
 
-EXPERIMENT, DOCUMENT, VERSION = "nightly", "night.json", 3
-ACKNOWLEDGED = "ablate.acknowledged"  # tag of a night: why later nights are compared with it
+VERSION = 3
 TIMINGS = {"training_seconds": False, "texts_per_second": True}  # → whether higher is better
 TIMING_NAMES = {"training_seconds": _("seconds of training"), "texts_per_second": _("texts a second")}
-PANEL = ""  # row that stands for the mean over all configurations
+PANEL = "mean of all"  # the row of means over all configurations
 AGAINST: dict[Language, str] = {"en": "against.md", "zh": "against.zh.md"}
 SHOWN = 30  # nights in the history
-ORDER = ("not comparable", "worse", "better", "undecided", "no spread", "one seed", "too early", "equivalent")
-NAMED = ("not comparable", "worse", "better")  # verdicts whose scores a headline names
 
 Margin = Annotated[float, Field(gt=0, description="a smaller change does not matter")]
 Values = Float[np.ndarray, " s"]
@@ -73,9 +75,10 @@ class Night:
             return np.array(rows[row], dtype=float) if row in rows else None
         return np.mean([np.array(each, dtype=float) for each in rows.values()], axis=0) if rows else None
 
-    def rows(self, score: str) -> list[str]:
-        """Return the configurations of a score, after PANEL if there are several."""
-        rows = list(self.scores.get(score, {}))
+    @property
+    def rows(self) -> list[str]:
+        """Labels of the configurations, after PANEL if there are several."""
+        rows = list(dict.fromkeys(label for by_row in self.scores.values() for label in by_row))
         return rows if len(rows) == 1 else [PANEL, *rows]
 
     def log_of(self, timing: str) -> float | None:
@@ -87,49 +90,131 @@ class Night:
 NIGHT = TypeAdapter(Night)
 
 
-@dataclass(frozen=True)
-class Change:
-    """One score or timing compared with an earlier night. Numbers of timings are logarithms."""
-
-    score: str
-    row: str
-    verdict: Verdict
-    why: Text = ""
-    now: float = math.nan
-    difference: float = math.nan
-    half_width: float = math.nan
-    missing: bool = False  # True if tonight should have measured it and did not
-
-    @property
-    def fails(self) -> bool:
-        return self.verdict == "worse" or self.missing
-
-    @property
-    def name(self) -> Text:
-        name: Text = TIMING_NAMES[self.score] if self.score in TIMINGS else heading(self.score)
-        return _("{score} of {configuration}", score=name, configuration=self.row) if self.row else name
+# What may be said of a score or timing, in the order of headlines; a night with one of FAILS fails
+WORDS_OF_NIGHTS = {
+    "worse": WORDS["worse"],
+    "not measured": _("not measured"),
+    "slower": _("slower"),
+    "possibly worse": _("possibly worse"),
+    "better": WORDS["better"],
+    "undecided": WORDS["undecided"],
+    "not comparable": WORDS["not comparable"],
+    "equivalent": WORDS["equivalent"],
+    "same": _("the same at every seed"),
+}
+FAILS, NAMED = ("worse", "not measured", "slower"), 5  # the first NAMED kinds are listed by name
 
 
 @dataclass(frozen=True)
-class NightlyResult:
-    """Path of the page, with what the command line and MLflow show of it."""
+class NightVerdict:
+    """One night beside an earlier one of its environment (None: it is the first one)."""
 
-    path: Path
     night: Night
-    changes: Sequence[Change]
+    then: Night | None
+    names: Mapping[str, list[Text]]  # what is said (WORDS_OF_NIGHTS) → scores and timings
+    results: Results | None = None  # both nights, of the configurations that changed
+    section: Section | None = None  # their comparisons
+    timings: list[Text] = field(default_factory=list)
 
     @property
-    def failing(self) -> list[Change]:
-        return [change for change in self.changes if change.fails]
+    def failing(self) -> list[tuple[str, Text]]:
+        return [(kind, name) for kind in FAILS for name in self.names.get(kind, ())]
 
     @property
-    def headline(self) -> str:
-        return str(headline(self.changes))
+    def headline(self) -> Text:
+        parts = list[Text]()
+        for number, (kind, word) in enumerate(WORDS_OF_NIGHTS.items()):
+            if found := self.names.get(kind):
+                count: Text = _("{count} {verdict}", count=len(found), verdict=word)
+                names = joined(found, _(", "))
+                parts.append(_("{verdict} ({names})", verdict=count, names=names) if number < NAMED else count)
+        return joined(parts, _(", ")) if parts else _("nothing to compare with")
 
 
-def changes_of(night: Night, earlier: Sequence[Night]) -> list[Change]:
-    """Compare a night with earlier ones of its environment; scores are compared with the first of them."""
-    return [*score_changes(night, earlier[0] if earlier else None), *timing_changes(night, earlier)]
+def judge_night(now: Night, earlier: Sequence[Night]) -> NightVerdict:
+    """Compare a night with earlier ones of its environment, oldest first: its scores with those of the first one."""
+    scores, (timings, names) = judge_scores(now, earlier[0] if earlier else None), judge_timings(now, earlier)
+    both = {kind: [*scores.names.get(kind, ()), *names.get(kind, ())] for kind in WORDS_OF_NIGHTS}
+    return replace(scores, names=both, timings=timings)
+
+
+def judge_scores(now: Night, then: Night | None) -> NightVerdict:
+    """Compare the scores of two nights, seed by seed. Of the nights in which nothing changed but by chance, at most the
+    share `false_alarms` has a score that is worse."""
+    names, moved = defaultdict[str, list[Text]](list), dict[str, None]()
+    for row, score in product(now.rows or [PANEL], now.settings.quality):
+        ours, theirs = now.values(score, row), None if then is None else then.values(score, row)
+        if ours is None or score not in now.higher or not np.isfinite(ours).all():
+            names["not measured"].append(name_of(score, row))
+        elif theirs is not None and ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=ROUNDING, atol=0):
+            names["same"].append(name_of(score, row))
+        else:
+            moved[row] = None
+    if then is None or not moved:
+        return NightVerdict(now, then, names)
+    results = results_of(now, then, [*moved])
+    _guards, section = compare_section(results.study.sections[0], results)
+    for compared, comparison in section.comparisons:
+        kind, name = str(compared.verdict), name_of(compared.value, compared.row.data)
+        if kind == "worse" and comparison.p > now.settings.false_alarms:
+            kind = "possibly worse"
+        if name not in names["same"] and name not in names["not measured"]:
+            names[kind if kind in WORDS_OF_NIGHTS else "not comparable"].append(name)
+    return NightVerdict(now, then, names, results, section)
+
+
+def name_of(score: str, row: str) -> Text:
+    return _("{score} of {configuration}", score=heading(score), configuration=row)
+
+
+def results_of(now: Night, then: Night, labels: Sequence[str]) -> Results:
+    """Return the results of two nights: for each configuration a row of the earlier night, its baseline, and one of
+    this night."""
+    scores = [score for score in now.settings.quality if score in now.higher]
+    rows, values = list[RecordedRow](), dict[str, dict[str, float]]()
+    for label in labels:
+        for night, name in ((then, f"{label}, {then.commit or then.when}"), (now, label)):
+            own = {score: each for score in scores if (each := night.values(score, label)) is not None}
+            cells = [f"{name}-{number}" for number in range(max(map(len, own.values()), default=0))]
+            values |= {cell: {s: each[i] for s, each in own.items() if i < len(each)} for i, cell in enumerate(cells)}
+            against = None if night is then else len(rows) - 1
+            rows.append(RecordedRow(name, {}, night is then, label, cells, [*range(len(cells))], against))
+    show = Show.model_validate({"table": {"values": scores}})
+    study = Study(
+        "nightly", [RecordedSection("Panel", "", show, rows)], f"{then.when} → {now.when}",
+        margins=now.settings.quality, foreign=True,
+    )  # fmt: skip
+    # the earlier night's direction: code that turns a direction round makes no improvement of a loss
+    kinds = {score: Kind(then.higher.get(score, now.higher[score]), now.texts.get(score)) for score in scores}
+    runs = {cell: CellRun(cell, "finished", "", None, "", "", {}, "") for cell in values}
+    frame = pd.DataFrame.from_dict(values, orient="index", columns=scores, dtype=float)
+    digest = hashlib.sha256(repr([then.when, now.when, values]).encode()).hexdigest()[:16]
+    return Results(study, runs, frame, pd.DataFrame(), {}, kinds, {}, digest=digest)
+
+
+def judge_timings(now: Night, earlier: Sequence[Night]) -> tuple[list[Text], dict[str, list[Text]]]:
+    """Return a line on each timing, and those that were not measured or are slower: tonight and last night both by more
+    than the margin beyond the slowest of the first nights. Two nights, because a machine may be busy for one."""
+    lines, names, size = list[Text](), defaultdict[str, list[Text]](list), now.settings.window
+    for timing, higher in TIMINGS.items():
+        name, tonight, sign = TIMING_NAMES[timing], now.log_of(timing), -1 if higher else 1
+        nights = [log for night in earlier if (log := night.log_of(timing)) is not None]
+        if tonight is None:
+            names["not measured"].append(name)
+            continue
+        seconds = [
+            f"{math.exp(each):.4g}" for each in (tonight, min(nights[:size], default=0), max(nights[:size], default=0))
+        ]
+        known = dict(zip(("now", "low", "high"), seconds, strict=True)) | {"timing": name, "count": size}
+        if len(nights) <= size:
+            number = _("night {number} of the {count} that are needed", number=len(nights) + 1, count=size + 2)
+            lines.append(_("{timing}: {now}; {number}", number=number, **known))
+            continue
+        lines.append(_("{timing}: {now}; {low} to {high} in the first {count} nights", **known))
+        limit = max(sign * each for each in nights[:size]) + math.log1p(now.settings.speed)
+        if min(sign * nights[-1], sign * tonight) > limit:
+            names["slower"].append(name)
+    return lines, names
 
 
 def comparable(nights: Sequence[Night], number: int) -> list[Night]:
@@ -138,241 +223,100 @@ def comparable(nights: Sequence[Night], number: int) -> list[Night]:
     return same[max((i for i, night in enumerate(same) if night.acknowledged), default=0) :]
 
 
-def changes_of_all(nights: Sequence[Night]) -> list[list[Change]]:
+def judge_all(nights: Sequence[Night]) -> list[NightVerdict]:
     """Judge each night by its own settings, so that later nights change no verdict."""
-    return [changes_of(night, comparable(nights, number)) for number, night in enumerate(nights)]
+    return [judge_night(night, comparable(nights, number)) for number, night in enumerate(nights)]
 
 
-def score_changes(now: Night, then: Night | None) -> list[Change]:
-    """Compare scores, paired by seed. Those that moved share the rate of false alarms: half of it is for the panel's
-    mean, so that many configurations cost it little power."""
-    rows = [(score, row) for score in now.settings.quality for row in now.rows(score) or [PANEL]]
-    untested = {key: untested_change(*key, now, then) for key in rows}
-    moved = [key for key in rows if untested[key] is None]
-    families = len({row == PANEL for _score, row in moved})
-    changes = []
-    for score, row in rows:
-        if (change := untested[score, row]) is None:
-            tests = sum((moved_row == PANEL) == (row == PANEL) for _score, moved_row in moved)
-            assert then is not None
-            change = tested_change(score, row, now, then, now.settings.false_alarms / families / tests)
-        changes.append(change)
-    return changes
+def write_nightly(nights: Sequence[Night], output: Path) -> tuple[Path, NightVerdict]:
+    """Write README.md and README.zh.md of all nights, and the report `scores/` of the last one; `nights` must not be
+    empty. Return the path of README.md and the verdict on the last night."""
+    judged = judge_all(nights)
+    return write(judged[-1], output, FILES, "scores", lambda: night_page(nights, judged)), judged[-1]
 
 
-def untested_change(score: str, row: str, now: Night, then: Night | None) -> Change | None:
-    """Return the change of a score that needs no test or cannot be tested; None if it is to be tested."""
-    ours, theirs = now.values(score, row), None if then is None else then.values(score, row)
-    if ours is None or score not in now.higher:
-        return Change(score, row, "not comparable", _("tonight has no such score"), missing=True)
-    mean = float(ours.mean())
-    if not np.isfinite(ours).all():
-        why = _("{count} of {all} cells have no such score", count=int(np.isnan(ours).sum()), all=len(ours))
-        return Change(score, row, "not comparable", why, missing=True)
-    if then is None:
-        return Change(score, row, "too early", _("the first night of this environment"), mean)
-    if theirs is None or len(theirs) != len(ours) or not np.isfinite(theirs).all():
-        return Change(score, row, "not comparable", _("the earlier night has no such score"), mean)
-    if np.allclose(ours, theirs, rtol=ROUNDING, atol=0):
-        return Change(score, row, "equivalent", _("the same at every seed"), mean, 0.0, 0.0)
-    return None
-
-
-def tested_change(score: str, row: str, now: Night, then: Night, level: float) -> Change:
-    """Test a score at a significance level, paired by seed."""
-    values = np.stack([each for night in (now, then) if (each := night.values(score, row)) is not None])
-    (decided,) = decide(Measurements(values, texts=now.texts.get(score)), ((0, 1),), level / ALPHA)
-    outcome = verdict(decided.difference, decided.half_width, then.higher.get(score, now.higher[score]),
-                   now.settings.quality[score], decided.seeds)  # fmt: skip
-    return Change(score, row, outcome, "", float(values[0].mean()), decided.difference, decided.half_width)
-
-
-def timing_changes(now: Night, earlier: Sequence[Night]) -> Iterator[Change]:
-    """Compare the last two nights with a window of nights; two, because a machine may be busy for one night."""
-    size, level = now.settings.window, now.settings.false_alarms / len(TIMINGS)
-    margin = math.log1p(now.settings.speed)
-    for name, higher in TIMINGS.items():
-        if (tonight := now.log_of(name)) is None:
-            yield Change(name, PANEL, "not comparable", _("tonight has no such score"), missing=True)
-            continue
-        nights = [log for night in earlier if (log := night.log_of(name)) is not None]
-        if len(nights) <= size:
-            waits = _("night {number} of the {count} that are needed", number=len(nights) + 1, count=size + 2)
-            yield Change(name, PANEL, "too early", waits, tonight)
-            continue
-        window, last = np.array(nights[:size]), np.array([nights[-1], tonight])
-        difference = float(last.mean() - window.mean())
-        error = float(window.std(ddof=1)) * (1 / size + 1 / len(last)) ** 0.5
-        half_width = -float(special.stdtrit(size - 1, level / 2)) * error
-        outcome = verdict(difference, half_width, higher, margin, size)
-        lone = outcome in ("better", "worse") and (np.abs(last - window.mean()) <= margin).any()
-        why: Text = _("seen in one night of two") if lone else ""
-        yield Change(name, PANEL, "undecided" if lone else outcome, why, tonight, difference, half_width)
-
-
-def read_nights(uri: str) -> list[Night]:
-    """Read all nights, oldest first, without incomplete ones and those that another version recorded."""
-    client = MlflowClient(tracking_uri=uri)
-    runs, artifacts = night_runs(client), Artifacts(client)
-    nights = []
-    for run in runs:
-        path = artifacts.path(run.info.run_id, run.info.artifact_uri or "", DOCUMENT)
-        content = None if path is None else json.loads(path.read_text(encoding="utf-8"))
-        if content and content["version"] == VERSION:
-            night = NIGHT.validate_python(content)
-            nights.append(replace(night, acknowledged=run.data.tags.get(ACKNOWLEDGED, "")))
-    return sorted(nights, key=lambda night: night.when)
-
-
-def night_runs(client: MlflowClient) -> list[Run]:
-    """Return the finished runs of nights, newest first."""
-    experiment = client.get_experiment_by_name(EXPERIMENT)
-    if experiment is None or experiment.lifecycle_stage == "deleted":
-        return []
-    runs = all_runs(client, experiment.experiment_id)
-    return [run for run in runs if run.data.tags.get("ablate.kind") == "night" and run.info.status == "FINISHED"]
-
-
-def write_nightly(nights: Sequence[Night], output: Path) -> NightlyResult:
-    """Write README.md and README.zh.md of the last night. `nights` must not be empty."""
-    judged = changes_of_all(nights)
-    write_pages(output, FILES, lambda: night_page(nights, judged))
-    return NightlyResult(output / FILES["en"], nights[-1], judged[-1])
-
-
-def write_against(then: Night, now: Night, output: Path) -> NightlyResult:
+def write_against(then: Night, now: Night, output: Path) -> tuple[Path, NightVerdict]:
     """Write against.md and against.zh.md, without timings: one run cannot tell slow code from a busy machine."""
-    changes = score_changes(now, then)
-    write_pages(output, AGAINST, lambda: against_page(then, now, changes))
-    return NightlyResult(output / AGAINST["en"], now, changes)
+    verdict = judge_scores(now, then)
+    title = _("# Against {old}: {headline}", old=then.commit, headline=verdict.headline)
+    commits = [" ".join(commit) for commit in now.commits]
+    return write(verdict, output, AGAINST, "against", lambda: [title, *body(verdict, "against", commits)]), verdict
 
 
-def write_pages(output: Path, names: Mapping[Language, str], blocks: Callable[[], list[Text]]) -> None:
+def write(
+    verdict: NightVerdict, output: Path, names: Mapping[Language, str], scores: str, blocks: Callable[[], list[Text]]
+) -> Path:
+    """Write a page in each language, and in the folder `scores` the report of what changed, if anything did."""
     output.mkdir(parents=True, exist_ok=True)
+    if verdict.results is None:
+        shutil.rmtree(output / scores, ignore_errors=True)
+    else:
+        publish(verdict.results, output / scores)
     for language, name in names.items():
         with using(language):
             fresh = output / f".{name}"
             fresh.write_text("\n\n".join(map(str, blocks())) + "\n", encoding="utf-8")
             os.replace(fresh, output / name)
+    return output / names["en"]
 
 
-def night_page(nights: Sequence[Night], judged: Sequence[Sequence[Change]]) -> list[Text]:
-    night, earlier = nights[-1], comparable(nights, len(nights) - 1)
+def night_page(nights: Sequence[Night], judged: Sequence[NightVerdict]) -> list[Text]:
+    acknowledged = [f"{each.when}: {each.acknowledged}" for each in nights if each.acknowledged]
+    rows = [[Entry(each.night.when), Entry(each.night.commit), Entry(each.headline)] for each in judged]
     return [
-        _("# Nightly: {headline}", headline=headline(judged[-1])),
-        _("Night of {when}, commit {commit}.", when=night.when, commit=night.commit or _("unknown")),
-        compared_with(night, earlier, nights),
-        changes_table(judged[-1]),
-        *bulleted(_("## Cells without a result"), night.failed),
-        *bulleted(_("## Commits since the last night in which nothing was worse"), commits_since(nights, judged)),
-        how_scores(night),
-        HOW_TIMINGS,
-        *bulleted(_("## Acknowledged"), [f"{each.when}: {each.acknowledged}" for each in nights if each.acknowledged]),
+        _("# Nightly: {headline}", headline=judged[-1].headline),
+        *([] if judged[-1].then else [environment(nights)]),
+        *body(judged[-1], "scores", commits_since(nights, judged)),
+        *bulleted(_("## Acknowledged"), acknowledged),
         _("## Nights"),
-        history(nights, judged),
+        Table(None, [_("Night"), _("Commit"), _("Verdict")], rows[: -SHOWN - 1 : -1]).markdown(),
     ]
 
 
-def against_page(then: Night, now: Night, changes: Sequence[Change]) -> list[Text]:
+def body(verdict: NightVerdict, folder: str, commits: Sequence[str]) -> list[Text]:
+    """Return what both pages have: the nights, comparisons, timings, cells that failed and commits."""
+    now, then = verdict.night, verdict.then
+    blocks: list[Text] = [_("Night of {when}, commit {commit}.", when=now.when, commit=now.commit or "?")]
+    if then is not None:
+        blocks.append(
+            _("It is compared with the night of {when}, commit {commit}.", when=then.when, commit=then.commit or "?")
+        )
+    if verdict.section and (table := comparison_table(verdict.section)):
+        more = _("All numbers are in [{folder}/README.md]({folder}/README.md).", folder=folder)
+        blocks += [table.markdown(), more]
     return [
-        _("# Against {old}: {headline}", old=then.commit, headline=headline(changes)),
-        _("The panel by the code of commit {old}, and by that of {new}.", old=then.commit, new=now.commit or "?"),
-        changes_table(changes),
-        *bulleted(_("## Cells without a result before"), then.failed),
+        *blocks,
+        *bulleted(_("## Timings"), verdict.timings),
         *bulleted(_("## Cells without a result"), now.failed),
-        *bulleted(_("## Commits since then"), [" ".join(commit) for commit in now.commits]),
-        how_scores(now),
+        *bulleted(_("## Cells without a result before"), then.failed if then else []),
+        *bulleted(_("## Commits since the last night that did not fail"), commits),
+        RULE.of(share=f"{now.settings.false_alarms:g}", margin=f"{now.settings.speed:.0%}"),
     ]
 
 
-HOW_SCORES = _(
-    "Scores are compared seed by seed, as in every report: worse or better where the interval of the difference leaves "
-    "out 0, equivalent where it lies within the margin, undecided otherwise. The intervals of all scores that moved "
-    "hold together in {share} of nights."
-)
-HOW_TIMINGS = _(
-    "Timings compare the mean of tonight and last night with the first nights of the environment; "
-    "both nights have to differ by more than the margin."
+RULE = _(
+    "A night fails if a score is worse with p ≤ {share} for all comparisons together (with a larger p it is only "
+    "possibly worse), if a score was not measured, or if tonight and last night were both slower by more than {margin} "
+    "than the slowest of the first nights."
 )
 
 
-def how_scores(night: Night) -> Text:
-    return HOW_SCORES.of(share=f"{1 - night.settings.false_alarms:.1%}")
-
-
-def headline(changes: Sequence[Change]) -> Text:
-    """Count the changes by verdict, and name those that are worse, better or not comparable."""
-    parts = list[Text]()
-    for name in ORDER:
-        matching = [change for change in changes if change.verdict == name]
-        count: Text = _("{count} {verdict}", count=len(matching), verdict=WORDS[name])
-        if matching and name in NAMED:
-            named = joined([change.name for change in matching], _(", "))
-            count = _("{verdict} ({names})", verdict=count, names=named)
-        parts += [count] if matching else []
-    return joined(parts, _(", "))
-
-
-def compared_with(night: Night, earlier: Sequence[Night], nights: Sequence[Night]) -> Text:
-    """Say which night it is compared with; for the first night of an environment, what changed in the environment."""
-    if earlier:
-        first = earlier[0]
-        return _("It is compared with the night of {when}, commit {commit}.", when=first.when, commit=first.commit)
+def environment(nights: Sequence[Night]) -> Text:
+    """Say what changed in the environment before its first night, which is the last one."""
     if len(nights) < 2:
         return _("It is the first night.")
-    before, now = nights[-2].environment, night.environment
+    before, now = nights[-2].environment, nights[-1].environment
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     changed = ", ".join(f"{name} {before.get(name, '–')} → {now.get(name, '–')}" for name in names)
     return _("It is the first night of a **new environment**: {changed}.", changed=plain(changed))
 
 
-def changes_table(changes: Sequence[Change]) -> str:
-    body = [
-        [
-            Entry(change.name),
-            Entry(level(change)),
-            Entry(difference(change)),
-            Entry(verdict_text(change), bold=change.fails),
-        ]
-        for change in sorted(changes, key=lambda change: ORDER.index(change.verdict))
-    ]
-    return Table(None, [_("Score"), _("now"), _("Difference"), _("Verdict")], body).markdown()
-
-
-def level(change: Change) -> str:
-    if math.isnan(change.now):
-        return "–"
-    return f"{math.exp(change.now):.4g}" if change.score in TIMINGS else score_text(change.score, change.now)
-
-
-def difference(change: Change) -> str:
-    if math.isnan(change.difference):
-        return "–"
-    if change.score not in TIMINGS:
-        return difference_text(unit(change.score) * change.difference, unit(change.score) * change.half_width)
-    shown, width = (100 * math.expm1(min(value, 9.0)) for value in (change.difference, change.half_width))
-    return f"{signed(shown, 1)} % ± {width:.1f} %"
-
-
-def verdict_text(change: Change) -> Text:
-    word: Text = joined([part for part in (SIGNS.get(change.verdict), WORDS[change.verdict]) if part], " ")
-    return joined([word, change.why], _(": ")) if change.why else word
-
-
-def commits_since(nights: Sequence[Night], judged: Sequence[Sequence[Change]]) -> list[str]:
-    """Return the commits since the last earlier night in which nothing failed; if there is none, those of tonight."""
-    good = [number for number, changes in enumerate(judged[:-1]) if not any(change.fails for change in changes)]
+def commits_since(nights: Sequence[Night], judged: Sequence[NightVerdict]) -> list[str]:
+    """Return the commits since the last earlier night that did not fail; if there is none, those of tonight."""
+    good = [number for number, verdict in enumerate(judged[:-1]) if not verdict.failing]
     after = nights[good[-1] + 1 :] if good else nights[-1:]
     return [" ".join(commit) for night in reversed(after) for commit in night.commits]
 
 
-def history(nights: Sequence[Night], judged: Sequence[Sequence[Change]]) -> str:
-    rows = [
-        [Entry(night.when), Entry(night.commit), Entry(headline(changes))]
-        for night, changes in zip(nights, judged, strict=True)
-    ]
-    return Table(None, [_("Night"), _("Commit"), _("Verdict")], rows[: -SHOWN - 1 : -1]).markdown()
-
-
-def bulleted(title: Message, items: Sequence[str]) -> list[Text]:
+def bulleted(title: Message, items: Sequence[Text]) -> list[Text]:
     return [title, "\n".join(f"- {plain(item)}" for item in items)] if items else []

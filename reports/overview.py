@@ -387,7 +387,7 @@ def next_step(
     if results.progress is not None:
         return _("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE"
     if results.study.foreign:
-        return next_in_table(rows, cheapest, no_baseline), results.study.command
+        return next_in_table(rows, cheapest, no_baseline), results.study.command  # shown if there is a command
     cells = [cell for section in results.study.sections for row in section.rows for cell in row.cells]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
         return _("Next, what is missing:"), "ablate run FILE"

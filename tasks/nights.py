@@ -1,27 +1,45 @@
 """Record nights in MLflow, one run each in an experiment of their own, and report them."""
 
+import json
 import math
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mlflow.entities import Metric
+from mlflow.entities import Metric, Run
 
 from contrastive.errors import UserError
 from contrastive.runs import store
 from reports import nightly
-from tasks.address import tracking_uri
+from reports.mlflow_runs import Artifacts, all_runs
 from tasks.tracking import as_tracking_error, experiment_id, open_tracker
 
+EXPERIMENT, DOCUMENT = "nightly", "night.json"
+ACKNOWLEDGED = "ablate.acknowledged"  # tag of a night: why later nights are compared with it
 NONE = "MLflow holds no night yet: `ablate nightly` measures one"
 
 
-def past() -> list[nightly.Night]:
-    """Return the recorded nights, oldest first."""
-    open_tracker(store.home())
+def night_runs() -> list[Run]:
+    """Return the finished runs of nights, newest first."""
+    client = open_tracker(store.home())
     with as_tracking_error():
-        return nightly.read_nights(tracking_uri(store.home()))
+        runs = all_runs(client, experiment_id(client, EXPERIMENT))
+    return [run for run in runs if run.data.tags.get("ablate.kind") == "night" and run.info.status == "FINISHED"]
+
+
+def past() -> list[nightly.Night]:
+    """Return the recorded nights, oldest first, without those that another version recorded."""
+    artifacts, nights = Artifacts(open_tracker(store.home())), []
+    for run in night_runs():
+        with as_tracking_error():
+            path = artifacts.path(run.info.run_id, run.info.artifact_uri or "", DOCUMENT)
+        content = None if path is None else json.loads(path.read_text(encoding="utf-8"))
+        if content and content["version"] == nightly.VERSION:
+            night = nightly.NIGHT.validate_python(content)
+            nights.append(replace(night, acknowledged=run.data.tags.get(ACKNOWLEDGED, "")))
+    return sorted(nights, key=lambda night: night.when)
 
 
 def record_night(document: dict[str, Any]) -> None:
@@ -33,31 +51,25 @@ def record_night(document: dict[str, Any]) -> None:
     means |= {name: math.exp(log) for name in night.timings if (log := night.log_of(name)) is not None}
     tags = {"ablate.kind": "night", "mlflow.source.git.commit": night.commit}
     with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
-        run = client.create_run(experiment_id(client, nightly.EXPERIMENT), run_name=night.when, tags=tags).info.run_id
+        run = client.create_run(experiment_id(client, EXPERIMENT), run_name=night.when, tags=tags).info.run_id
         with tempfile.TemporaryDirectory() as folder:
-            store.write_json(Path(folder) / nightly.DOCUMENT, document)
-            client.log_artifact(run, str(Path(folder) / nightly.DOCUMENT))
+            store.write_json(Path(folder) / DOCUMENT, document)
+            client.log_artifact(run, str(Path(folder) / DOCUMENT))
         client.log_batch(run, metrics=[Metric(k, v, now, 0) for k, v in means.items() if math.isfinite(v)])
         client.set_terminated(run, "FINISHED")
 
 
-def acknowledge(reason: str) -> nightly.NightlyResult:
-    """Accept the last night as the new state: later nights are compared with it."""
-    client = open_tracker(store.home())
+def acknowledge(reason: str) -> Path:
+    """Accept the last night as the new state: later nights are compared with it. Return the path of the page."""
+    if not (runs := night_runs()):
+        raise UserError(NONE)
     with as_tracking_error():
-        runs = nightly.night_runs(client)
-        if not runs:
-            raise UserError(NONE)
-        client.set_tag(runs[0].info.run_id, nightly.ACKNOWLEDGED, reason)
-    return report_night()
+        open_tracker(store.home()).set_tag(runs[0].info.run_id, ACKNOWLEDGED, reason)
+    return report_night()[0]
 
 
-def report_night() -> nightly.NightlyResult:
+def report_night() -> tuple[Path, nightly.NightVerdict]:
     """Write the nightly report from MLflow into the home."""
     if not (nights := past()):
         raise UserError(NONE)
-    return nightly.write_nightly(nights, pages())
-
-
-def pages() -> Path:
-    return store.report_folder("nightly")
+    return nightly.write_nightly(nights, store.report_folder("nightly"))

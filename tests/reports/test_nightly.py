@@ -9,12 +9,13 @@ from scipy import stats
 
 from reports.nightly import (
     PANEL,
+    TIMING_NAMES,
     TIMINGS,
-    Change,
     Night,
     Nightly,
-    changes_of_all,
+    NightVerdict,
     comparable,
+    judge_all,
     write_against,
     write_nightly,
 )
@@ -35,100 +36,103 @@ def night(
                  texts={"test.accuracy": 200}, timings=timings, **given)  # fmt: skip
 
 
-def last(*nights: Night, score: str = "test.accuracy", row: str = "ce") -> Change:
-    return next(change for change in changes_of_all(nights)[-1] if (change.score, change.row) == (score, row))
+def last(*nights: Night, row: str = "ce", name: str = "") -> str:
+    """Return what the last of these nights says of a score or timing."""
+    return kind_of(judge_all(nights)[-1], name or f"accuracy (test) of {row}")
+
+
+def kind_of(verdict: NightVerdict, name: str) -> str:
+    return next((kind for kind, names in verdict.names.items() if name in map(str, names)), "")
 
 
 @pytest.mark.parametrize(
-    ("tonight", "verdict", "why"),
+    ("tonight", "kind"),
     [
-        (SEEDS, "equivalent", "the same at every seed"),
-        (SEEDS + 1e-16, "equivalent", "the same at every seed"),  # the last digit
-        (SEEDS - 0.05 + WOBBLE, "worse", ""),
-        (SEEDS + 0.05 + WOBBLE, "better", ""),
-        (SEEDS - 0.002 + 0.5 * WOBBLE, "equivalent", ""),
-        (SEEDS - 0.015 + 10 * WOBBLE, "undecided", ""),
-        (np.where(np.arange(6) == 2, np.nan, SEEDS), "not comparable", "1 of 6 cells have no such score"),
-        (SEEDS[:5], "not comparable", "the earlier night has no such score"),
+        (SEEDS, "same"),
+        (SEEDS + 1e-16, "same"),  # the last digit
+        (SEEDS - 0.05 + WOBBLE, "worse"),
+        (SEEDS + 0.05 + WOBBLE, "better"),
+        (SEEDS - 0.002 + 0.5 * WOBBLE, "equivalent"),
+        (SEEDS - 0.015 + 12 * WOBBLE, "undecided"),
+        (SEEDS - 0.015 + 8 * WOBBLE, "possibly worse"),
+        (np.where(np.arange(6) == 2, np.nan, SEEDS), "not measured"),
     ],
 )
-def test_the_second_night_is_judged_in_the_words_of_all_reports(tonight, verdict, why):
-    change = last(night(), night(tonight))
-    assert (change.verdict, str(change.why)) == (verdict, why)
-    assert change.fails == (verdict == "worse" or "cells" in why)
+def test_the_second_night_is_judged_in_the_words_of_all_reports(tonight, kind):
+    verdict = judge_all([night(), night(tonight)])[-1]
+    assert kind_of(verdict, "accuracy (test) of ce") == kind
+    assert bool(verdict.failing) == (kind in ("worse", "not measured"))
 
 
-def test_half_of_the_level_is_for_the_whole_panel_and_only_what_moved_shares_it():
+def test_a_night_fails_by_the_joint_p_of_all_scores_that_its_settings_allow():
     draw = np.random.default_rng(0)
     then = dict.fromkeys("abc", SEEDS)
-    now = {name: SEEDS + (0.01 * draw.normal(size=6) if name != "c" else 0) for name in "abc"}
-    nights = night(rows=then), night(rows=now)
-    assert str(last(*nights, row="c").why) == "the same at every seed"
-    for row, tests in (("a", 4), ("b", 4), (PANEL, 2)):  # half of the level, for two rows and for one
-        ours, theirs = (each.values("test.accuracy", row) for each in (nights[1], nights[0]))
-        low, high = stats.ttest_rel(ours, theirs).confidence_interval(1 - SETTINGS.false_alarms / tests)
-        assert last(*nights, row=row).half_width == pytest.approx((high - low) / 2, rel=0.05), row
+    now = {name: SEEDS + (0.01 * draw.normal(size=6) + 0.02 if name != "c" else 0) for name in "abc"}
+    verdict = judge_all([night(rows=then), night(rows=now)])[-1]
+    assert kind_of(verdict, "accuracy (test) of c") == "same"
+    (compared,) = [each for score, each in verdict.section.comparisons if score.row.label == "a"]
+    p = stats.ttest_rel(now["a"], then["a"]).pvalue
+    assert compared.p == pytest.approx(3 * p, rel=0.2)  # a, b and the mean of all
 
 
 def test_a_loss_is_worse_where_it_is_higher_by_the_direction_of_the_earlier_night():
     """Code that turns a direction round makes no improvement of a loss."""
     loss = {"test.accuracy": False}
     worse = night(SEEDS + 0.05 + WOBBLE, higher={"test.accuracy": True})
-    assert last(night(higher=loss), worse).verdict == "worse"
+    assert last(night(higher=loss), worse) == "worse"
 
 
 def test_what_was_not_measured_fails_the_night():
     empty = replace(night(), scores={}, timings={})
-    changes = changes_of_all([night(), empty])[-1]
-    assert len(changes) == 1 + len(TIMINGS) and all(change.fails for change in changes)
+    failing = judge_all([night(), empty])[-1].failing
+    assert len(failing) == 1 + len(TIMINGS) and all(kind == "not measured" for kind, _name in failing)
 
 
 def test_the_first_night_of_an_environment_is_what_scores_are_compared_with_until_one_is_acknowledged():
     """A decline of a little each night is seen, which a comparison with last night would never do."""
     nights = [night(SEEDS - 0.004 * number + 0.1 * WOBBLE * number) for number in range(12)]
-    assert last(*nights[:2]).verdict == "equivalent" and last(*nights).verdict == "worse"
+    assert last(*nights[:2]) == "equivalent" and last(*nights) == "worse"
     nights[10] = replace(nights[10], acknowledged="a smaller model")
-    assert last(*nights).verdict == "equivalent" and last(*nights[:11]).verdict == "worse"
+    assert last(*nights) == "equivalent" and last(*nights[:11]) == "worse"
     other = night(SEEDS - 0.2, environment={"python": "4"})
-    assert last(*nights, other).verdict == "too early" and last(*nights, other, other).verdict == "equivalent"
+    assert last(*nights, other) == "" and last(*nights, other, other) == "same"
     assert comparable([*nights, other, nights[0]], 13)[0] is nights[10]
 
 
-def test_a_timing_is_called_where_two_nights_stand_out_of_the_window():
+def test_a_timing_is_slower_where_two_nights_stand_out_of_the_window():
     window = [night(seconds=10 * (1 + drift)) for drift in (0, 0.001, -0.001)]
     slow, usual = night(seconds=20), night()
 
-    def verdict(*nights: Night, name: str = "training_seconds") -> str:
-        return last(*window, *nights, score=name, row=PANEL).verdict
+    def slower(*nights: Night) -> list[str]:
+        return [str(name) for name in judge_all([*window, *nights])[-1].names["slower"]]
 
-    assert last(*window, score="training_seconds", row=PANEL).verdict == "too early"
-    assert verdict(usual) == "too early" and verdict(usual, usual) == "equivalent"
-    assert verdict(usual, slow) == "undecided" and verdict(slow, slow) == "worse"
-    assert verdict(slow, slow, name="texts_per_second") == "worse"
-    assert verdict(night(seconds=5), night(seconds=5)) == "better"
+    assert not slower() and not slower(usual) and not slower(usual, usual) and not slower(usual, slow)
+    assert slower(slow, slow) == ["seconds of training", "texts a second"]
+    assert not slower(night(seconds=5), night(seconds=5))
 
 
 def test_the_page_says_what_is_worse_since_when_and_what_was_acknowledged(tmp_path):
     nights = [night(number=1), night(number=2), night(SEEDS - 0.05 + WOBBLE, number=3, failed=["ce, seed 1: failed"])]
-    said = write_nightly(nights, tmp_path)
-    page = said.path.read_text()
-    assert page.startswith("# Nightly: 1 worse (accuracy (test) of ce), 2 too early\n")
+    path, verdict = write_nightly(nights, tmp_path)
+    page = path.read_text()
+    assert page.startswith("# Nightly: 1 worse (accuracy (test) of ce)\n")
     assert "compared with the night of 2026-01-01, commit c1." in page and "- ce, seed 1: failed" in page
-    assert "| accuracy (test) of ce | 55.08 | −5.00 ± 0.33 | **▼ worse** |" in page
-    assert "was worse\n\n- c3 work\n" in page and "c2 work" not in page
-    assert [str(change.name) for change in said.failing] == ["accuracy (test) of ce"]
+    assert "| Beside ce, c1 | accuracy (test), points |" in page and "| ce | ▼ worse −5.00 ± " in page
+    assert "did not fail\n\n- c3 work\n" in page and "c2 work" not in page
+    assert [str(name) for _kind, name in verdict.failing] == ["accuracy (test) of ce"]
+    assert "▼ worse" in (tmp_path / "scores" / "README.md").read_text()
     assert "# 夜间回归：1 项更差" in (tmp_path / "README.zh.md").read_text()
     nights[2] = replace(nights[2], acknowledged="a smaller *model*")
     moved = night(number=4, environment={"python": "4"})
-    page = write_nightly([*nights, moved], tmp_path).path.read_text()
+    page = write_nightly([*nights, moved], tmp_path)[0].read_text()
     assert r"- 2026-01-03: a smaller \*model\*" in page and "**new environment**: python 3 → 4" in page
 
 
 def test_a_page_against_a_commit_has_no_timing(tmp_path):
-    said = write_against(night(), night(SEEDS - 0.05 + WOBBLE, seconds=99, number=2), tmp_path)
-    page = said.path.read_text()
-    assert page.startswith("# Against c1: 1 worse (accuracy") and "time" not in page and "- c2 work" in page
-    assert said.failing and "# 与 c1 比较" in (tmp_path / "against.zh.md").read_text()
+    path, verdict = write_against(night(), night(SEEDS - 0.05 + WOBBLE, seconds=99, number=2), tmp_path)
+    page = path.read_text()
+    assert page.startswith("# Against c1: 1 worse (accuracy") and "training" not in page and "- c2 work" in page
+    assert verdict.failing and "# 与 c1 比较" in (tmp_path / "against.zh.md").read_text()
 
 
 SIMULATED = Nightly(quality={"test.accuracy": 0.003, "test.svm_accuracy": 0.003}, speed=0.05)
@@ -156,7 +160,7 @@ class Truth:
     slowdown: float = 0.0  # relative, of the timings, from night `at` on
 
 
-def simulate(truth: Truth, nights: int, draw: np.random.Generator) -> list[list[Change]]:
+def simulate(truth: Truth, nights: int, draw: np.random.Generator) -> list[NightVerdict]:
     shape = (len(SIMULATED.quality), truth.configurations, truth.seeds)
     seeds = draw.normal(size=(len(SIMULATED.quality), 1, truth.seeds))  # what a seed does to all configurations
     code, made = draw.normal(size=shape), []
@@ -178,11 +182,11 @@ def simulate(truth: Truth, nights: int, draw: np.random.Generator) -> list[list[
         }
         made.append(Night(str(number), "", [], {}, SIMULATED, scores, dict.fromkeys(SIMULATED.quality, True),
                           dict.fromkeys(SIMULATED.quality, 300), timings))  # fmt: skip
-    return changes_of_all(made)
+    return judge_all(made)
 
 
-def called(changes: list[Change]) -> bool:
-    return any(change.verdict in ("better", "worse") for change in changes)
+def called(verdict: NightVerdict) -> bool:
+    return bool(verdict.failing)
 
 
 def allowed(nights: int) -> float:
@@ -229,10 +233,7 @@ STEPS = [
 @pytest.mark.parametrize(("truth", "sign", "row", "power", "tries"), rest_is_full(STEPS, STEPS[:2]))
 def test_a_step_of_one_standard_deviation_is_called_on_the_second_night(truth, sign, row, power, tries):
     draw, planted = np.random.default_rng(1), replace(truth, step=float(sign), at=1)
-    verdicts = [
-        next(c.verdict for c in simulate(planted, 2, draw)[1] if (c.score, c.row) == ("test.accuracy", row))
-        for _ in range(tries)
-    ]
+    verdicts = [kind_of(simulate(planted, 2, draw)[1], f"accuracy (test) of {row}") for _ in range(tries)]
     right, wrong = ("better", "worse")[:: 1 if sign > 0 else -1]
     assert verdicts.count(right) >= power * tries and wrong not in verdicts
 
@@ -241,9 +242,9 @@ def test_a_step_of_one_standard_deviation_is_called_on_the_second_night(truth, s
 @pytest.mark.parametrize("tries", rest_is_full([20, 60], [20]))
 def test_a_machine_that_became_half_as_fast_is_called_within_three_nights(tries):
     draw, at = np.random.default_rng(2), SIMULATED.window + 1
-    slower, seen = Truth(slowdown=1.0, at=at, neutral=0), dict.fromkeys(TIMINGS, 0)
+    slower, seen = Truth(slowdown=1.0, at=at, neutral=0), dict.fromkeys(TIMING_NAMES.values(), 0)
     for _ in range(tries):
-        after = [change for changes in simulate(slower, at + 3, draw)[at:] for change in changes]
+        after = [name for verdict in simulate(slower, at + 3, draw)[at:] for name in verdict.names["slower"]]
         for name in seen:
-            seen[name] += any(change.score == name and change.verdict == "worse" for change in after)
+            seen[name] += name in after
     assert min(seen.values()) >= 0.95 * tries, seen
