@@ -23,7 +23,7 @@ from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.schedule import in_order
 from contrastive.grid.status import Status
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from flows.forecast import cost_estimator, most_threads, note_overhead, preflight_report, stores_to_make
 from flows.options import MOST_SEEDS, check_study, seconds_of
 from flows.progress import Progress

@@ -19,7 +19,7 @@ from contrastive.evaluation import metrics, parallel, post
 from contrastive.evaluation import transfer as transfers
 from contrastive.evaluation.metrics.types import Inputs, Score
 from contrastive.evaluation.picture import make_picture
-from contrastive.evaluation.split_names import stored_split_name
+from contrastive.evaluation.prepare import stored_split_name
 from contrastive.grid.identity import EVALUATION_VERSION, evaluation_key
 from contrastive.runs import store
 

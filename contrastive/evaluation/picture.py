@@ -9,7 +9,7 @@ from jaxtyping import Float, Integer
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
 from contrastive.evaluation import parallel
-from contrastive.evaluation.split_names import stored_split_name
+from contrastive.evaluation.prepare import stored_split_name
 
 PERPLEXITY = 30.0  # neighbours of a point; at most a third of the other texts
 FEWEST = 4  # texts for a perplexity of 1
