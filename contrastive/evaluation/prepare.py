@@ -4,7 +4,6 @@ The arrays of embeddings.npz are named here. Imports no torch.
 """
 
 import zipfile
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -84,14 +83,6 @@ def with_larger_test(tokens: Tokens, evaluation: Evaluation) -> Tokens:
 def larger_split_name(count: int, key: str) -> str:
     """Return the name of a larger test set of `count` texts; `key` (of its tokens) tells different texts apart."""
     return f"larger.{count}@{key}.test"
-
-
-def stored_split_name(split: str, evaluation: Evaluation, names: Iterable[str]) -> str:
-    """Return the name among `names` under which the texts that `evaluation` measures as `split` are stored."""
-    if split != "test" or evaluation.test is None:
-        return split
-    prefix = larger_split_name(evaluation.test, "").removesuffix(".test")
-    return next((name for name in names if name.startswith(prefix) and name.endswith(".test")), prefix)
 
 
 def transfer_prefix(transfer: Transfer, digest: str) -> str:
