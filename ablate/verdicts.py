@@ -13,7 +13,7 @@ from ablate.sources import usual_form
 from ablate.table import Columns, Table, of_frame
 from contrastive.errors import UserError
 from contrastive.grid.messages import comma_list
-from reports.build import publish
+from reports.build import build
 from reports.compare import RowScore, Section
 from reports.export import comparison_line
 from reports.looks import compare_section
@@ -55,7 +55,7 @@ class Verdicts:
         place = Path(folder)
         if others := sorted(path.name for path in place.glob("*") if path.name not in REPORT_FILES):
             raise UserError(f"{place} has other files ({comma_list(others)}); name a new folder for the report")
-        publish(self.results, place)
+        build(self.results, place)
         return place / "index.html"
 
     def __str__(self) -> str:

@@ -70,7 +70,7 @@ def trained(asked: Any) -> Path:
     """Train a cell as a grid does; return its folder."""
     from contrastive.grid.identity import cell_id, identity
     from contrastive.runs import store
-    from contrastive.training.request import TrainRequest
+    from contrastive.training.job import TrainRequest
     from contrastive.training.train_cell import train_cell
 
     folder = store.run_folder(cell_id(identity(asked)))

@@ -14,7 +14,7 @@ from contrastive.grid import frozen_readers
 from contrastive.grid import load as experiments
 from contrastive.grid.identity import cell_id, identities, identity
 from contrastive.runs import store
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 
 
 def read(file: str) -> tuple[Experiment, tuple[Cell, ...]]:

@@ -34,9 +34,10 @@ def checked(name: str, uri: str) -> None:
 
 
 def built(name: str, uri: str) -> None:
+    from reports import load
     from reports.build import build
 
-    build(name, uri, Path(os.environ["ABLATE_HOME"]) / "report")
+    build(load.load(name, uri), Path(os.environ["ABLATE_HOME"]) / "report")
 
 
 STEPS = {"load": loaded, "load, guards, export": checked, "report": built}

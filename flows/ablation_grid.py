@@ -23,18 +23,18 @@ from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.schedule import in_order
 from contrastive.grid.status import Status
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from flows.forecast import cost_estimator, most_threads, note_overhead, preflight_report, stores_to_make
 from flows.options import MOST_SEEDS, check_study, seconds_of
 from flows.progress import Progress
-from flows.report import Preliminary, closing_message, experiment_of_run, grid_ended, publish_finding
+from flows.report import Preliminary, closing_message, experiment_of_run, grid_ended, show_report
 from flows.serve.servers import begin_flow
 from flows.study import Study
 from reports.markdown import plain
 from tasks import engines
 from tasks.cell import Job, Outcome, cell, prefix, references
 from tasks.engines import Engine, EngineName
-from tasks.render import Rendered, ReportFailed, render
+from tasks.report import BuiltReport, ReportFailed, report_task
 from tasks.settle import prepare_tracking
 from tasks.sync import sync
 from tasks.tracking import TrackingFailed
@@ -107,18 +107,18 @@ def resources_of(plan: Plan, gpus_per_cell: float | None) -> Resources:
 
 def record_and_report(
     plan: Plan, scores: list[dict[str, Any]], outcomes: list[Outcome], study: Study | None
-) -> Rendered:
+) -> BuiltReport:
     """Record all cells in MLflow, reused ones too; write the report; show both in Prefect."""
     plan, stopping = (plan, None) if study is None else (study.plan(), study.stopping())
     show_states(plan, outcomes)
     name, total, failed = plan.experiment.name, len(plan.statuses), sum(bool(outcome.failed) for outcome in outcomes)
     try:
         sync(plan, plans.grid_document(plan, scores, stopping))
-        report = render(name)
+        report = report_task(name)
     except (TrackingFailed, ReportFailed):
         grid_ended(name, total, failed, None)
         raise
-    publish_finding(name, report)
+    show_report(name, report)
     grid_ended(name, total, failed, report.path)
     return report
 

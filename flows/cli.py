@@ -191,12 +191,12 @@ def report(
 def report_experiment(experiment: Path, paper: bool) -> None:
     tell(f"reading the results of {experiment}")
     from contrastive.grid.load import load_experiment
-    from tasks.render import build_report, paper_folder
+    from tasks.report import build_report, paper_folder
 
     name = load_experiment(experiment).experiment.name
-    rendered = build_report(name, paper)
-    tell(rendered.finding)
-    say(f"report: {rendered.path}")
+    built = build_report(name, paper)
+    tell(built.finding)
+    say(f"report: {built.path}")
     if paper:
         say(f"LaTeX and PDF: {paper_folder(name)}")
 

@@ -16,7 +16,7 @@ from prefect.states import Completed
 from contrastive.grid import load
 from contrastive.grid.plan import Plan, recorded_grid
 from flows.terminal import tell
-from tasks.render import Rendered, build_preliminary, render
+from tasks.report import BuiltReport, build_preliminary, report_task
 
 
 def experiment_of_run() -> str:
@@ -24,13 +24,13 @@ def experiment_of_run() -> str:
     return Path(flow_run.parameters["experiment_file"]).stem
 
 
-def publish_finding(experiment: str, report: Rendered) -> None:
+def show_report(experiment: str, report: BuiltReport) -> None:
     """Print the finding, and show the report in the Prefect UI."""
     tell(report.finding)
     create_markdown_artifact(key=f"report-{experiment}", markdown=report.markdown())
 
 
-def closing_message(report: Rendered) -> str:
+def closing_message(report: BuiltReport) -> str:
     """Return a Completed state: its message is the finding, its data the path of the report."""
     return cast(str, Completed(message=report.finding, data=str(report.path)))
 
@@ -43,9 +43,9 @@ def report(experiment_file: str) -> str:
         experiment_file: path of the experiment file, for example configs/quickstart.yaml
     """
     name = load.load_experiment(Path(experiment_file)).experiment.name
-    rendered = render(name)
-    publish_finding(name, rendered)
-    return closing_message(rendered)
+    built = report_task(name)
+    show_report(name, built)
+    return closing_message(built)
 
 
 def grid_ended(name: str, total: int, failed: int, report: Path | None) -> Event | None:

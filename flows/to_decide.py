@@ -12,7 +12,7 @@ from contrastive.runs.store import home
 from flows.forecast import cost_estimator, human_span, slots_for
 from flows.study import plan_so_far
 from reports.compare import Comparison
-from reports.guards.report import changed_declarations
+from reports.guards import changed_declarations
 from reports.load import load
 from reports.looks import compare_section
 from reports.markdown import difference_text, most_of, unit, with_unit

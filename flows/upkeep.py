@@ -27,19 +27,19 @@ def rewritten(planned: Plan) -> Path | None:
     """Update MLflow and the report without a flow run; None if a cell or a reference still has to be computed."""
     if planned.to_do or {known["data"] for known in known_references(planned)} != planned.data_cells().keys():
         return None
-    from tasks.render import build_report  # imports Prefect, which is configured before a flow imports it
+    from tasks.report import build_report  # imports Prefect, which is configured before a flow imports it
 
     tell("all cells are finished; writing the report")
     tell(update_mlflow(planned))
-    rendered = build_report(planned.experiment.name)
-    tell(rendered.finding)
-    return rendered.path
+    built = build_report(planned.experiment.name)
+    tell(built.finding)
+    return built.path
 
 
 def check_results(experiment: Path, mend: bool) -> str:
     """Print how run folders, MLflow and report differ; return a summary with advice, empty if they agree."""
     from flows.study import plan_so_far
-    from tasks.render import audit_report
+    from tasks.report import audit_report
     from tasks.settle import close_abandoned_runs
     from tasks.sync import audit, damaged_cache, mend_tracking, reset_damaged
 

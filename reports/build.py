@@ -1,4 +1,4 @@
-"""Write the report of one experiment: Markdown, self-contained HTML pages, figures and tables.
+"""Build a report from results and write it: Markdown, self-contained HTML pages, figures and tables.
 
 The same runs give the same files, byte for byte.
 """
@@ -24,10 +24,9 @@ from contrastive.errors import brief, printable
 from contrastive.runs.recorded import RecordedSection
 from reports import export
 from reports.figures import Figure, LeftOut
-from reports.load import load
 from reports.markdown import code, plain
 from reports.messages import FILES, LANGUAGES, PAGES, Joined, Message, _, language, n_, other_language, using
-from reports.report import Report, make_report
+from reports.report import Report, report_of
 from reports.study import Results
 
 Written = TypeVar("Written")
@@ -38,14 +37,8 @@ TEXT = (".md", ".html", ".csv", ".svg")  # files whose first differing line is q
 BEFORE, QUOTED = 20, 80  # characters quoted before the first difference, and in all
 
 
-def build(experiment: str, uri: str, output: Path) -> Path:
-    """Read an experiment from MLflow, write its report, and return the path of its README.md."""
-    publish(load(experiment, uri), output)
-    return output / "README.md"
-
-
-def publish(results: Results, output: Path) -> Report:
-    """Write the report and replace the old one."""
+def build(results: Results, output: Path) -> Report:
+    """Build the report, write it, and replace the old one."""
     return replace_folder(output, lambda fresh: write_report(results, fresh))
 
 
@@ -64,13 +57,13 @@ def replace_folder(output: Path, write: Callable[[Path], Written]) -> Written:
 
 def write_report(results: Results, folder: Path) -> Report:
     """Write all files of a report into a folder."""
-    report = make_report(results, file_names(results.study.sections), folder)
+    report = report_of(results, file_names(results.study.sections), folder)
     for name in LANGUAGES:
         with using(name):
             markdown = template("report.md.j2", autoescape=False)
             text = markdown.render(other=other_language(FILES), page=PAGES[name], report=report)
             (folder / FILES[name]).write_text(text, encoding="utf-8")
-            page = render_page(report, results, folder)
+            page = page_of(report, results, folder)
             (folder / PAGES[name]).write_text(page, encoding="utf-8", errors="replace")
     export.write_tables(export.tidy(results), folder)
     export.write_comparisons([part.section for part in report.sections], folder)
@@ -152,7 +145,7 @@ def file_names(sections: list[RecordedSection]) -> list[str]:
     return names
 
 
-def render_page(report: Report, results: Results, folder: Path) -> str:
+def page_of(report: Report, results: Results, folder: Path) -> str:
     """Return the report as one HTML page in the current language, with the figures of a folder embedded."""
     style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     return template("page.html.j2", autoescape=True, finalize=visible).render(

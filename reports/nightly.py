@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from contrastive.config.experiment import Show
 from contrastive.runs.recorded import RecordedRow, RecordedSection
-from reports.build import publish
+from reports.build import build
 from reports.compare import Section
 from reports.looks import compare_section
 from reports.markdown import heading, plain
@@ -251,7 +251,7 @@ def write(
     if verdict.results is None:
         shutil.rmtree(output / scores, ignore_errors=True)
     else:
-        publish(verdict.results, output / scores)
+        build(verdict.results, output / scores)
     for language, name in names.items():
         with using(language):
             fresh = output / f".{name}"

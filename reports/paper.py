@@ -11,7 +11,7 @@ import pandas as pd
 from reports.build import file_names, replace_folder
 from reports.figures import Figure, LeftOut
 from reports.figures.canvas import as_pdf
-from reports.report import Report, SectionReport, make_report
+from reports.report import Report, SectionReport, report_of
 from reports.study import Results
 from reports.tables import BREAK, SIGNS, WORDS, Entry, Table
 
@@ -44,7 +44,7 @@ MEANS = (
 VERDICTS = {verdict.replace(" ", "-") for verdict in WORDS}
 
 
-def publish_paper(results: Results, output: Path) -> Path:
+def build_paper(results: Results, output: Path) -> Path:
     """Write tables and figures, replace the old ones, and return the path of `paper.tex`."""
     replace_folder(output, lambda fresh: write_paper(results, fresh))
     return output / MAIN
@@ -53,7 +53,7 @@ def publish_paper(results: Results, output: Path) -> Path:
 def write_paper(results: Results, folder: Path) -> None:
     """Write `paper.tex`, a `.tex` for each section, one for the comparisons of all sections, and the figures."""
     with as_pdf():
-        report = make_report(results, file_names(results.study.sections), folder)
+        report = report_of(results, file_names(results.study.sections), folder)
     pieces = {"comparisons": comparisons(report), "whole-grid": figures_tex(report.overview_figures)}
     # sections may have any title
     pieces |= {f"section-{part.anchor}": section_tex(part, report) for part in report.sections}

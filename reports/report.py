@@ -1,4 +1,4 @@
-"""Collect the content of a report, section by section, before it is rendered as Markdown or HTML."""
+"""The content of a report, section by section; build.py writes it as Markdown and HTML, paper.py as LaTeX."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ class SectionReport:
     effects: list[Effect]
 
 
-def describe(section: RecordedSection, name: str, results: Results, folder: Path) -> SectionReport:
+def section_report(section: RecordedSection, name: str, results: Results, folder: Path) -> SectionReport:
     """Compare and draw one section. `name` is its anchor and the prefix of its files."""
     fired, compared = compare_section(section, results)
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
@@ -80,9 +80,11 @@ class Report:
     linked: bool  # whether numbers have pages of their runs in MLflow
 
 
-def make_report(results: Results, names: list[str], folder: Path) -> Report:
+def report_of(results: Results, names: list[str], folder: Path) -> Report:
     """Draw the figures into a folder and collect the content. `names`: prefix of each section's files."""
-    sections = [describe(part, name, results, folder) for part, name in zip(results.study.sections, names, strict=True)]
+    sections = [
+        section_report(part, name, results, folder) for part, name in zip(results.study.sections, names, strict=True)
+    ]
     limits = [guard for section in sections for guard in section.limits]
     notes = [guard.words for guard in general(results)]
     forbidding = [words for section in sections for words in section.forbidding]

@@ -15,16 +15,15 @@ from contrastive.config.experiment import Speed
 from contrastive.errors import UserError
 from contrastive.evaluation import reference as tfidf
 from contrastive.evaluation.grid_references import data_folders, known_references
-from contrastive.evaluation.needs import lacks_embeddings
+from contrastive.evaluation.prepare import lacks_embeddings
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
 from contrastive.runs import claim, store
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from tasks import worker_calls
-from tasks.curves import CurveWriter
 from tasks.engines import Engine, Stopped, Watch, WorkerLost
-from tasks.record import record_cell
+from tasks.record import CurveWriter, record_cell
 from tasks.settle import end_run_of
 from tasks.tracking import open_tracker, or_warning
 

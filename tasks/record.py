@@ -1,7 +1,7 @@
-"""Record cells and grids in MLflow: one run per cell and one for the grid, which can always be made again.
+"""Record cells and grids in MLflow: a run per cell, with curves while it trains, and one per grid.
 
-The run folders are the source of truth. Recording is idempotent, and a tracking failure never stops a training:
-`audit` finds what is missing or differs, and `sync` repairs it (sync.py).
+The run folders are the source of truth, from which all can be made again. Recording is idempotent, and a tracking
+failure never stops a training: `audit` finds what is missing or differs, and `sync` repairs it (sync.py).
 """
 
 import json
@@ -21,7 +21,7 @@ from contrastive.grid.names import without_folders
 from contrastive.grid.plan import settings_by_name
 from contrastive.grid.status import outcome, result_mark
 from contrastive.runs import claim, store
-from tasks.tracking import RECORDED, as_tracking_error, experiment_id, find_runs, remove_runs
+from tasks.tracking import RECORDED, as_tracking_error, experiment_id, find_runs, open_tracker, or_warning, remove_runs
 
 SOURCE = {"mlflow.source.name": "ablate", "mlflow.source.type": "LOCAL"}
 GRID = SOURCE | {"ablate.kind": "grid"}
@@ -209,6 +209,49 @@ def set_tags(client: MlflowClient, run: Run, tags: dict[str, str]) -> None:
     changed = [RunTag(key, value) for key, value in tags.items() if run.data.tags.get(key) != value]
     if changed:
         client.log_batch(run.info.run_id, tags=changed)
+
+
+class CurveWriter:
+    """Sends the new lines of a cell's metrics.jsonl while it trains; after a failure `record_cell` sends the rest."""
+
+    def __init__(self, home: Path, experiment: str, folder: Path, name: str):
+        self.home, self.experiment, self.folder, self.name = home, experiment, folder, name
+        self.client: MlflowClient | None = None
+        self.run_id = ""
+        self.earlier = claim.latest_attempt(folder)
+        self.seen = "", 0  # current attempt, and bytes of its log
+        self.lines = 0
+        self.sent = 0  # lines; an attempt that resumes from a checkpoint begins with the earlier ones
+        self.broken = False
+
+    def send_new(self) -> tuple[str, int] | None:
+        """Send new lines; return the attempt and the bytes of its log, or None before the attempt has begun."""
+        attempt = claim.latest_attempt(self.folder)
+        if attempt == self.earlier:
+            return None
+        try:
+            whole, end, _ = (self.folder / "attempts" / attempt / "metrics.jsonl").read_bytes().rpartition(b"\n")
+        except FileNotFoundError:  # not there yet, or just moved to the run folder
+            return self.seen if self.seen[0] == attempt else (attempt, 0)
+        lines = whole.splitlines()
+        self.seen, self.lines = (attempt, len(whole + end)), len(lines)
+        if self.lines > self.sent and not self.broken:
+            self.broken = True  # stays set if sending fails
+            with or_warning(f"the curves of {self.name} are sent when it is recorded"):
+                self._send([json.loads(line) for line in lines[self.sent :]])
+                self.broken = False
+        return self.seen
+
+    def _send(self, rows: list[Row]) -> None:
+        """Send lines; the first call also creates the run, which replaces earlier runs of the cell, and its params."""
+        params = dict[str, str]()
+        if self.client is None:
+            self.client, params = open_tracker(self.home), params_of(self.folder)
+            with store.locked(self.home / "locks" / "mlflow"):
+                earlier_runs = find_runs(self.client, self.experiment, "ablate.cell", self.folder.name)
+                self.run_id = fresh_run(self.client, self.experiment, self.folder, earlier_runs)
+        log(self.client, self.run_id, rows, scores={}, params=params, tags={})
+        self.sent += len(rows)
 
 
 def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any]) -> None:

@@ -7,8 +7,8 @@ from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.runs import store
+from contrastive.training.job import TrainRequest
 from contrastive.training.launch import Machines
-from contrastive.training.request import TrainRequest
 
 
 def prepare(cell: Cell, test_texts: int | None = None) -> Path:

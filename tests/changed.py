@@ -16,7 +16,7 @@ PACKAGES = ("contrastive", "reports", "tasks", "flows", "benchmarks", "tests")
 READERS = {
     "flows/": ("tests/flows", "tests/e2e"),
     "tasks/": ("tests/tasks", "tests/e2e"),
-    "reports/templates/": ("tests/reports", "tests/tasks/test_render"),
+    "reports/templates/": ("tests/reports", "tests/tasks/test_report"),
     "reports/locale/": ("tests/reports", "tests/flows/test_to_decide"),
     "reports/output/": ("tests/reports/test_golden",),
     "benchmarks/": ("tests/benchmarks",),

@@ -14,7 +14,7 @@ from contrastive.config.cell import Cell
 from contrastive.data import transfer_data
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.data.transfer_data import TransferTexts
-from contrastive.evaluation.needs import EmbeddingSpec, array_names, transfer_prefix
+from contrastive.evaluation.prepare import EmbeddingSpec, array_names, transfer_prefix
 from contrastive.models import model as models
 from contrastive.models.model import Model, ModelOutput
 from contrastive.views.batches import EVAL_BATCH, Batch, by_length, collate

@@ -5,7 +5,7 @@ post-processing; the score name says which: `mean/whiten:256/test.svm_accuracy`.
 """
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from contrastive.evaluation import metrics, parallel, post
 from contrastive.evaluation import transfer as transfers
 from contrastive.evaluation.metrics.types import Inputs, Score
 from contrastive.evaluation.picture import make_picture
-from contrastive.evaluation.split_names import stored_split_name
+from contrastive.evaluation.prepare import larger_split_name
 from contrastive.grid.identity import EVALUATION_VERSION, evaluation_key
 from contrastive.runs import store
 
@@ -37,7 +37,8 @@ def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads
         notes: dict[str, str] = {}
         with error_context(folder.name):
             scores = dict(all_scores(embeddings, predictions, evaluation, notes))
-        write_arrays(into / "picture.npz", make_picture(embeddings, evaluation))
+        test = stored_split_name("test", evaluation, embeddings)
+        write_arrays(into / "picture.npz", make_picture(embeddings, evaluation, test))
         per_example = {name: np.asarray(s.per_example) for name, s in scores.items() if s.per_example is not None}
         names: dict[str, str] = {split: stored_split_name(split, evaluation, embeddings) for split in evaluation.splits}
         ids = {f"{split}.ids": embeddings[f"{name}.ids"] for split, name in names.items()}
@@ -48,6 +49,14 @@ def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads
     document = {"version": EVALUATION_VERSION, "key": key, "scores": described}
     classes = {"class_counts": counts_of_classes(folder, counted)} if counted else {}
     store.write_json(into / "scores.json", document | classes | ({"notes": notes} if notes else {}))
+
+
+def stored_split_name(split: str, evaluation: Evaluation, names: Iterable[str]) -> str:
+    """Return the name among `names` under which the texts that `evaluation` measures as `split` are stored."""
+    if split != "test" or evaluation.test is None:
+        return split
+    prefix = larger_split_name(evaluation.test, "").removesuffix(".test")
+    return next((name for name in names if name.startswith(prefix) and name.endswith(".test")), prefix)
 
 
 def counts_of_classes(folder: Path, labels: Mapping[str, Integer[np.ndarray, " n"]]) -> dict[str, dict[str, int]]:

@@ -10,8 +10,13 @@ from contrastive.config.experiment import Speed
 from contrastive.data import tokens as token_store
 from contrastive.evaluation import evaluate
 from contrastive.evaluation.embed import Embedder, embed, load_trained_model
-from contrastive.evaluation.needs import lacks_embeddings, read_cell
-from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation, with_larger_test
+from contrastive.evaluation.prepare import (
+    lacks_embeddings,
+    prepare_cell_tokens,
+    prepare_evaluation,
+    read_cell,
+    with_larger_test,
+)
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.status import up_to_date
 from contrastive.models import frozen_store

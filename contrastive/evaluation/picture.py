@@ -9,7 +9,6 @@ from jaxtyping import Float, Integer
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
 from contrastive.evaluation import parallel
-from contrastive.evaluation.split_names import stored_split_name
 
 PERPLEXITY = 30.0  # neighbours of a point; at most a third of the other texts
 FEWEST = 4  # texts for a perplexity of 1
@@ -23,9 +22,11 @@ MANY = 10_000  # points above which forces are interpolated on a grid
 NAMES = {"tsne": "t-SNE", "umap": "UMAP"}
 
 
-def make_picture(embeddings: Mapping[str, Any], evaluation: Evaluation) -> dict[str, Any]:
-    """Return coordinates `x` of texts with labels and ids; if no picture is possible, none and the reason."""
-    test = stored_split_name("test", evaluation, embeddings)
+def make_picture(embeddings: Mapping[str, Any], evaluation: Evaluation, test: str = "test") -> dict[str, Any]:
+    """Return coordinates `x` of texts with labels and ids; if no picture is possible, none and the reason.
+
+    `test`: the name under which the test texts are stored.
+    """
     split = test if test in embeddings else evaluation.splits[0]
     ids, labels = embeddings[f"{split}.ids"], embeddings[f"{split}.labels"]
     chosen = np.sort(np.argsort(ids, kind="stable")[: evaluation.picture_points])

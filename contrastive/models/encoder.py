@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from contrastive.config.cell import Encoder, Tune
 from contrastive.data import locate
 from contrastive.errors import UserError
-from contrastive.models import attention, deberta, frozen, tuning
+from contrastive.models import attention, frozen, tuning
 from contrastive.models.pooling import POOLINGS
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encoded, Hidden
@@ -56,7 +56,7 @@ def prepared(backbone: Any) -> Any:
     blocks that are removed for a while."""
     from transformers.utils.output_capturing import maybe_install_capturing_hooks
 
-    deberta.use_shifted_positions(backbone)
+    attention.use_shifted_positions(backbone)
     maybe_install_capturing_hooks(backbone)
     return backbone
 

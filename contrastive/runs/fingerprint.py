@@ -13,7 +13,7 @@ from contrastive.config.registry import entries, module_file, syntax_tree
 # Packages and modules that describe, name or store a result but do not compute it.
 DESCRIPTIVE_PACKAGES = ("contrastive.config.", "contrastive.grid.", "contrastive.runs.")
 DESCRIPTIVE = {"contrastive", "contrastive.errors", "contrastive.paths"} | {
-    *("contrastive.evaluation.needs", "contrastive.data.transfer_data"),
+    *("contrastive.evaluation.prepare", "contrastive.data.transfer_data"),
 }
 
 

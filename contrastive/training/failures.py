@@ -9,8 +9,8 @@ import torch
 
 from contrastive.errors import UserError
 from contrastive.runs import claim, stopping, store
-from contrastive.training.gradient_audit import GradientPathError
-from contrastive.training.request import JobFailed
+from contrastive.training.health import GradientPathError
+from contrastive.training.processes import JobFailed
 from contrastive.training.train import Diverged
 
 

@@ -1,19 +1,36 @@
-"""`python -m contrastive.training.job CONFIG FOLDER`: train one cell, or one process's share of it.
+"""A job trains one cell, or one process's share of it, in the current process. It is described by a TrainRequest.
 
-Several processes run under `accelerate launch`, by hand, or forked by `training.launch`, which sets ABLATE_MEET to
-the file or address of their rendezvous. The first one writes the files of a trained cell.
+`python -m contrastive.training.job CONFIG FOLDER` does it by hand. Several processes run under `accelerate launch`, by
+hand, or forked by `training.launch`, which sets ABLATE_MEET to the file or address of their rendezvous. The first one
+writes the files of a trained cell.
+
+Torch is imported when the work begins, because the flow's process builds requests.
 """
 
 import argparse
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from contrastive.config.cell import Cell
+from contrastive.config.cell import Cell, Training
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
-from contrastive.training.request import TrainRequest
+from contrastive.data import tokens as token_store
+from contrastive.data.tokens import Tokens
+from contrastive.evaluation.prepare import EmbeddingSpec, prepare_cell_tokens, prepare_evaluation, with_larger_test
+from contrastive.runs import store
 
 MEETING_VARIABLE = "ABLATE_MEET"
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    cell: Cell
+    name: str
+    checkpoint_every: int
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    speed: Speed = field(default_factory=Speed)
+    predicted: dict[str, float] | None = None  # seconds and memory_bytes, stored beside the measured ones
 
 
 def main() -> None:
@@ -32,7 +49,6 @@ def main() -> None:
 
 def train_rank(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | None) -> None:
     """Train this process's share of the cell; write the number of trained parameters, or a failure report."""
-    from contrastive.runs import store
     from contrastive.training import gather
     from contrastive.training.failures import failure_report
 
@@ -50,8 +66,6 @@ def train_rank(config: Path, folder: Path, checkpoint_every: int, micro_batch: i
 
 
 def read_request(config: Path, checkpoint_every: int) -> TrainRequest:
-    from contrastive.runs import store
-
     content = store.read_json(config)
     return TrainRequest(
         Cell.model_validate(content["cell"]),
@@ -63,10 +77,7 @@ def read_request(config: Path, checkpoint_every: int) -> TrainRequest:
 
 
 def train_request(request: TrainRequest, folder: Path, micro_batch: int | None) -> int:
-    from contrastive.data import tokens as token_store
-    from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
     from contrastive.models import frozen_store
-    from contrastive.training.in_process import train_here
 
     cell = request.cell
     training = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
@@ -74,6 +85,30 @@ def train_request(request: TrainRequest, folder: Path, micro_batch: int | None) 
     spec = prepare_evaluation(cell, request.evaluation, prepared)
     tokens = frozen_store.with_stored_training_outputs(token_store.open_tokens(prepared), cell, request.speed)
     return train_here(request, training, folder, tokens, spec)
+
+
+def train_here(request: TrainRequest, training: Training, folder: Path, tokens: Tokens, spec: EmbeddingSpec) -> int:
+    """Train, then embed the texts of the evaluation; return how many parameters trained.
+
+    `training` is the cell's own, possibly with a smaller micro-batch.
+    """
+    from contrastive.evaluation.embed import Embedder, embed
+    from contrastive.models import frozen_store
+    from contrastive.training import gather
+    from contrastive.training.train import CellTraining
+
+    cell = request.cell.model_copy(update={"training": training})
+    run = CellTraining(cell, folder, tokens, checkpoint_every=request.checkpoint_every, speed=request.speed)
+    run.run()
+    if gather.rank() == 0 or training.sharding is not None:  # all processes must take part if weights are split
+        is_first = gather.rank() == 0
+        for path in folder.glob("*.npz") if is_first else ():  # left by an earlier try in this folder
+            path.unlink()
+        texts = with_larger_test(tokens, request.evaluation)
+        texts = frozen_store.with_stored_outputs(texts, request.cell, request.speed, spec.splits)
+        embedder = Embedder(run.shared.read, texts, run.shared.device, request.cell.seed)
+        embed(embedder, folder if is_first else None, spec, store.home(), tokens.folder)
+    return run.shared.count
 
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ from contrastive.grid import deepspeed_file
 from contrastive.runs import claim, stopping, store
 from contrastive.training import job
 from contrastive.training.job import MEETING_VARIABLE
-from contrastive.training.processes import LOST, ProcessSpec, fork_processes
-from contrastive.training.request import JobFailed
+from contrastive.training.processes import LOST, JobFailed, ProcessSpec, fork_processes
 
 MEETING = "meeting.json"  # in an attempt's folder; tells the other machines where to join
 # DeepSpeed's engine imports the second to look up an optimizer's name, which takes three seconds.

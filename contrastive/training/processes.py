@@ -19,6 +19,14 @@ PRELOADED = "contrastive.training.preloaded"
 LOST = 255  # exit code reported when the fork server itself was killed
 
 
+class JobFailed(RuntimeError):
+    """A process of the cell failed. `report` is its failure report, or one derived from its exit code."""
+
+    def __init__(self, report: dict[str, Any]):
+        super().__init__(report["error"])
+        self.report = report
+
+
 @dataclass(frozen=True)
 class ProcessSpec:
     """A process to start: its function, arguments, environment, working directory, and file for stderr."""

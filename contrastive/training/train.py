@@ -33,9 +33,8 @@ from contrastive.models import frozen_store
 from contrastive.models import model as models
 from contrastive.runs import stopping
 from contrastive.training import checkpoint, gradcache, sharding
-from contrastive.training.collapse import geometry
 from contrastive.training.gather import any_rank, gather_batch
-from contrastive.training.gradient_audit import GradientAudit
+from contrastive.training.health import GradientAudit, geometry
 from contrastive.training.terms import loss_floors, loss_terms
 from contrastive.views.batches import Batch, collate, count_steps, optimizer_steps, training_batches
 from contrastive.views.types import Output

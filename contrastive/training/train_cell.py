@@ -14,18 +14,16 @@ from contrastive.config.cell import Training
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
-from contrastive.evaluation.needs import EmbeddingSpec
-from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
+from contrastive.evaluation.prepare import EmbeddingSpec, prepare_cell_tokens, prepare_evaluation
 from contrastive.grid.identity import STAGES, cell_id, identity, registry_choices
 from contrastive.models import frozen_store
 from contrastive.runs import claim, provenance, store
 from contrastive.runs.fingerprint import code_digests
 from contrastive.training import meters
-from contrastive.training.collapse import collapsed_since
 from contrastive.training.failures import failure_kind
-from contrastive.training.in_process import train_here
+from contrastive.training.health import collapsed_since
+from contrastive.training.job import TrainRequest, train_here
 from contrastive.training.launch import Machines, launch
-from contrastive.training.request import TrainRequest
 
 
 def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines: Machines | None = None) -> None:

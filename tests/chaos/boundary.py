@@ -22,7 +22,7 @@ from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.grid.identity import cell_id, identity
 from contrastive.runs import store
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from tasks import worker_calls
 from tests.chaos import grid, soak
 

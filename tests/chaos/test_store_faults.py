@@ -17,7 +17,7 @@ from contrastive.errors import UserError
 from contrastive.grid.identity import cell_id, identity
 from contrastive.grid.status import statuses
 from contrastive.runs import claim, store
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from tasks import worker_calls
 from tests.chaos import boundary, grid
 

@@ -6,7 +6,7 @@ import pytest
 
 from contrastive.grid.load import parse_experiment
 from contrastive.grid.status import Status
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from flows.progress import Progress, minutes
 from tasks.cell import Job
 from tests.contrastive.grid.examples import ONE

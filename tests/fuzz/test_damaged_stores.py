@@ -32,7 +32,7 @@ from contrastive.grid.estimate import calibration_file
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan
 from contrastive.runs import store
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from flows.cli import app
 from flows.forecast import note_overhead
 from tasks import worker_calls

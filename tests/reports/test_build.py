@@ -11,6 +11,7 @@ from contrastive.errors import UserError
 from contrastive.runs import store
 from reports.build import build
 from reports.figures.canvas import drawn_or_left_out
+from reports.load import load
 from reports.messages import PAGES
 from tasks import tracking
 from tasks.record import record_cell, record_grid
@@ -29,6 +30,12 @@ def record(home: Path, document: dict, order: list[str]) -> str:
         record_cell(client, "small", home / "runs" / cell, [])
     record_grid(client, "small", document)
     return tracking.tracking_uri(home)
+
+
+def built(uri: str, output: Path) -> Path:
+    """The README.md of a report from what MLflow holds."""
+    build(load("small", uri), output)
+    return output / "README.md"
 
 
 def cells() -> list[str]:
@@ -67,10 +74,10 @@ def few_pictures(document: dict, **table: Any) -> dict:
 def test_the_same_runs_give_the_same_bytes_in_any_order_and_from_a_store_made_again(home: Path, empty_store: Path):
     names = cells()
     uri = record(home, grid(), names)
-    first = content(build("small", uri, home / "one").parent)
-    assert content(build("small", uri, home / "one").parent) == first
+    first = content(built(uri, home / "one").parent)
+    assert content(built(uri, home / "one").parent) == first
     shutil.copy(empty_store, home / "mlflow.db")
-    again = content(build("small", record(home, grid(), names[::-1]), home / "two").parent)
+    again = content(built(record(home, grid(), names[::-1]), home / "two").parent)
     for page in PAGES.values():  # its links name the runs, which a store made again calls otherwise
         assert again[page] != first[page]
         again[page] = first[page]
@@ -93,7 +100,7 @@ def test_a_failed_and_a_missing_cell_are_said_with_their_reason_and_no_name_brea
     shutil.rmtree(home / "runs" / "c1s1")
     failed_folder("c0s1", "ce", 1, "bad | cell\n<script>x</script>")
     document = few_pictures(grid(labels=("a|b\nc", "<img src=x> $\\bad$")))
-    text = build("small", record(home, document, names[:3]), home / "out").read_text()
+    text = built(record(home, document, names[:3]), home / "out").read_text()
     assert "> **Note** a\\|b c, seed 1: failed: bad \\| cell &lt;script&gt;x&lt;/script&gt;\n" in text
     assert "seed 1: not in MLflow\n" in text
     assert "| a\\|b c (baseline) | 70.00 |" in text and "<img" not in text
@@ -109,7 +116,7 @@ def test_titles_of_one_file_name_or_longer_than_one_keep_their_figures_in_a_home
     document = few_pictures(grid(titles=("视角", "层", "K 4", "K", "k", "long " * 100)))
     for section in document["sections"]:
         section["show"]["curves"] = True
-    report = build("small", record(home, document, cells()), home / "out")
+    report = built(record(home, document, cells()), home / "out")
     pictures = sorted(path.name for path in report.parent.glob("figures/*"))
     assert len([name for name in pictures if name.endswith("-curves.png")]) == 6
     texts = report.read_text() + report.with_name("README.zh.md").read_text()
@@ -120,17 +127,17 @@ def test_titles_of_one_file_name_or_longer_than_one_keep_their_figures_in_a_home
 def test_what_is_not_there_is_a_clear_error(home: Path):
     uri = tracking.tracking_uri(home)
     with pytest.raises(UserError, match="holds no experiment small"):
-        build("small", uri, home / "out")
+        built(uri, home / "out")
     client = tracking.open_tracker(home)
     experiment = tracking.experiment_id(client, "small")
     with pytest.raises(UserError, match="has no grid yet"):
-        build("small", uri, home / "out")
+        built(uri, home / "out")
     # a grid of which nothing was computed has a report that says so
-    text = build("small", record(home, grid(), []), home / "computed").read_text()
+    text = built(record(home, grid(), []), home / "computed").read_text()
     assert text.count("not in MLflow") == 2 and "0 cells" in text
     client.delete_experiment(experiment)
     with pytest.raises(UserError, match="small was deleted"):
-        build("small", uri, home / "out")
+        built(uri, home / "out")
     assert not (home / "out").exists()
 
 
@@ -145,7 +152,7 @@ def test_several_data_sets_keep_their_own_reference_counts_and_error(home: Path)
     for name in ("c1s0", "c1s1"):
         change(name, "provenance.json", class_counts={split: {"bad": 400, "good": 500} for split in SPLITS})
         rescore(name, count=900)
-    text = build("small", record(home, document, names), home / "out").read_text()
+    text = built(record(home, document, names), home / "out").read_text()
     assert "| *TF-IDF, tweets* | 60.00 |\n| *TF-IDF, reviews* | 90.00 |" in text and "others" not in text
     assert "On 40 test texts of tweets" in text and "On 900 test texts of reviews" in text
     assert "| Split of tweets | negative | positive | all |" in text
@@ -156,7 +163,7 @@ def test_class_names_that_no_font_has_are_numbered_and_told_below(home: Path, re
     names = cells()
     for name in names:
         change(name, "provenance.json", class_counts={split: {"差评": 20, "好评": 20} for split in SPLITS})
-    text = build("small", record(home, grid(), names), home / "out").read_text()
+    text = built(record(home, grid(), names), home / "out").read_text()
     assert "colour is the class (class 1 差评, class 2 好评)" in text
     assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
 
@@ -165,21 +172,21 @@ def test_a_picture_that_shows_nothing_or_is_damaged_is_said_to_be_none(home: Pat
     names = cells()
     change("c0s0", "picture.npz", x=np.zeros((40, 2)))
     change("c1s0", "picture.npz", x=np.full((40, 2), np.nan))
-    output = build("small", record(home, grid(), names), home / "out").parent
+    output = built(record(home, grid(), names), home / "out").parent
     page = (output / "index.html").read_text()
     assert page.count("no picture of ") == 2 and "lie on one point" in page and "not finite numbers" in page
     assert (output / "figures" / "recipes-tsne.png").exists()
     (store.run_folder("c1s0") / "picture.npz").write_bytes(b"PK broken")
     store.mark_finished(store.run_folder("c1s0"), "DONE")
     shutil.copy(empty_store, home / "mlflow.db")
-    page = build("small", record(home, grid(), names), home / "out").with_name("index.html").read_text()
+    page = built(record(home, grid(), names), home / "out").with_name("index.html").read_text()
     assert "picture.npz cannot be read" in page
 
 
 def test_a_picture_that_cannot_be_drawn_is_left_out_with_its_reason(home: Path, caplog: pytest.LogCaptureFixture):
     names = cells()
     change("c1s0", "picture.npz", labels=np.zeros(3, int))  # of 40 texts
-    folder = build("small", record(home, grid(), names), home / "out").parent
+    folder = built(record(home, grid(), names), home / "out").parent
     for name, said in (("README.md", "**No picture** picture of the embeddings"), ("README.zh.md", "**无图** 嵌入图")):
         text = (folder / name).read_text()
         assert f"\n> {said}: `IndexError: " in text or f"\n> {said}：`IndexError: " in text

@@ -13,6 +13,7 @@ from contrastive.grid import load
 from contrastive.grid import plan as plans
 from contrastive.runs.recorded import DataCounts, Hardware, Predicted, Provenance, RecordedGrid
 from reports.build import build, write_report
+from reports.load import load as load_results
 from reports.provenance import footer, predicted, ways
 from reports.study import Results, study_of
 from tasks import sync, tracking
@@ -124,7 +125,8 @@ def test_counts_come_from_the_tokens_to_the_report(home: Path):
         prepared = tokens.prepare_tokens(cell.data, cell.encoder, home)
         transfer_data.prepare_transfer(plan.experiment.evaluation.transfer[0], prepared, home)
     sync.sync(plan, plans.grid_document(plan, []))
-    text = build("small", tracking.tracking_uri(home), home / "out").read_text()
+    build(load_results("small", tracking.tracking_uri(home)), home / "out")
+    text = (home / "out" / "README.md").read_text()
     assert re.findall(r"\| source \|.*", text) == ["| source | 30 | 0 | 0 | 0 | 60 | 90 |"] * 2
     assert "| Rows of transfer others | repeated |" in text and "| Rows | repeated |" in text
     assert text.count("> **Note** Of 90 rows (source") == 2

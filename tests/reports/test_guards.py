@@ -17,8 +17,7 @@ from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import Declaration, Reference
 from reports.findings import several_names, tuning
-from reports.guards import Guard, general, guards
-from reports.guards.report import changed_declarations
+from reports.guards import Guard, changed_declarations, general, guards
 from reports.load import load
 from reports.looks import compare_section
 from reports.study import Results

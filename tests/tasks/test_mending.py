@@ -18,7 +18,7 @@ from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan
 from contrastive.runs import claim, store
 from tasks import address, record, settle, sync, tracking
-from tasks.render import build_report
+from tasks.report import build_report
 from tests.recorded import cell_folder
 from tests.tasks.test_tracking import measured, write_experiment
 from tests.tiers import rest_is_full

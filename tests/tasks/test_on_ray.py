@@ -21,8 +21,8 @@ from ablate.duel import Duel
 from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
 from contrastive.grid.identity import cell_id, identity
+from contrastive.training.job import TrainRequest
 from contrastive.training.launch import Machines
-from contrastive.training.request import TrainRequest
 from flows.judging import judge_pair
 from tasks import engines, worker_calls
 from tasks.engines import Engine, Watch, WorkerLost

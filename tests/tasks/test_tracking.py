@@ -21,7 +21,7 @@ from contrastive.runs import store
 from reports import load as results
 from reports.mlflow_runs import Artifacts, NotFetched
 from tasks import record, sync, tracking
-from tasks.render import ReportFailed, build_report
+from tasks.report import ReportFailed, build_report
 from tests.postgres import databases
 from tests.recorded import cell_folder, failed_folder, grid
 

@@ -21,7 +21,7 @@ FACTS = MetricFacts(
     )
 )
 
-COLLAPSED = 0.1  # threshold of the spread, where random directions have 1; same as in contrastive/training/collapse.py
+COLLAPSED = 0.1  # threshold of the spread, where random directions have 1; same as in contrastive/training/health.py
 
 
 def anisotropy(inputs: Inputs) -> list[Score]:

@@ -27,7 +27,7 @@ from contrastive.models import frozen, frozen_store
 from contrastive.models import model as models
 from contrastive.runs import store
 from contrastive.training import checkpoint
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from contrastive.training.train_cell import train_cell
 from contrastive.views.batches import collate
 from contrastive.views.tokens import rebuilt, words_of

@@ -15,7 +15,7 @@ from contrastive.models import frozen_store
 from contrastive.models import model as models
 from contrastive.runs import store
 from contrastive.training import train
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from contrastive.training.train_cell import train_cell
 from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numbers
 

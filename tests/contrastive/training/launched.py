@@ -15,7 +15,7 @@ from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.data import tokenizer
 from contrastive.data import tokens as token_store
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from tests.contrastive.conftest import WORDS
 from tests.contrastive.training import trained
 
@@ -93,7 +93,7 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
     from contrastive import losses
     from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
     from contrastive.training import gather
-    from contrastive.training.in_process import train_here
+    from contrastive.training.job import train_here
     from contrastive.training.train import CellTraining
 
     gather.init_process_group(str(into / "meeting"), rank, 2)

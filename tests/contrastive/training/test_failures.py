@@ -18,10 +18,9 @@ from contrastive.losses.supcon import supcon
 from contrastive.models import model
 from contrastive.runs import claim, store
 from contrastive.training import sharding, train
-from contrastive.training.collapse import collapsed_since
 from contrastive.training.failures import run_stage
-from contrastive.training.gradient_audit import GradientAudit, GradientPathError
-from contrastive.training.request import TrainRequest
+from contrastive.training.health import GradientAudit, GradientPathError, collapsed_since
+from contrastive.training.job import TrainRequest
 from contrastive.training.train_cell import train_cell
 from contrastive.views import VIEWS
 from contrastive.views.cluster import cluster

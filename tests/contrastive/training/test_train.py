@@ -17,7 +17,7 @@ from contrastive.models import model
 from contrastive.runs import claim, stopping, store
 from contrastive.training import checkpoint, gradcache, sharding, train
 from contrastive.training.failures import run_stage
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from contrastive.training.train_cell import train_cell
 from contrastive.views import batches
 from tests.contrastive.training.trained import folder_of, make, numbers, run, trained_into

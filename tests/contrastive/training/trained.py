@@ -12,7 +12,7 @@ from contrastive.config.objective import Objective
 from contrastive.data.tokens import Tokens
 from contrastive.grid.identity import cell_id, identity
 from contrastive.runs import store
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from contrastive.training.sharding import Shared
 from contrastive.training.train import CellTraining
 from contrastive.training.train_cell import train_cell

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 from reports import build as html
 from reports.build import base
 from reports.messages import PAGES, using
-from reports.report import make_report
+from reports.report import report_of
 from reports.tables import Entry, Table
 from tests import browser as browsers
 from tests.reports.figures import sample
@@ -32,13 +32,13 @@ def browser() -> Iterator[Browser]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     folder = tmp_path_factory.mktemp("page")
     results = sample.results(sample.recipes(labels=LABELS), sample.pivot(), classes=CLASSES)
-    report = make_report(results, ["section-0", "section-1"], folder)
+    report = report_of(results, ["section-0", "section-1"], folder)
     first, second = report.sections
     sections = [replace(first, tables=[ties(), *first.tables], notes=["A guard."]), replace(second, notes=["Another."])]
     report = replace(report, sections=sections)
     for language, name in PAGES.items():
         with using(language):
-            text = html.render_page(report, results, folder)
+            text = html.page_of(report, results, folder)
             (folder / name).write_text(text, encoding="utf-8", errors="replace")
     return SimpleNamespace(results=results, report=report, path=folder / PAGES["en"])
 
@@ -151,7 +151,7 @@ def test_links_go_to_the_server_that_was_asked_without_its_password():
 
 
 def test_the_same_results_give_the_same_bytes_and_hold_everything(made: SimpleNamespace):
-    again = html.render_page(made.report, made.results, made.path.parent)
+    again = html.page_of(made.report, made.results, made.path.parent)
     assert again.encode() == made.path.read_bytes()
     assert not re.findall(r"""(?:src|href)=["'](?!data:|#|index\.zh\.html"|http://127\.0\.0\.1:5000/#/)[^"']*""", again)
     assert len(re.findall("<script", again)) == 1

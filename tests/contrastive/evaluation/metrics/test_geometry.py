@@ -15,7 +15,7 @@ from contrastive.errors import UserError
 from contrastive.evaluation import parallel
 from contrastive.evaluation.metrics import measure, pairs
 from contrastive.evaluation.metrics.types import Inputs, Score
-from contrastive.training import collapse
+from contrastive.training import health
 from tests.contrastive.evaluation.metrics.hostile import EMBEDDINGS, LABELS, directions, inputs
 
 hostile = pytest.mark.parametrize("name", EMBEDDINGS)
@@ -59,7 +59,7 @@ def test_anisotropy_is_the_svd_and_what_training_logs(name, texts):
     shares = singular / max(singular.sum(), 1e-6)
     assert found["top_singular_share"].per_example[: len(shares)] == pytest.approx(shares, abs=1e-6)
     scaled = torch.tensor(vectors).double() / max(float(np.abs(vectors).max()), 1e-300)  # torch takes 1e-20 for 0
-    logged = collapse.geometry(scaled)
+    logged = health.geometry(scaled)
     if name != "of very different lengths":  # it takes 1e-12 for 0, too
         assert found["effective_rank"].value == pytest.approx(logged["effective_rank"], rel=1e-5)
         assert found["spread"].value == pytest.approx(logged["spread"], abs=1e-9)
@@ -69,7 +69,7 @@ def test_anisotropy_is_the_svd_and_what_training_logs(name, texts):
     if name not in ("zeros", "some zeros"):
         cosines = rows @ rows.T
         assert found["anisotropy"].value == pytest.approx(cosines[~np.eye(texts, dtype=bool)].mean(), abs=1e-12)
-    assert found["collapsed"].value == float(found["spread"].value < collapse.COLLAPSED)
+    assert found["collapsed"].value == float(found["spread"].value < health.COLLAPSED)
     assert {score.higher_is_better for score in found.values() if score.name != "collapsed"} == {None}
     assert found["collapsed"].higher_is_better is False
     if not directions(name)[:texts, -1].any() and name != "of very different lengths":

@@ -8,7 +8,7 @@ from mlflow import MlflowClient
 
 from contrastive.runs import claim, store
 from tasks import record, tracking
-from tasks.curves import CurveWriter
+from tasks.record import CurveWriter
 from tests.recorded import cell_folder
 
 

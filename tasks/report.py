@@ -13,13 +13,13 @@ from prefect import task
 from contrastive.errors import UserError
 from contrastive.runs import store
 from contrastive.runs.recorded import RecordedGrid
-from reports.build import TYPES, differences, publish
+from reports.build import TYPES, build, differences
 from reports.load import load
 from reports.looks import check_looks
 from reports.mlflow_runs import NotFetched
-from reports.paper import publish_paper
+from reports.paper import build_paper
 from tasks.address import file_of, is_sound, masked, tracking_uri
-from tasks.present import present
+from tasks.mlflow_pages import fill_pages
 from tasks.tracking import TrackingFailed, as_tracking_error, open_tracker, or_warning
 
 FIGURE = re.compile(r"!\[((?:\\.|[^\]\\])*)\]\((figures/[^)]+)\)")
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Rendered:
+class BuiltReport:
     """A written report: the path of README.md, and its finding in one line."""
 
     path: Path
@@ -50,12 +50,12 @@ class ReportFailed(UserError):
     """The results were read, but the report could not be built."""
 
 
-@task(name="render", task_run_name="render · {experiment}", persist_result=False)
-def render(experiment: str) -> Rendered:
+@task(name="report", task_run_name="report · {experiment}", persist_result=False)
+def report_task(experiment: str) -> BuiltReport:
     return build_report(experiment)
 
 
-def build_report(experiment: str, paper: bool = False) -> Rendered:
+def build_report(experiment: str, paper: bool = False) -> BuiltReport:
     """Write the report of an experiment into the home; with `paper`, also LaTeX tables and PDF figures."""
     database = file_of(store.home())
     if database is not None and database.exists() and not is_sound(database):  # MLflow would try for minutes
@@ -67,20 +67,19 @@ def build_report(experiment: str, paper: bool = False) -> Rendered:
         results = load(experiment, tracking_uri(store.home()))
     with as_tracking_error(NotFetched), as_report_error(experiment):
         if paper:
-            publish_paper(results, paper_folder(experiment))
-        report = publish(results, store.report_folder(experiment))
+            build_paper(results, paper_folder(experiment))
+        report = build(results, store.report_folder(experiment))
     with or_warning("the report could not be shown in MLflow's own pages"):
-        present(open_tracker(store.home()), report, results, store.report_folder(experiment))
-    return Rendered(store.report_folder(experiment) / "README.md", str(report.summary.headline))
+        fill_pages(open_tracker(store.home()), report, results, store.report_folder(experiment))
+    return BuiltReport(store.report_folder(experiment) / "README.md", str(report.summary.headline))
 
 
 def build_preliminary(grid: RecordedGrid, ended: int, total: int) -> None:
     """Write a preliminary report of the cells that have ended, without comparisons."""
     name = grid.experiment.name
     results = load(name, tracking_uri(store.home()), grid)
-    publish(
-        replace(results, progress=(ended, total), digest=""), store.report_folder(name)
-    )  # with `progress` nothing is compared
+    running = replace(results, progress=(ended, total), digest="")  # with `progress` nothing is compared
+    build(running, store.report_folder(name))
 
 
 def paper_folder(experiment: str) -> Path:

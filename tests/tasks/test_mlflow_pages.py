@@ -9,11 +9,13 @@ from mlflow.entities import Run
 
 from contrastive.runs import store
 from tasks import record, tracking
-from tasks.render import Rendered, build_report
+from tasks.report import BuiltReport, build_report
 from tests.recorded import cell_folder, grid
 
 
-def shown(home: Path, accuracies: dict[str, tuple[float, float]], titles: tuple[str, ...] = ("Recipes",)) -> Rendered:
+def shown(
+    home: Path, accuracies: dict[str, tuple[float, float]], titles: tuple[str, ...] = ("Recipes",)
+) -> BuiltReport:
     """A grid recorded, and its report."""
     client = tracking.open_tracker(home)
     for place, (label, values) in enumerate(accuracies.items()):

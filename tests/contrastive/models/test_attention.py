@@ -7,7 +7,7 @@ import torch
 from transformers import DebertaV2Config, DebertaV2Model
 
 from contrastive.config.cell import Encoder, Lora, Tune
-from contrastive.models import deberta
+from contrastive.models import attention
 from contrastive.models.encoder import load_encoder
 
 SMALL = {
@@ -36,7 +36,7 @@ def test_states_and_gradients_are_those_of_transformers(kinds: list[str], bucket
     more = {"position_buckets": buckets, "share_att_key": share, "pos_att_type": kinds, "max_position_embeddings": 20}
     plain = DebertaV2Model(DebertaV2Config(**SMALL | more)).double()
     other = copy.deepcopy(plain)
-    deberta.use_shifted_positions(other)
+    attention.use_shifted_positions(other)
     found, wanted = outputs(other), outputs(plain)
     assert len(found) == len(wanted)
     for ours, theirs in zip(found, wanted, strict=True):
@@ -46,8 +46,8 @@ def test_states_and_gradients_are_those_of_transformers(kinds: list[str], bucket
 @pytest.mark.parametrize("tune", [Tune(), Tune(lora=Lora(r=2)), Tune(last_blocks=1)], ids=["full", "lora", "last"])
 def test_every_encoder_that_is_loaded_computes_them_with_its_own_weights(tune: Tune, monkeypatch: pytest.MonkeyPatch):
     used = []
-    real = deberta.position_scores
-    monkeypatch.setattr(deberta, "position_scores", lambda part, *given: (used.append(part), real(part, *given))[1])
+    real = attention.position_scores
+    monkeypatch.setattr(attention, "position_scores", lambda part, *given: (used.append(part), real(part, *given))[1])
     model = load_encoder(Encoder(model="scratch:deberta-v2", tune=tune), 50, 0)
     own = {id(module) for module in model.modules()}
     other = copy.deepcopy(model)  # as a momentum encoder is made

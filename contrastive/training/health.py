@@ -1,15 +1,19 @@
-"""The gradient-path audit: stop a cell if a term, or a parameter that should train, trains nothing.
+"""Whether a cell really trains: stop one in which a term or a parameter trains nothing, and see its vectors collapse.
 
-It finds bugs that accuracy does not reveal: a frozen head, a term without a path to the encoder, a block without
-gradient. In the first steps each term alone must give the encoder a gradient, and each trained parameter must get one;
-by the end each must have changed; the optimizer must hold no other parameters. A term is checked until it has given a
-gradient, since a batch without a positive pair rightly gives none; LoRA's A gets its first one at the second step, when
-B is no longer 0.
+The gradient-path audit finds bugs that accuracy does not reveal: a frozen head, a term without a path to the encoder, a
+block without gradient. In the first steps each term alone must give the encoder a gradient, and each trained parameter
+must get one; by the end each must have changed; the optimizer must hold no other parameters. A term is checked until it
+has given a gradient, since a batch without a positive pair rightly gives none; LoRA's A gets its first one at the
+second step, when B is no longer 0.
 """
 
+import json
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 import torch
+import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from contrastive.config import registry
@@ -17,6 +21,7 @@ from contrastive.models.tuning import HEADS
 from contrastive.training.gather import any_rank
 from contrastive.training.sharding import Shared
 
+COLLAPSED = 0.1  # vectors count as collapsed below this fraction of the spread of random directions
 PATIENCE = 10  # optimizer steps in which every term and parameter must have shown a gradient
 
 
@@ -114,3 +119,34 @@ def gradient_norm(gradients: Sequence[Tensor | None]) -> float:
 def _names(names: Iterable[str]) -> str:
     listed = sorted(names)
     return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+
+
+@torch.no_grad()
+def geometry(vectors: Float[Tensor, "n d"]) -> dict[str, float]:
+    """Compute mean cosine, effective rank and spread of a batch; empty for fewer than two vectors.
+
+    Effective rank: e to the entropy of the normalised singular values of the centred vectors. Spread: the standard
+    deviation of the normalised vectors' dimensions, times √d: 1 for random directions, 0 for a single one.
+    """
+    if len(vectors) < 2:
+        return {}
+    rows = F.normalize(vectors.double(), dim=-1)
+    n, d = rows.shape
+    cosine = (rows.sum(0).square().sum() - n) / (n * (n - 1))
+    centred = rows - rows.mean(0)
+    shares = torch.linalg.svdvals(centred)
+    shares = shares / shares.sum().clamp(min=1e-6)
+    entropy = -(shares * shares.clamp(min=1e-12).log()).sum()
+    spread = centred.square().mean(0).sqrt().mean() * d**0.5
+    return {"mean_cosine": float(cosine), "effective_rank": float(entropy.exp()), "spread": float(spread)}
+
+
+def collapsed_since(log: Path) -> int | None:
+    """Return the step since which the vectors have been collapsed until the end, or None."""
+    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    since = None
+    for row in reversed([row for row in rows if "spread" in row]):
+        if row["spread"] >= COLLAPSED:
+            break
+        since = int(row["step"])
+    return since

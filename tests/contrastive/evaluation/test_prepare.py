@@ -15,12 +15,11 @@ from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.evaluation import embed
 from contrastive.evaluation.evaluate_cell import evaluate_cell
-from contrastive.evaluation.needs import lacks_embeddings
-from contrastive.evaluation.prepare import prepare_cell_tokens
+from contrastive.evaluation.prepare import lacks_embeddings, prepare_cell_tokens
 from contrastive.grid.identity import cell_id, evaluation_key, identity
 from contrastive.grid.status import statuses
 from contrastive.runs import store
-from contrastive.training.request import TrainRequest
+from contrastive.training.job import TrainRequest
 from contrastive.training.train_cell import train_cell
 from contrastive.views import batches
 from tasks import worker_calls

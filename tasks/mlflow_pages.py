@@ -28,7 +28,7 @@ VIEW = "ablate"  # name of the shared view that the link opens
 
 
 @as_tracking_error()
-def present(client: MlflowClient, report: Report, results: Results, folder: Path) -> None:
+def fill_pages(client: MlflowClient, report: Report, results: Results, folder: Path) -> None:
     """Update MLflow's pages to a report whose files are in `folder`."""
     name = results.study.name
     (grid, *_) = grid_runs(client, name)
