@@ -10,7 +10,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from datetime import date
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -50,7 +49,7 @@ def calibrate(cells: Iterable[Cell], environments: Sequence[dict[str, str]], spe
             if process.returncode:
                 raise UserError(f"the calibration failed: {(errors.strip().splitlines() or ['a process died'])[-1]}")
         rate = median(float(output) for output, _ in ended)
-        store.write_json(path, {"rate": rate, "made": date.today().isoformat()})
+        store.write_json(path, {"rate": rate})
 
 
 def main() -> None:
