@@ -1,7 +1,8 @@
 """Estimate the seconds and memory of cells from the finished cells of this home with the same encoder.
 
 Work counts tokens × blocks × passes of the encoder, backward passes included. Seconds are work times a rate: the median
-seconds per unit of work of the finished cells, or that of a few timed steps (contrastive/training/probe.py).
+seconds per unit of work of the finished cells, of those with the same tuning if there are any. If there are no finished
+cells, a few timed steps (contrastive/training/probe.py) give the rate.
 """
 
 import math
@@ -18,7 +19,7 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.data import locate, tokens
 from contrastive.grid import frozen_readers
-from contrastive.grid.identity import calibration_settings, evaluation_key, token_settings
+from contrastive.grid.identity import calibration_settings, evaluation_key, numeric_settings, token_settings
 from contrastive.runs import claim, fingerprint, provenance, store
 
 FLOAT = 4  # bytes of a number
@@ -166,7 +167,7 @@ class CostEstimator:
 
     def memory(self, cell: Cell) -> int:
         """Return the peak bytes of the process that trains a cell."""
-        return int(self._memory(cell) * self.memory_ratios.get(rate_key(cell), 1.0))
+        return int(self._memory(cell) * (most_similar(self.memory_ratios, cell) or 1.0))
 
     def _memory(self, cell: Cell) -> int:
         return memory_of_cell(cell, self.texts(cell).longest)
@@ -178,7 +179,9 @@ class CostEstimator:
 
     def basis(self, cell: Cell) -> str:
         """Return the evidence for the seconds: "finished" cells, a "calibration", or "" for none."""
-        return "finished" if rate_key(cell) in self.rates else "calibration" if self._rate(cell) is not None else ""
+        if most_similar(self.rates, cell) is not None:
+            return "finished"
+        return "calibration" if self._rate(cell) is not None else ""
 
     def texts(self, cell: Cell) -> Texts:
         key = token_settings(cell)
@@ -198,10 +201,12 @@ class CostEstimator:
 
     def _rate(self, cell: Cell) -> float | None:
         """Return seconds per unit of work."""
-        key = rate_key(cell)
-        if key not in self.rates and key not in self._timed:
+        if (rate := most_similar(self.rates, cell)) is not None:
+            return rate
+        key = rate_keys(cell)[-1]
+        if key not in self._timed:
             self._timed[key] = read_rate(calibration_file(cell, self.on_gpu))
-        return self.rates.get(key, self._timed.get(key))
+        return self._timed[key]
 
     def _texts_in(self, cell: Cell, splits: Iterable[str]) -> int:
         counts = self.texts(cell).counts
@@ -217,17 +222,22 @@ class CostEstimator:
         return median(past.evaluation_seconds / self._texts_in(past.cell, splits) for past in same) if same else None
 
 
-def rate_key(cell: Cell) -> Hashable:
-    """Return what cells with one rate share: the encoder, and how it computes."""
-    return tuple(calibration_settings(cell).values())
+def rate_keys(cell: Cell) -> tuple[Hashable, ...]:
+    """Return what cells with one rate share: how the encoder computes and is tuned; if none is, how it computes."""
+    return (cell.encoder, *numeric_settings(cell).values()), tuple(calibration_settings(cell).values())
 
 
 def medians(values: Iterable[tuple[Cell, float]]) -> dict[Hashable, float]:
     """Return the median of the values of the cells with each rate."""
     by_key: dict[Hashable, list[float]] = {}
     for cell, value in values:
-        by_key.setdefault(rate_key(cell), []).append(value)
+        for key in rate_keys(cell):
+            by_key.setdefault(key, []).append(value)
     return {key: median(each) for key, each in by_key.items()}
+
+
+def most_similar(values: dict[Hashable, float], cell: Cell) -> float | None:
+    return next((values[key] for key in rate_keys(cell) if key in values), None)
 
 
 def calibration_file(cell: Cell, on_gpu: bool) -> Path:
