@@ -131,6 +131,7 @@ class CostEstimator:
         self.evaluation, self.speed, self.on_gpu = evaluation, speed, on_gpu
         self._texts: dict[Hashable, Texts] = {}
         self._timed: dict[Hashable, float | None] = {}
+        self._work: dict[Hashable, float] = {}
         self.finished = list(finished_cells())
         self.rates = medians((past.cell, past.seconds / self.work(past.cell, past.stored)) for past in self.finished)
         measured = [(past.cell, past.memory) for past in self.finished if past.memory is not None]
@@ -138,8 +139,8 @@ class CostEstimator:
 
     def seconds(self, cell: Cell) -> float | None:
         """Return seconds of training and embedding."""
-        rate, stored = self._rate(cell), frozen_readers.trains_from_store(cell, self.speed)
-        return None if rate is None else rate * self.work(cell, stored)
+        rate = self._rate(cell)
+        return None if rate is None else rate * self.work(cell)
 
     def total_seconds(self, cells: Iterable[Cell]) -> float | None:
         """Return seconds of all cells in sequence; None if any is unknown."""
@@ -147,8 +148,16 @@ class CostEstimator:
         known = [seconds for seconds in each if seconds is not None]
         return sum(known, 0.0) if len(known) == len(each) else None
 
-    def work(self, cell: Cell, stored: bool = False) -> float:
-        """Return the work of training and embedding, at least 1."""
+    def work(self, cell: Cell, stored: bool | None = None) -> float:
+        """Return the work of training and embedding, at least 1. `stored`: whether training read the output of frozen
+        blocks from a store; None: as `speed` says."""
+        key = cell.model_copy(update={"seed": 0}), stored
+        if key not in self._work:
+            reads = frozen_readers.trains_from_store(cell, self.speed) if stored is None else stored
+            self._work[key] = self._count_work(cell, reads)
+        return self._work[key]
+
+    def _count_work(self, cell: Cell, stored: bool) -> float:
         texts, training = self.texts(cell), cell.training
         epoch = training_work(cell, texts.length * texts.counts["train"], self.batches(cell), stored=stored)
         embeds = frozen_readers.embeds_from_store(cell, self.speed)

@@ -26,7 +26,7 @@ class Known(CostEstimator):
     def seconds(self, cell: Cell) -> float | None:
         return None if cell.objective.alpha > 100 else cell.objective.alpha
 
-    def work(self, cell: Cell, stored: bool = False) -> float:
+    def work(self, cell: Cell, stored: bool | None = None) -> float:
         return cell.objective.alpha
 
 
