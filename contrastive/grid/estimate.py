@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,25 +31,20 @@ LATEST = 200  # number of finished cells that are read
 
 
 class Sizes(NamedTuple):
-    """Size of an encoder; `parameters` includes the embeddings."""
+    """Size of an encoder; `parameters` includes the embeddings of a pretrained one."""
 
     blocks: int
     hidden: int
     parameters: int
 
 
-BASE = Sizes(12, 768, 110_000_000)  # assumed for an encoder that is not on this machine yet
-
-
 @cache
 def sizes(encoder: Encoder) -> Sizes:
-    scratch = encoder.model.startswith("scratch:")
-    folder = None if scratch else locate.local_model_folder(encoder.model)
-    if folder is None and not scratch:
-        return BASE
     blocks, hidden = locate.shape(encoder)
-    weights = 0 if folder is None else sum(path.stat().st_size for path in folder.glob("model*.safetensors"))
-    return Sizes(blocks, hidden, weights // FLOAT or 12 * hidden**2 * blocks)
+    if encoder.model.startswith("scratch:"):
+        return Sizes(blocks, hidden, 12 * hidden**2 * blocks)
+    weights = sum(path.stat().st_size for path in locate.model_folder(encoder.model).glob("model*.safetensors"))
+    return Sizes(blocks, hidden, weights // FLOAT)
 
 
 class Texts(NamedTuple):
@@ -270,13 +265,12 @@ def finished_cells() -> Iterator[FinishedCell]:
     for folder in (marker.parent for marker in done[-LATEST:]):
         try:
             config, noted = store.read_json(folder / "config.json"), store.read_json(folder / "provenance.json")
-            ended = [
-                each
-                for each in claim.attempts(folder)
-                if (each.get("stage"), each.get("outcome")) == ("evaluate", "done")
-            ]
+            ended = [each for each in claim.attempts(folder) if is_evaluation(each)]
+            cell = Cell.model_validate(config["cell"])
+            if not cell.encoder.model.startswith("scratch:") and locate.local_model_folder(cell.encoder.model) is None:
+                continue  # without the model its size is unknown
             yield FinishedCell(
-                Cell.model_validate(config["cell"]),
+                cell,
                 (noted.get("speed") or {}).get("reuse", "none") != "none",
                 float(noted["wall_seconds"]),
                 int(noted.get("peak_memory_bytes") or 0) or None,
@@ -285,3 +279,7 @@ def finished_cells() -> Iterator[FinishedCell]:
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
+
+
+def is_evaluation(attempt: dict[str, Any]) -> bool:
+    return (attempt.get("stage"), attempt.get("outcome")) == ("evaluate", "done")

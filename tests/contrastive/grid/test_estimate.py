@@ -69,6 +69,7 @@ def test_a_folder_that_cannot_be_read_is_left_out(home: Path):
     finish("one", cell(100), 10)
     finish("broken", cell(100), 10)
     finish("odd", cell(100), 10, peak_memory_bytes=None)
+    finish("without its model", cell(100, model="file:/nowhere", tune={"last_blocks": 1}), 10)
     (home / "runs" / "broken" / "config.json").write_text("{")
     store.write_json(home / "runs" / "odd" / "config.json", [])
     assert estimator().seconds(cell(100)) == pytest.approx(10)
@@ -181,12 +182,6 @@ def test_work_is_tokens_times_blocks_times_passes_and_a_store_takes_the_frozen_o
     longer = sized(training={"epochs": 6})
     embedding = 2 * estimator().work(sized()) - estimator().work(longer)
     assert embedding == 3 * LENGTH * (10 + 40)
-
-
-def test_a_hub_encoder_that_is_not_here_is_taken_for_one_of_the_usual_size(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    absent = sized().encoder.model_copy(update={"model": f"hf:nobody/nothing@{'0' * 40}", "scratch": None})
-    assert estimate.sizes(absent) == estimate.BASE
 
 
 def test_a_micro_batch_takes_less_memory():
