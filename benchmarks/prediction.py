@@ -43,17 +43,19 @@ MIXED: dict[str, Any] = {
 
 
 def main(path: Path) -> None:
+    from contrastive.grid.load import load_experiment
+    from contrastive.grid.plan import make_plan
     from contrastive.runs import claim, store
-    from flows import forecast as plans
+    from flows import forecast
 
-    planned = plans.load_plan(path)
+    planned = make_plan(load_experiment(path))
     began = time.perf_counter()
-    plans.time_encoders(planned)
-    took, found = time.perf_counter() - began, plans.predict(planned)
+    forecast.time_encoders(planned)
+    took, found = time.perf_counter() - began, forecast.predict(planned)
     cells = {status.id: status.cell for status in planned.to_do}
-    fit = plans.cost_estimator(planned.experiment, plans.slots_for(planned))
+    fit = forecast.cost_estimator(planned)
     expected = {name: fit.predicted(cell) for name, cell in cells.items()}
-    print(f"calibrated in {took:.0f} s\n" + "\n".join(plans.prediction_lines(found)))
+    print(f"calibrated in {took:.0f} s\n" + "\n".join(forecast.prediction_lines(found)))
     subprocess.run([sys.executable, "-c", "from flows.cli import main; main()", "run", str(path)], check=True)
     print("\n| cell | predicted, s | measured, s | ratio |\n|---|---|---|---|")
     ratios, times = [], []

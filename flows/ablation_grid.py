@@ -16,16 +16,17 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
 from contrastive.config.cell import Cell
-from contrastive.config.experiment import Resources
-from contrastive.grid import load
+from contrastive.config.experiment import Resources, Speed
+from contrastive.grid import frozen_readers, load
 from contrastive.grid import plan as plans
 from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.schedule import in_order
 from contrastive.grid.status import Status
 from contrastive.training.job import TrainRequest
-from flows.forecast import cost_estimator, most_threads, note_overhead, preflight_report, stores_to_make
 from flows.options import MOST_SEEDS, check_study, seconds_of
+from flows.overhead import note_overhead
+from flows.preflight import preflight_report
 from flows.progress import Progress
 from flows.report import Preliminary, closing_message, experiment_of_run, grid_ended, show_report
 from flows.serve.servers import begin_flow
@@ -85,7 +86,7 @@ def ablation_grid(
     plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.full_plan
     check_plan(plan, gpus_per_cell, engine)
     plans.declare_plan(plan, None if study is None else study.most_seeds)
-    with engines.start(engine, resources_of(plan, gpus_per_cell), most_threads(plan)) as devices:
+    with engines.start(engine, resources_of(plan, gpus_per_cell), plan.most_threads) as devices:
         devices.check_capacity(max((status.cell.training.processes for status in plan.to_do), default=1))
         prepare_tracking(plan.experiment.name)
         scores = references(plan, devices)
@@ -141,12 +142,23 @@ def share_prefixes(plan: Plan, devices: Engine) -> None:
         future.wait()
 
 
+def stores_to_make(plan: Plan) -> list[tuple[Cell, Speed, str]]:
+    """Return each store of frozen-block outputs that the cells to train will read, once. With `evaluation.test`, the
+    first cell makes the store of the test split."""
+    larger = plan.experiment.evaluation.test is not None
+    splits = tuple(split for split in plan.experiment.evaluation.embedded() if not (larger and split == "test"))
+    read = (
+        store for cell in plan.to_train for store in frozen_readers.stores_read(cell, plan.experiment.speed, splits)
+    )
+    return list({frozen_readers.store_identity(*store, plan.token_key(store[0])): store for store in read}.values())
+
+
 def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | None = None) -> list[Outcome]:
     """Run every unfinished cell, longest first, with just enough cells in flight to keep the devices busy."""
     to_do = plan.to_do if study is None else study.begin(devices)
     current_plan = (lambda: plan) if study is None else study.plan
     total = len(current_plan().statuses)
-    fit = cost_estimator(plan.experiment, devices)
+    fit = CostEstimator(plan.experiment.evaluation, plan.experiment.speed, on_gpu=devices.on_gpu)
     waiting = ordered(to_do, fit)
     ended: EndedQueue = SimpleQueue()
     outcomes, in_flight = list[Outcome](), set[Job]()

@@ -70,9 +70,12 @@ def plan(
 
     Each cell is reused, evaluated again, run, or stale: then it runs again, and the line says what has changed.
     """
-    from flows.forecast import forecast_dict, load_plan, preflight_report, print_forecast, time_encoders
+    from contrastive.grid.load import load_experiment
+    from contrastive.grid.plan import make_plan
+    from flows.forecast import forecast_dict, print_forecast, time_encoders
+    from flows.preflight import preflight_report
 
-    planned = load_plan(experiment)
+    planned = make_plan(load_experiment(experiment))
     if calibrate:
         time_encoders(planned)
     problems, wanted = preflight_report(planned), list[str]()
@@ -109,11 +112,13 @@ def run(
 ) -> None:
     """Train and evaluate what is missing, then write the report."""
     tell(f"reading {experiment}")
-    from flows.forecast import current_report, load_plan, preflight_report
-    from flows.upkeep import rewritten
+    from contrastive.grid.load import load_experiment
+    from contrastive.grid.plan import make_plan
+    from flows.preflight import preflight_report
+    from flows.upkeep import current_report, rewritten
 
     check_study(until_decided, max_seeds, budget)
-    planned = load_plan(experiment)
+    planned = make_plan(load_experiment(experiment))
     preflight_report(planned, gpus_per_cell, engine.value).refuse()
     if not until_decided and (shown := current_report(planned) or rewritten(planned)):
         return say(f"{len(planned.statuses)} cells, all finished before\nreport: {shown}")

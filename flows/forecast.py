@@ -1,101 +1,29 @@
 """`ablate plan`: what a run would do, how long it takes and how much memory it needs. Imports no torch."""
 
-import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-import psutil
-
 from contrastive.config.cell import Cell
-from contrastive.config.experiment import Experiment, Resources, Speed
 from contrastive.data import tokens
-from contrastive.evaluation.grid_references import known_references
-from contrastive.grid import estimate, frozen_readers
-from contrastive.grid import plan as plans
 from contrastive.grid.estimate import CostEstimator
-from contrastive.grid.identity import evaluation_key
-from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan
-from contrastive.grid.preflight import PreflightReport, preflight
+from contrastive.grid.preflight import PreflightReport
 from contrastive.grid.schedule import CellTime, in_order, makespan
-from contrastive.grid.status import result_mark
-from contrastive.runs import store
-from contrastive.runs.store import home, report_folder, run_folder
+from contrastive.runs.store import home
 from contrastive.training import probe
-from flows.terminal import say
-from tasks.address import file_of
-from tasks.engines import Engine, EngineName
+from flows.overhead import last_overhead
+from flows.terminal import human_bytes, human_span, say
 from tasks.engines.local import SlotEnvironments, devices_and_cores
 
 
-def preflight_report(plan: Plan, gpus_per_cell: float | None = None, engine: EngineName = "local") -> PreflightReport:
-    """Return errors and warnings known before a run. `gpus_per_cell` is the command's option. On Ray the devices are
-    unknown at this point, so a GPU is assumed."""
-    resources = plan.experiment.resources
-    overridden = resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
-    on_gpu = engine == "ray" or devices_and_cores(overridden, most_threads(plan)).on_gpu
-    found = preflight(plan, on_gpu=on_gpu)
-    if engine == "inline" and gpus_per_cell is not None:
-        why = "--gpus-per-cell has no effect with --engine inline: leave it out, or take another engine"
-        return found + PreflightReport((why,), ())
-    return found + _missing_gpu(resources, gpus_per_cell, on_gpu)
-
-
-def _missing_gpu(resources: Resources, gpus_per_cell: float | None, on_gpu: bool) -> PreflightReport:
-    """Report a GPU share without a GPU: an error for the command's option, a warning for the file's setting."""
-    share = gpus_per_cell if gpus_per_cell is not None else resources.gpus_per_cell
-    if on_gpu or not share:
-        return PreflightReport((), ())
-    if gpus_per_cell is not None:
-        return PreflightReport(
-            (f"--gpus-per-cell is {share:g}, but this machine has no GPU: leave it out or set it to 0",), ()
-        )
-    if "gpus_per_cell" not in resources.model_fields_set:
-        return PreflightReport((), ())
-    return PreflightReport(
-        (), (f"resources.gpus_per_cell is {share:g}, but this machine has no GPU: cells train on the CPU",)
-    )
-
-
-def load_plan(path: Path) -> Plan:
-    return plans.make_plan(load_experiment(path))
-
-
-def current_report(plan: Plan) -> Path | None:
-    """Return the report's path if every cell is finished and it was built from these results, else None."""
-    report, database = report_folder(plan.experiment.name) / "README.md", file_of(home())
-    if plan.to_do or not report.exists() or database is None or not database.exists():
-        return None
-    key, ids = evaluation_key(plan.experiment.evaluation), [status.id for status in plan.statuses.values()]
-    digest = plans.recorded_grid(plan, known_references(plan)).digest(
-        {id_: result_mark(run_folder(id_), key) for id_ in ids}
-    )
-    return report if digest in report.read_text(encoding="utf-8") else None
-
-
-def cost_estimator(experiment: Experiment, where: SlotEnvironments | Engine) -> CostEstimator:
-    """Return the estimator of time and memory for an experiment on these devices."""
-    return CostEstimator(evaluation=experiment.evaluation, speed=experiment.speed, device=device(where))
-
-
-def device(where: SlotEnvironments | Engine) -> str:
-    return "gpu" if where.on_gpu else "cpu"
-
-
 def slots_for(plan: Plan) -> SlotEnvironments:
-    return devices_and_cores(plan.experiment.resources, most_threads(plan))
+    return devices_and_cores(plan.experiment.resources, plan.most_threads)
 
 
-def most_threads(plan: Plan) -> int:
-    """Return the largest `training.threads` of the cells to do: sections may differ."""
-    return max((status.cell.training.threads for status in plan.to_do), default=1)
-
-
-def cells_to_train(plan: Plan) -> list[Cell]:
-    return [status.cell for status in plan.to_do if status.action != "evaluate"]
+def cost_estimator(plan: Plan) -> CostEstimator:
+    """Return the estimator of time and memory on this machine."""
+    return CostEstimator(plan.experiment.evaluation, plan.experiment.speed, on_gpu=slots_for(plan).on_gpu)
 
 
 def time_encoders(plan: Plan) -> None:
@@ -103,7 +31,7 @@ def time_encoders(plan: Plan) -> None:
     cells, where = [status.cell for status in plan.to_do], slots_for(plan)
     for cell in {plan.token_key(cell): cell for cell in cells}.values():
         tokens.prepare_tokens(cell.data, cell.encoder, home(), cell.train_sample_seed())
-    probe.calibrate(cells, where.train, plan.experiment.speed, device(where))
+    probe.calibrate(cells, where.train, plan.experiment.speed, on_gpu=where.on_gpu)
 
 
 @dataclass(frozen=True)
@@ -126,20 +54,19 @@ class Prediction:
 
 
 def predict(plan: Plan) -> Prediction:
-    where = slots_for(plan)
-    fit, cells = cost_estimator(plan.experiment, where), cells_to_train(plan)
+    fit, where, cells = cost_estimator(plan), slots_for(plan), plan.to_train
     bases = Counter(fit.basis(cell) for cell in cells)
     evaluation_known = all(fit.evaluation_seconds(status.cell) is not None for status in plan.to_do)
     time_known = not bases[""] if cells else evaluation_known
-    slots, measuring = len(where.train), len(where.evaluate) if where.on_gpu else 0
-    parts, stores = planned_times(plan, in_order(cells, fit), fit)
+    slots, evaluators = len(where.train), len(where.evaluate) if where.on_gpu else 0
+    times = planned_times(plan, fit)
     sizes = sorted(map(fit.memory, cells))
     return Prediction(
-        wall_seconds=makespan(stores, slots) + makespan(parts, slots, measuring) if time_known else None,
+        wall_seconds=makespan(times, slots, evaluators) if time_known else None,
         around_seconds=last_overhead(),
         slots=slots,
-        device=device(where),
-        device_seconds=sum(busy_seconds(part, where.on_gpu) for part in (*stores, *parts)) if time_known else None,
+        device="gpu" if where.on_gpu else "cpu",
+        device_seconds=sum(busy_seconds(time, where.on_gpu) for time in times) if time_known else None,
         memory_bytes=max(sizes, default=0),
         memory_bytes_together=sum(sizes[-slots:]),
         finished=bases["finished"],
@@ -149,51 +76,29 @@ def predict(plan: Plan) -> Prediction:
     )
 
 
-def planned_times(plan: Plan, cells: list[Cell], fit: CostEstimator) -> tuple[list[CellTime], list[CellTime]]:
-    """Return times of cells in starting order, then of cells only evaluated; and times of the stores made first."""
-    parts = [
-        CellTime(
-            fit.seconds(cell) or 0.0,
-            fit.evaluation_seconds(cell) or 0.0,
-            cell.training.processes,
-            cell.training.threads,
-        )
-        for cell in cells
-    ]
-    measured = (status.cell for status in plan.to_do if status.action == "evaluate")
-    only = [CellTime(0.0, fit.evaluation_seconds(cell) or 0.0, threads=cell.training.threads) for cell in measured]
-    made = [
-        CellTime(fit.prefix_seconds(cell, split), 0.0, threads=cell.training.threads)
-        for cell, _, split in stores_to_make(plan)
-    ]
-    return parts + only, made
+def planned_times(plan: Plan, fit: CostEstimator) -> list[CellTime]:
+    """Return the times of the cells to train in starting order, then of the cells that are only evaluated."""
+
+    def time(cell: Cell, train: float) -> CellTime:
+        return CellTime(train, fit.evaluation_seconds(cell) or 0.0, cell.training.processes, cell.training.threads)
+
+    evaluated = [status.cell for status in plan.to_do if status.action == "evaluate"]
+    trained = [time(cell, fit.seconds(cell) or 0.0) for cell in in_order(plan.to_train, fit)]
+    return trained + [time(cell, 0.0)._replace(devices=1) for cell in evaluated]
 
 
-def stores_to_make(plan: Plan) -> list[tuple[Cell, Speed, str]]:
-    """Return each store of frozen-block outputs that the cells to train will read, once. With `evaluation.test`, the
-    first cell makes the store of the test split."""
-    larger = plan.experiment.evaluation.test is not None
-    splits = tuple(split for split in plan.experiment.evaluation.embedded() if not (larger and split == "test"))
-    read = (
-        store
-        for cell in cells_to_train(plan)
-        for store in frozen_readers.stores_read(cell, plan.experiment.speed, splits)
-    )
-    return list({frozen_readers.store_identity(*store, plan.token_key(store[0])): store for store in read}.values())
-
-
-def busy_seconds(part: CellTime, on_gpu: bool) -> float:
+def busy_seconds(time: CellTime, on_gpu: bool) -> float:
     """Return GPU seconds (evaluation uses no GPU), or core seconds without a GPU."""
-    return part.train * part.devices if on_gpu else (part.train * part.devices + part.evaluate) * part.threads
+    return time.train * time.devices if on_gpu else (time.train * time.devices + time.evaluate) * time.threads
 
 
 def forecast_dict(plan: Plan, outlook: PreflightReport) -> dict[str, Any]:
-    fit = cost_estimator(plan.experiment, slots_for(plan))
+    fit = cost_estimator(plan)
     todo = {status.id for status in plan.to_do if status.action != "evaluate"}
     return {
         "experiment": plan.experiment.name,
         "counts": dict(Counter(status.action for status in plan.statuses.values())),
-        "estimated_seconds": estimate.total_seconds(cells_to_train(plan), fit),
+        "estimated_seconds": fit.total_seconds(plan.to_train),
         "predicted": asdict(predict(plan)),
         "warnings": [*outlook.warnings],
         "errors": [*outlook.errors],
@@ -249,30 +154,3 @@ def evidence(prediction: Prediction) -> list[str]:
     return bases + (
         [] if prediction.lengths_known else ["texts of data.max_length tokens, since the data is not prepared yet"]
     )
-
-
-def human_span(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
-
-
-def human_bytes(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB"
-
-
-AROUND = Path("cache") / "around.json"
-
-
-def note_overhead(cells: float) -> None:
-    """Store the seconds that this run spent outside its cells, to predict the next run of this home."""
-    age = time.time() - psutil.Process().create_time()
-    with suppress(OSError):  # a full disk is reported elsewhere
-        store.write_json(home() / AROUND, {"seconds": round(max(0.0, age - cells), 1)})
-
-
-def last_overhead() -> float | None:
-    try:
-        return float(store.read_json(home() / AROUND)["seconds"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

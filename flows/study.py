@@ -8,13 +8,12 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from contrastive.grid.estimate import total_seconds
+from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.expand import LoadedExperiment, first_seeds, with_seeds
 from contrastive.grid.plan import Plan, grid_document, make_plan, recorded_declarations, recorded_grid
 from contrastive.grid.status import Status
 from contrastive.runs import store
 from contrastive.runs.recorded import Stopping, StudyLook
-from flows.forecast import cost_estimator
 from reports.load import load
 from reports.looks import replay_looks
 from reports.statistics.cutoffs import LOOKS
@@ -120,7 +119,9 @@ class Study:
             return True
         if self.engine is None:
             return time.monotonic() <= self.deadline
-        seconds = total_seconds(new, cost_estimator(self.full_plan.experiment, self.engine)) or 0.0
+        experiment = self.full_plan.experiment
+        fit = CostEstimator(experiment.evaluation, experiment.speed, on_gpu=self.engine.on_gpu)
+        seconds = fit.total_seconds(new) or 0.0
         return time.monotonic() + seconds / max(1, self.engine.parallel_trainings()) <= self.deadline
 
     def _undecided(self) -> list[tuple[int, str]]:

@@ -37,3 +37,13 @@ def complain(message: str) -> None:
     """Print an error of one or more lines to stderr, without credentials."""
     lines = masked(message).split("\n")
     typer.echo("\n".join(brief(line, LONGEST_LINE) for line in [f"ablate: {lines[0]}", *lines[1:]]), err=True)
+
+
+def human_span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+
+
+def human_bytes(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"

@@ -9,8 +9,9 @@ from contrastive.errors import UserError
 from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.plan import Plan, declaration, recorded_declarations, recorded_grid
 from contrastive.runs.store import home
-from flows.forecast import cost_estimator, human_span, slots_for
+from flows.forecast import cost_estimator
 from flows.study import plan_so_far
+from flows.terminal import human_span
 from reports.compare import Comparison
 from reports.guards import changed_declarations
 from reports.load import load
@@ -24,7 +25,7 @@ from tasks.address import tracking_uri
 
 
 def lines(plan: Plan) -> Iterator[str]:
-    fit = cost_estimator(plan.experiment, slots_for(plan))
+    fit = cost_estimator(plan)
     yield cost_of_one_seed(plan, fit)
     try:
         plan, stopping = plan_so_far(plan.resolved, records=False)

@@ -3,11 +3,14 @@
 from pathlib import Path
 
 from contrastive.evaluation.grid_references import known_references
+from contrastive.grid.identity import evaluation_key
 from contrastive.grid.load import load_experiment
-from contrastive.grid.plan import Plan, declare_plan, grid_document
+from contrastive.grid.plan import Plan, declare_plan, grid_document, recorded_grid
+from contrastive.grid.status import result_mark
 from contrastive.runs.recorded import Stopping
-from contrastive.runs.store import home, report_folder
+from contrastive.runs.store import home, report_folder, run_folder
 from flows.terminal import say, tell
+from tasks.address import file_of
 
 
 def update_mlflow(planned: Plan, stopping: Stopping | None = None) -> str:
@@ -21,6 +24,16 @@ def update_mlflow(planned: Plan, stopping: Stopping | None = None) -> str:
     declare_plan(planned, None if stopping is None else stopping.most_seeds)
     close_abandoned_runs(home())
     return record_all(planned, grid_document(planned, known_references(planned), stopping))
+
+
+def current_report(plan: Plan) -> Path | None:
+    """Return the report's path if every cell is finished and it was built from these results, else None."""
+    report, database = report_folder(plan.experiment.name) / "README.md", file_of(home())
+    if plan.to_do or not report.exists() or database is None or not database.exists():
+        return None
+    key, ids = evaluation_key(plan.experiment.evaluation), [status.id for status in plan.statuses.values()]
+    digest = recorded_grid(plan, known_references(plan)).digest({id_: result_mark(run_folder(id_), key) for id_ in ids})
+    return report if digest in report.read_text(encoding="utf-8") else None
 
 
 def rewritten(planned: Plan) -> Path | None:

@@ -32,8 +32,7 @@ from pydantic import ValidationError
 from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.objective import Objective
 from contrastive.models import model
-from contrastive.grid import deepspeed_file, estimate
-from contrastive.data import locate
+from contrastive.grid import deepspeed_file, estimate, frozen_readers
 
 def cell(**objective):
     encoder = Encoder(model="scratch:bert", tune={"last_blocks": 1})
@@ -47,10 +46,9 @@ def refusal(**objective):
         return str(error)
 
 new, old = cell(loss="ce+alignment", view="first_last"), cell(loss="ce+alignment", view="cls")
-made = estimate.Batches(10, 1000, 100, 10)
 assert estimate.encoder_passes(new) == (2, 0)
-assert estimate.training_work(new, made) == 2 * estimate.training_work(old, made)
-assert locate.separable_blocks(old) == 1 and locate.separable_blocks(new) == 0
+assert estimate.training_work(new, 1000, 10) == 2 * estimate.training_work(old, 1000, 10)
+assert frozen_readers.separable_blocks(old) == 1 and frozen_readers.separable_blocks(new) == 0
 assert deepspeed_file.sharding_conflict(new.objective, Training(sharding="fsdp")) == ""
 assert "compares 4 views of a text: take span, not first_last" in refusal(loss="declutr", view="first_last")
 assert "compares 2 predictions" in refusal(loss="rdrop", view="first_last")

@@ -99,3 +99,8 @@ class FactsVariant:
 
     def applies(self, settings: Any) -> bool:
         return bool(getattr(settings, self.setting) == self.value)
+
+
+def middle(blocks: int) -> int:
+    """Return the number of the middle block, where `looks_into` is "middle" and no setting names it."""
+    return (blocks - 1) // 2

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive import paths
-from contrastive.config.cell import Cell, Encoder, Scratch
-from contrastive.config.objective import Objective
+from contrastive.config.cell import Encoder, Scratch
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint, store
 
@@ -282,35 +281,3 @@ def json_object(path: Path) -> dict[str, Any]:
 def whole_number(number: Any) -> int | None:
     """Return a positive number as int, else None; tokenizers without a limit report a float, such as 1e30."""
     return int(number) if isinstance(number, int | float) and number > 0 else None
-
-
-def separable_blocks(cell: Cell) -> int:
-    """Return how many of the lowest blocks are frozen and not read by the cell's view.
-
-    0 if they cannot be computed separately: nothing is frozen, or processes share the weights of a block.
-    """
-    tuned = cell.encoder.tune.last_blocks
-    if tuned is None or cell.training.sharding is not None or has_convolution(cell.encoder):
-        return 0
-    blocks = shape(cell.encoder)[0]
-    return max(0, min(blocks - tuned, first_block_to_compute(cell.objective, blocks)))
-
-
-def first_block_to_compute(objective: Objective, blocks: int) -> int:
-    """Return the number of the first block that must be computed for the view; the output of those before may be
-    stored."""
-    facts = objective.view_facts()
-    if facts.looks_into == "last":
-        return blocks  # the view uses the attention of the last block, which is allowed only if that block trains
-    if facts.looks_into == "all":
-        return 0
-    if facts.looks_into == "middle":
-        block = middle(blocks) if objective.middle is None else objective.middle
-    else:
-        block = min(objective.layers or (0,))
-    return block + (not facts.attention)
-
-
-def middle(blocks: int) -> int:
-    """Return the number of the middle block."""
-    return (blocks - 1) // 2

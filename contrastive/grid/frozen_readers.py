@@ -1,11 +1,47 @@
-"""Which cells read the output of frozen blocks from a store, and which share one. Imports no torch."""
+"""Which blocks can run apart, which cells read their output from a store, and which share one. Imports no torch."""
 
 from collections.abc import Hashable, Iterator
+from typing import Any
 
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
-from contrastive.data.locate import separable_blocks
-from contrastive.grid.identity import frozen_output_settings
+from contrastive.config.facts import middle
+from contrastive.config.objective import Objective
+from contrastive.data.locate import has_convolution, shape
+from contrastive.grid.identity import initial_weight_settings, numeric_settings
+
+
+def separable_blocks(cell: Cell) -> int:
+    """Return how many of the lowest blocks are frozen and not read by the cell's view.
+
+    0 if they cannot be computed separately: nothing is frozen, or processes share the weights of a block.
+    """
+    tuned = cell.encoder.tune.last_blocks
+    if tuned is None or cell.training.sharding is not None or has_convolution(cell.encoder):
+        return 0
+    blocks = shape(cell.encoder)[0]
+    return max(0, min(blocks - tuned, first_block_to_compute(cell.objective, blocks)))
+
+
+def first_block_to_compute(objective: Objective, blocks: int) -> int:
+    """Return the number of the first block that must be computed for the view; the output of those before may be
+    stored."""
+    facts = objective.view_facts()
+    if facts.looks_into == "last":
+        return blocks  # the view uses the attention of the last block, which is allowed only if that block trains
+    if facts.looks_into == "all":
+        return 0
+    if facts.looks_into == "middle":
+        block = middle(blocks) if objective.middle is None else objective.middle
+    else:
+        block = min(objective.layers or (0,))
+    return block + (not facts.attention)
+
+
+def frozen_output_settings(cell: Cell) -> dict[str, Any]:
+    """Return what decides the output of the blocks below the cut for given tokens without dropout."""
+    attention = {"attention_dropout": cell.encoder.attention_dropout}  # 0 uses another kernel
+    return initial_weight_settings(cell) | numeric_settings(cell) | attention | {"cut": separable_blocks(cell)}
 
 
 def trains_from_store(cell: Cell, speed: Speed) -> bool:

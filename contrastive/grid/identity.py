@@ -8,13 +8,11 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from contrastive import data
-from contrastive.config import registry
 from contrastive.config.base import Settings
 from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
 from contrastive.data import locate, transfer_data
-from contrastive.data.locate import separable_blocks
 from contrastive.grid import deepspeed_file
 from contrastive.runs import fingerprint
 from contrastive.runs.fingerprint import code_digest
@@ -140,13 +138,6 @@ def token_settings(cell: Cell) -> tuple[Hashable, ...]:
     return cell.data, cell.train_sample_seed(), cell.encoder.model, cell.encoder.scratch
 
 
-def batch_settings(cell: Cell) -> tuple[Hashable, ...]:
-    """Return what decides the number of tokens of the training batches."""
-    training = cell.training
-    filled = training.batch_size, training.bucket, training.token_budget
-    return *token_settings(cell), *filled
-
-
 def numeric_settings(cell: Cell) -> dict[str, Any]:
     """Return what decides the last digits of the output for the same weights and tokens."""
     return {"precision": cell.training.precision, "threads": cell.training.threads}
@@ -158,12 +149,6 @@ def initial_weight_settings(cell: Cell) -> dict[str, Any]:
     return {"model": cell.encoder.model, "scratch": cell.encoder.scratch, "seed": cell.seed if scratch else None}
 
 
-def frozen_output_settings(cell: Cell) -> dict[str, Any]:
-    """Return what decides the output of the blocks below the cut for given tokens without dropout."""
-    attention = {"attention_dropout": cell.encoder.attention_dropout}  # 0 uses another kernel
-    return initial_weight_settings(cell) | numeric_settings(cell) | attention | {"cut": separable_blocks(cell)}
-
-
 def untrained_output_settings(cell: Cell) -> dict[str, Any]:
     """Return what decides the output of the whole encoder for given tokens before training."""
     return {"encoder": cell.encoder} | initial_weight_settings(cell) | numeric_settings(cell)
@@ -172,27 +157,3 @@ def untrained_output_settings(cell: Cell) -> dict[str, Any]:
 def calibration_settings(cell: Cell) -> dict[str, Any]:
     """Return what decides which calibration applies: the size of the encoder, precision and threads."""
     return {"model": cell.encoder.model, "scratch": cell.encoder.scratch} | numeric_settings(cell)
-
-
-def work_settings(cell: Cell) -> tuple[Hashable, ...]:
-    """Return what decides the work and memory of a cell: all but the numbers in its objective, and the seed unless it
-    draws texts."""
-    names = ("loss", "view", "layers", "middle", *registry.variant_settings())
-    return (
-        cell.data,
-        cell.train_sample_seed(),
-        cell.encoder,
-        cell.training,
-        *(getattr(cell.objective, name) for name in names),
-    )
-
-
-def similarity_keys(cell: Cell) -> tuple[Hashable, ...]:
-    """Return keys that similar finished cells share with a cell, the most similar first."""
-    execution = cell.training.threads, cell.training.precision, cell.training.processes
-    return (
-        cell.model_copy(update={"seed": 0}),
-        (cell.encoder, cell.objective.loss, cell.objective.view, *execution),
-        (cell.encoder, *execution),
-        cell.encoder.model,
-    )

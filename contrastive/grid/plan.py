@@ -47,6 +47,15 @@ class Plan:
     def to_do(self) -> list[Status]:
         return [status for status in self.statuses.values() if status.action != "reuse"]
 
+    @property
+    def to_train(self) -> list[Cell]:
+        return [status.cell for status in self.to_do if status.action != "evaluate"]
+
+    @property
+    def most_threads(self) -> int:
+        """The largest `training.threads` of the cells to do: sections may differ."""
+        return max((status.cell.training.threads for status in self.to_do), default=1)
+
     def name(self, cell: Cell) -> str:
         return self.resolved.names[cell]
 

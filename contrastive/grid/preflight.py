@@ -36,9 +36,8 @@ class PreflightReport:
 
 
 def preflight(plan: Plan, *, on_gpu: bool) -> PreflightReport:
-    to_train = [status.cell for status in plan.to_do if status.action != "evaluate"]
     errors, warnings = check_data(plan)
-    if not on_gpu and any(cell.training.precision == "fp16" for cell in to_train):
+    if not on_gpu and any(cell.training.precision == "fp16" for cell in plan.to_train):
         errors.append("training.precision is fp16, which needs a GPU, but there is none here: take bf16 or fp32")
     return PreflightReport(tuple(errors), tuple(warnings))
 

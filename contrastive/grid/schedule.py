@@ -33,20 +33,13 @@ class CellTime(NamedTuple):
     threads: int = 1
 
 
-def makespan(parts: Iterable[CellTime], slots: int, evaluators: int = 0) -> float:
-    """Return seconds from the first start to the last end, with cells in this order; without `evaluators`, evaluation
-    occupies a training slot."""
-    free = [0.0] * slots
-    trained = []
-    for part in parts:
-        taken = [heapq.heappop(free) for _ in range(min(part.devices, slots))]
-        end = max(taken) + part.train
-        trained.append((end, part.evaluate))
-        for number in range(len(taken)):
-            heapq.heappush(free, end + (part.evaluate if not evaluators and number == 0 else 0.0))
-    if not evaluators:
-        return max(free)
-    idle = [0.0] * evaluators
-    for end, seconds in sorted(trained):
-        heapq.heappush(idle, max(heapq.heappop(idle), end) + seconds)
-    return max(idle)
+def makespan(times: Iterable[CellTime], slots: int, evaluators: int = 0) -> float:
+    """Return seconds from the first start to the last end, with cells in this order. `evaluators`: number of slots for
+    evaluation alone; 0 if it occupies a training slot."""
+    free, evaluate = [0.0] * slots, 0.0
+    for time in times:
+        taken = [heapq.heappop(free) for _ in range(min(time.devices, slots))]
+        for _ in taken:
+            heapq.heappush(free, max(taken) + time.train + (0.0 if evaluators else time.evaluate))
+        evaluate += time.evaluate
+    return max(*free, evaluate / evaluators) if evaluators else max(free)

@@ -19,10 +19,10 @@ from torch import Tensor
 from contrastive.config.cell import Cell, Encoder, Training
 from contrastive.config.experiment import Speed
 from contrastive.data import locate
-from contrastive.data.locate import separable_blocks
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.grid import frozen_readers, identity
-from contrastive.grid.identity import frozen_output_settings, untrained_output_settings
+from contrastive.grid.frozen_readers import frozen_output_settings, separable_blocks
+from contrastive.grid.identity import untrained_output_settings
 from contrastive.models import encoder as encoders
 from contrastive.models import frozen
 from contrastive.runs import fingerprint, store

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from contrastive.config.cell import Cell
 from contrastive.config.objective import Objective
-from contrastive.data.locate import separable_blocks
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
+from contrastive.grid.frozen_readers import separable_blocks
 from contrastive.losses import LOSSES
 from contrastive.models import encoder as encoders
 from contrastive.models import frozen

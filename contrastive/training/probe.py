@@ -10,7 +10,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from datetime import date
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -25,11 +24,11 @@ STEPS = 8  # at most; the first two are not timed
 PATIENCE = 10.0  # no step begins after this many seconds
 
 
-def calibrate(cells: Iterable[Cell], environments: Sequence[dict[str, str]], speed: Speed, device: str) -> None:
+def calibrate(cells: Iterable[Cell], environments: Sequence[dict[str, str]], speed: Speed, *, on_gpu: bool) -> None:
     """Time steps of each encoder, on its cell with the fewest trained blocks, and store its rate."""
     cells_by_file: dict[Path, list[Cell]] = {}
     for cell in cells:
-        cells_by_file.setdefault(estimate.calibration_file(cell, device), []).append(cell)
+        cells_by_file.setdefault(estimate.calibration_file(cell, on_gpu), []).append(cell)
     for path, group in cells_by_file.items():
         chosen = min(group, key=estimate.trained_blocks)
         request = json.dumps([chosen.model_dump(mode="json"), speed.model_dump(mode="json")])
@@ -50,7 +49,7 @@ def calibrate(cells: Iterable[Cell], environments: Sequence[dict[str, str]], spe
             if process.returncode:
                 raise UserError(f"the calibration failed: {(errors.strip().splitlines() or ['a process died'])[-1]}")
         rate = median(float(output) for output, _ in ended)
-        store.write_json(path, {"rate": rate, "made": date.today().isoformat()})
+        store.write_json(path, {"rate": rate})
 
 
 def main() -> None:
@@ -83,8 +82,8 @@ def seconds_of_work(cell: Cell, speed: Speed) -> float:
     timed = [
         batch for _, step in islice(batching.optimizer_steps(cell, tokens), first, len(times) - 1) for batch in step
     ]
-    work = estimate.Batches(len(timed), sum(len(batch) * int(lengths[batch].max()) for batch in timed), 0, 0)
-    return (times[-1] - times[first]) / estimate.training_work(cell, work)
+    work = estimate.training_work(cell, sum(int(lengths[batch].sum()) for batch in timed), len(timed))
+    return (times[-1] - times[first]) / work
 
 
 if __name__ == "__main__":

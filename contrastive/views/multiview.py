@@ -3,7 +3,7 @@
 import torch
 
 from contrastive.config.facts import ViewFacts
-from contrastive.data.locate import middle as half_way
+from contrastive.config.facts import middle as half_way
 from contrastive.errors import UserError
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, unmasked

@@ -21,7 +21,6 @@ NAMES = {*registry.loss_entries(), *registry.views()}
 WORDS = {"cls", "cluster", "layers", "pair"}
 # How often, and what is meant: a pooling, a special token, how many blocks, a setting. One more is looked at again.
 MEANT = {
-    ("contrastive/grid/identity.py", "layers"): 1,  # a setting
     ("contrastive/config/cell.py", "cls"): 1,  # a pooling
     ("contrastive/config/facts.py", "layers"): 1,  # a setting
     ("contrastive/config/objective.py", "layers"): 1,  # a setting
@@ -30,7 +29,6 @@ MEANT = {
     ("contrastive/models/pooling.py", "cls"): 1,
     ("contrastive/models/encoder.py", "cls"): 1,  # a pooling
     ("contrastive/models/encoder.py", "layers"): 1,  # how many blocks
-    ("contrastive/grid/estimate.py", "layers"): 1,  # how many blocks
     ("contrastive/data/locate.py", "layers"): 1,  # how many blocks
 }
 

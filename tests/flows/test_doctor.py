@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from flows import doctor
-from flows.forecast import AROUND, last_overhead, note_overhead
+from flows.overhead import AROUND, last_overhead, note_overhead
 
 
 @pytest.fixture

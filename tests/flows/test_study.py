@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.load import parse_experiment
-from flows import study as studies
 from flows.study import Study
 
 FILE = """\
@@ -22,7 +22,7 @@ def test_the_budget_counts_the_slots_and_devices_of_the_engine(slots, on_gpu, fi
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "d.csv").write_text("text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(300)))
-    monkeypatch.setattr(studies, "total_seconds", lambda cells, fit: 400.0 if fit.device == "gpu" else 4000.0)
+    monkeypatch.setattr(CostEstimator, "total_seconds", lambda fit, cells: 400.0 if fit.on_gpu else 4000.0)
     study = Study(parse_experiment(FILE), 4, budget=100.0, records=False)
     engine = SimpleNamespace(parallel_trainings=lambda: slots, on_gpu=on_gpu)
     assert len(study.begin(engine)) == 4

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from contrastive.config.experiment import Speed
 from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.load import parse_experiment
 from contrastive.grid.plan import make_plan
@@ -47,6 +48,7 @@ def test_test_texts_are_offered_where_there_are_any(
     cell = plan.resolved.cells[0]
     (row,) = rows_of(part, ["test.accuracy"], results)
     open_one = Comparison(row, 2, 0.1, False, "undecided", needs=Needed(None, count))
-    ((_, text),) = more_texts(open_one, [cell], plan, results, CostEstimator())
+    fit = CostEstimator(plan.experiment.evaluation, Speed(), on_gpu=False)
+    ((_, text),) = more_texts(open_one, [cell], plan, results, fit)
     assert text.startswith(said)
-    assert not list(more_texts(replace(open_one, needs=Needed(9, None)), [cell], plan, results, CostEstimator()))
+    assert not list(more_texts(replace(open_one, needs=Needed(9, None)), [cell], plan, results, fit))

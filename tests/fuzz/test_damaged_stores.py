@@ -34,7 +34,7 @@ from contrastive.grid.plan import Plan
 from contrastive.runs import store
 from contrastive.training.job import TrainRequest
 from flows.cli import app
-from flows.forecast import note_overhead
+from flows.overhead import note_overhead
 from tasks import worker_calls
 from tasks.record import record_cell
 from tasks.sync import sync
@@ -232,7 +232,7 @@ def make(place: Path) -> dict[str, Any]:
     path = written(place)
     plan = planned(path)
     run(path)
-    store.write_json(calibration_file(next(iter(plan.statuses)), "cpu"), {"rate": 1.0})
+    store.write_json(calibration_file(next(iter(plan.statuses)), on_gpu=False), {"rate": 1.0})
     return {"truth": grid.results(store.home())}
 
 

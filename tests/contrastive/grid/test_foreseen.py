@@ -15,7 +15,7 @@ from contrastive.grid.load import parse_experiment
 from contrastive.grid.preflight import PreflightReport, preflight
 from contrastive.runs import store
 from flows import cli
-from flows.forecast import preflight_report
+from flows.preflight import preflight_report
 from tests.contrastive.grid.examples import mistakes
 
 Planned = Callable[..., plans.Plan]

@@ -115,7 +115,7 @@ def test_damage_outside_of_the_grid_stops_no_plan(home: Path, source: str):
         assert only(make(source, seed=7)).action == "run"
     for path in home.glob("cache/tokens/*/*.offsets.npy"):
         path.write_bytes(b"")
-    assert not estimate.lengths_of_texts(make(source)).counted
+    assert not estimate.texts_of(make(source)).counted
 
 
 def test_a_cell_that_failed_or_was_interrupted_runs_and_says_why(home: Path, source: str):

@@ -13,9 +13,9 @@ from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForMaske
 from contrastive.config.cell import Cell
 from contrastive.data import locate
 from contrastive.data import tokens as token_store
-from contrastive.data.locate import separable_blocks
 from contrastive.data.tokens import Tokens
 from contrastive.evaluation.prepare import prepare_cell_tokens
+from contrastive.grid.frozen_readers import separable_blocks
 from contrastive.models import frozen
 from contrastive.models import model as models
 from contrastive.training.gradcache import output_tensors
