@@ -113,7 +113,7 @@ class NightVerdict:
     then: Night | None
     names: Mapping[str, list[Text]]  # what is said (WORDS_OF_NIGHTS) → scores and timings
     results: Results | None = None  # both nights, of the configurations that changed
-    section: Section | None = None  # their comparisons
+    sections: Sequence[Section] = ()  # their comparisons
     timings: list[Text] = field(default_factory=list)
 
     @property
@@ -152,38 +152,37 @@ def judge_scores(now: Night, then: Night | None) -> NightVerdict:
             moved[row] = None
     if then is None or not moved:
         return NightVerdict(now, then, names)
-    results = results_of(now, then, [*moved])
-    _guards, section = compare_section(results.study.sections[0], results)
-    for compared, comparison in section.comparisons:
+    results = results_of(now, then, [[PANEL] if PANEL in moved else [], [row for row in moved if row != PANEL]])
+    sections = [compare_section(section, results)[1] for section in results.study.sections]
+    for compared, comparison in (each for section in sections for each in section.comparisons):
         kind, name = str(compared.verdict), name_of(compared.value, compared.row.data)
-        if kind == "worse" and comparison.p > now.settings.false_alarms:
+        if kind == "worse" and comparison.p * len(sections) > now.settings.false_alarms:
             kind = "possibly worse"
         if name not in names["same"] and name not in names["not measured"]:
             names[kind if kind in WORDS_OF_NIGHTS else "not comparable"].append(name)
-    return NightVerdict(now, then, names, results, section)
+    return NightVerdict(now, then, names, results, sections)
 
 
 def name_of(score: str, row: str) -> Text:
     return _("{score} of {configuration}", score=heading(score), configuration=row)
 
 
-def results_of(now: Night, then: Night, labels: Sequence[str]) -> Results:
-    """Return the results of two nights: for each configuration a row of the earlier night, its baseline, and one of
-    this night."""
+def results_of(now: Night, then: Night, parts: Sequence[Sequence[str]]) -> Results:
+    """Return the results of two nights with a section for each part: for each configuration a row of the earlier night,
+    its baseline, and one of this night."""
     scores = [score for score in now.settings.quality if score in now.higher]
-    rows, values = list[RecordedRow](), dict[str, dict[str, float]]()
-    for label in labels:
-        for night, name in ((then, f"{label}, {then.commit or then.when}"), (now, label)):
+    show = Show.model_validate({"table": {"values": scores}})
+    sections, values = list[RecordedSection](), dict[str, dict[str, float]]()
+    for title, labels in zip(("Mean", "Configurations"), parts, strict=True):
+        rows = list[RecordedRow]()
+        for label, night in product(labels, (then, now)):
+            name, against = (f"{label}, {then.commit or then.when}", None) if night is then else (label, len(rows) - 1)
             own = {score: each for score in scores if (each := night.values(score, label)) is not None}
             cells = [f"{name}-{number}" for number in range(max(map(len, own.values()), default=0))]
             values |= {cell: {s: each[i] for s, each in own.items() if i < len(each)} for i, cell in enumerate(cells)}
-            against = None if night is then else len(rows) - 1
             rows.append(RecordedRow(name, {}, night is then, label, cells, [*range(len(cells))], against))
-    show = Show.model_validate({"table": {"values": scores}})
-    study = Study(
-        "nightly", [RecordedSection("Panel", "", show, rows)], f"{then.when} → {now.when}",
-        margins=now.settings.quality, foreign=True,
-    )  # fmt: skip
+        sections += [RecordedSection(title, "", show, rows)] if rows else []
+    study = Study("nightly", sections, f"{then.when} → {now.when}", margins=now.settings.quality, foreign=True)
     # the earlier night's direction: code that turns a direction round makes no improvement of a loss
     kinds = {score: Kind(then.higher.get(score, now.higher[score]), now.texts.get(score)) for score in scores}
     runs = {cell: CellRun(cell, "finished", "", None, "", "", {}, "") for cell in values}
@@ -281,9 +280,9 @@ def body(verdict: NightVerdict, folder: str, commits: Sequence[str]) -> list[Tex
         blocks.append(
             _("It is compared with the night of {when}, commit {commit}.", when=then.when, commit=then.commit or "?")
         )
-    if verdict.section and (table := comparison_table(verdict.section)):
-        more = _("All numbers are in [{folder}/README.md]({folder}/README.md).", folder=folder)
-        blocks += [table.markdown(), more]
+    blocks += [table.markdown() for section in verdict.sections if (table := comparison_table(section))]
+    if verdict.sections:
+        blocks.append(_("All numbers are in [{folder}/README.md]({folder}/README.md).", folder=folder))
     return [
         *blocks,
         *bulleted(_("## Timings"), verdict.timings),
