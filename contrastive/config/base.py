@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from contrastive.errors import brief_name
 
@@ -18,6 +18,16 @@ class Settings(BaseModel):
     """Base class of the schema: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def conflict(self) -> str:
+        """Return why these settings cannot be combined; empty if they can."""
+        return ""
+
+    @model_validator(mode="after")
+    def _no_conflict(self) -> Self:
+        if reason := self.conflict():
+            raise ValueError(reason)
+        return self
 
 
 def check_no_number(value: Any) -> None:

@@ -46,13 +46,10 @@ class Data(Settings):
         check_no_number(value)
         return value
 
-    @model_validator(mode="after")
-    def _pairs(self) -> "Data":
+    def conflict(self) -> str:
         if self.negative is not None and self.positive is None:
-            raise ValueError(
-                f"`negative` is the column `{self.negative}`, but `positive` is missing; name its column too"
-            )
-        return self
+            return f"`negative` is the column `{self.negative}`, but `positive` is missing; name its column too"
+        return ""
 
     def partners(self) -> dict[str, str]:
         """Return the columns of partner texts by name: none, `positive`, or `positive` and `negative`."""
@@ -85,15 +82,12 @@ class Tune(Settings):
     def _full(cls, value: Any) -> Any:
         return {} if value == "full" else value
 
-    @model_validator(mode="after")
-    def _check_combination(self) -> "Tune":
+    def conflict(self) -> str:
         if self.last_blocks == 0 and self.lora is not None:
-            raise ValueError("with last_blocks: 0 no block is left for adapters; raise last_blocks, or leave out lora")
+            return "with last_blocks: 0 no block is left for adapters; raise last_blocks, or leave out lora"
         if not self.frozen_dropout and self.last_blocks is None:
-            raise ValueError(
-                "frozen_dropout: false needs frozen blocks; set last_blocks to the number of blocks that train"
-            )
-        return self
+            return "frozen_dropout: false needs frozen blocks; set last_blocks to the number of blocks that train"
+        return ""
 
 
 class Scratch(Settings):
@@ -104,11 +98,10 @@ class Scratch(Settings):
     heads: Positive = 2
     vocabulary: int = Field(4000, ge=64)
 
-    @model_validator(mode="after")
-    def _check_heads(self) -> "Scratch":
+    def conflict(self) -> str:
         if self.hidden % self.heads:
-            raise ValueError(f"hidden is {self.hidden}, which is not a multiple of heads ({self.heads})")
-        return self
+            return f"hidden is {self.hidden}, which is not a multiple of heads ({self.heads})"
+        return ""
 
 
 class Encoder(Settings):
@@ -127,13 +120,10 @@ class Encoder(Settings):
     )
     scratch: Scratch | None = None
 
-    @model_validator(mode="after")
-    def _sizes(self) -> "Encoder":
+    def conflict(self) -> str:
         if self.scratch is not None and not self.model.startswith("scratch:"):
-            raise ValueError(
-                f"`scratch` sets the size of a scratch: encoder, but the model is {self.model}; leave `scratch` out"
-            )
-        return self
+            return f"`scratch` sets the size of a scratch: encoder, but the model is {self.model}; leave `scratch` out"
+        return ""
 
 
 class Training(Settings):
@@ -188,11 +178,8 @@ class Cell(Settings):
     training: Training
     seed: Seed
 
-    @model_validator(mode="after")
-    def _check_combination(self) -> "Cell":
-        if reason := incompatibility(self.data, self.encoder, self.objective, self.training):
-            raise ValueError(reason)
-        return self
+    def conflict(self) -> str:
+        return incompatibility(self.data, self.encoder, self.objective, self.training)
 
     def train_sample_seed(self) -> int | None:
         """Return the seed that draws the training texts, or None if all seeds share them."""
@@ -201,7 +188,7 @@ class Cell(Settings):
     def canonical(self) -> "Cell":
         """Return the cell with every setting that cannot affect its result reset to its default."""
         idle = idle_rates(self.encoder.tune, self.objective)
-        training = Training(**self.training.model_dump(exclude=idle))
+        training = self.training.model_copy(update={name: Training.model_fields[name].default for name in idle})
         usual_size = self.encoder.scratch == Scratch()
         encoder = self.encoder.model_copy(update={"scratch": None}) if usual_size else self.encoder
         return self.model_copy(

@@ -4,7 +4,7 @@ import json
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from contrastive.config import registry
 from contrastive.config.base import Positive, Settings, Weights, check_name
@@ -88,14 +88,10 @@ class Objective(Settings):
             check_name("view", brief_name(value), registry.views())
         return value
 
-    @model_validator(mode="after")
-    def _check_combination(self) -> "Objective":
-        if self.compares() and (reason := self._conflict()):
-            raise ValueError(reason)
-        return self
-
-    def _conflict(self) -> str:
+    def conflict(self) -> str:
         """Return why losses and view cannot be combined, or which setting is missing; empty if nothing is wrong."""
+        if not self.compares():
+            return ""
         view = self.view_entry()
         if "slow" in view.tools and self.view and not any("targets" in entry.settings for entry in self.loss_entries()):
             return f"no loss of `{self.loss}` reads the slow copy that the view `{self.view}` keeps"
@@ -150,14 +146,15 @@ class Objective(Settings):
 
     def canonical(self) -> "Objective":
         """Return the objective with every setting that it does not read reset to its default."""
-        settings: dict[str, Any] = {name: getattr(self, name) for name in self.settings_read()}
+        defaults = {name: field.default for name, field in Objective.model_fields.items()}
+        kept: dict[str, Any] = {name: getattr(self, name) for name in self.settings_read()}
         if self.compares():
-            settings["view"] = self.chosen_view()
-        chosen = Objective.model_construct(loss=self.loss, view=settings.get("view"))
-        for name, value in settings.items():
-            if Objective.model_fields[name].default is None and chosen.default_values(name) == {value}:
-                settings[name] = None
-        return Objective(**settings)
+            kept["view"] = self.chosen_view()
+        chosen = self.model_copy(update={"view": kept.get("view")})
+        for name, value in kept.items():
+            if defaults[name] is None and chosen.default_values(name) == {value}:
+                kept[name] = None
+        return self.model_copy(update=defaults | kept)
 
     def settings_read(self) -> set[str]:
         """Return the names of the settings that affect the objective, `loss` included."""
