@@ -25,54 +25,66 @@ from contrastive.data.locate import (
 )
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
-from contrastive.grid.combinations import Overlay, axis_names, check_value, count_combinations
-from contrastive.grid.expand import Builder, LoadedExperiment, Variant
+from contrastive.grid.expand import Builder, LoadedExperiment, Variant, axis_names, count_combinations
 from contrastive.grid.messages import Finding, comma_list, explain_errors, nearest_name, shown_value, unknown_in_cells
-from contrastive.grid.names import row_label
+from contrastive.grid.names import Overlay, row_label
 from contrastive.grid.yaml_lines import SettingPath
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 
 
-def single_values(experiment: Experiment) -> Iterator[Finding]:
-    """Find wrong single values in the sections, and names of files, models and data sets that do not exist."""
+# Required settings of a part, when one of its other settings is checked alone
+REQUIRED: dict[str, dict[str, Any]] = {
+    "data": {"source": "package:any", "test": 1},
+    "encoder": {"model": "scratch:bert"},
+}
+
+
+def checked_sections(experiment: Experiment) -> tuple[list[Section], list[Finding]]:
+    """Return the sections with each value as the schema stores it, and the wrong values, and names of files, models
+    and data sets that do not exist."""
+    found: list[Finding] = []
     for name in ("source", "model", "translators", "sharding"):
         part = SETTINGS[name]
-        yield from (((part, name), text) for text in _lookups(name, getattr(getattr(experiment, part), name)))
+        found += (((part, name), text) for text in _lookups(name, getattr(getattr(experiment, part), name)))
+
+    def checked(path: SettingPath, settings: Mapping[str, Any]) -> Overlay:
+        return {name: _checked_value((*path, name), name, value, found) for name, value in settings.items()}
+
+    def checked_axis(path: SettingPath, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if name not in SETTINGS:
+            found.append((path, unknown_in_cells(name)))
+            return ()
+        if not values:
+            found.append((path, "an empty axis; give it a value or leave it out"))
+        found.extend(((*path, place), f"{shown_value(values[place])} is given twice") for place in _repeated(values))
+        return tuple(_checked_value((*path, place), name, value, found) for place, value in enumerate(values))
+
+    sections = []
     for number, section in enumerate(experiment.sections):
-        maps: dict[SettingPath, Mapping[str, Any]] = {("base",): section.base, ("baseline",): section.baseline}
-        for kind, further in (("include", section.include), ("exclude", section.exclude)):
-            maps |= {(kind, position): settings for position, settings in enumerate(further)}
-        for where, settings in maps.items():
-            for name, value in settings.items():
-                yield from _wrong_value(("sections", number, *where, name), name, value)
-        for name, values in section.axes.items():
-            yield from _wrong_axis_values(("sections", number, "axes", name), name, values)
+        path: SettingPath = ("sections", number)
+        update: dict[str, Any] = {name: checked((*path, name), getattr(section, name)) for name in ("base", "baseline")}
+        for kind in ("include", "exclude"):
+            update[kind] = [checked((*path, kind, place), each) for place, each in enumerate(getattr(section, kind))]
+        update["axes"] = {name: checked_axis((*path, "axes", name), name, of) for name, of in section.axes.items()}
+        sections.append(section.model_copy(update=update))
+    return sections, found
 
 
-def _wrong_axis_values(path: SettingPath, name: str, values: tuple[Any, ...]) -> Iterator[Finding]:
-    if name not in SETTINGS:
-        yield path, unknown_in_cells(name)
-        return
-    if not values:
-        yield path, "an empty axis; give it a value or leave it out"
-    for position, value in enumerate(values):
-        yield from _wrong_value((*path, position), name, value)
-    yield from (
-        ((*path, position), f"{shown_value(values[position])} is given twice") for position in _repeated(values)
-    )
-
-
-def _wrong_value(path: SettingPath, name: str, value: Any) -> Iterator[Finding]:
-    if name not in SETTINGS:
-        yield path, unknown_in_cells(name)
-        return
+def _checked_value(path: SettingPath, name: str, value: Any, found: list[Finding]) -> Any:
+    """Return the value as the schema stores it, or None with a further mistake in `found`."""
+    part = SETTINGS.get(name)
+    if part is None:
+        found.append((path, unknown_in_cells(name)))
+        return None
     try:
-        for text in _lookups(name, check_value(name, value)):
-            yield path, text
+        checked = getattr(PARTS[part].model_validate(REQUIRED.get(part, {}) | {name: value}, strict=True), name)
     except ValidationError as error:
-        for where, message in explain_errors(error, PARTS[SETTINGS[name]], {name: value}):
-            yield (*path, *where[1:]), message
+        for where, message in explain_errors(error, PARTS[part], {name: value}):
+            found.append(((*path, *where[1:]), message))
+        return None
+    found += ((path, text) for text in _lookups(name, checked))
+    return checked
 
 
 def _lookups(name: str, value: Any) -> Iterator[str]:
@@ -285,17 +297,10 @@ def _settings_read(builder: Builder, rows: Iterable[Variant]) -> set[str]:
 
 
 def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:
-    try:
-        parts = builder.build(overlay)
-        encoder, longest = parts["encoder"], parts["data"].max_length
-    except ValidationError as error:
-        for item in error.errors():
-            reason = str(item.get("ctx", {}).get("error", item["msg"]))
-            yield f"{reason} (drop this combination with `exclude`, or fix it)"
-        return
-    reason = incompatibility(parts["data"], encoder, parts["objective"], parts["training"])
-    reason = reason or _cannot_guess(encoder, parts["objective"])
-    if reason := reason or _cannot_split(parts["objective"], parts["training"]):
+    parts = builder.build(overlay)
+    encoder, longest = parts["encoder"], parts["data"].max_length
+    reason = next(filter(None, (part.conflict() for part in parts.values())), "") or incompatibility(**parts)
+    if reason := reason or _cannot_train(encoder, parts["objective"], parts["training"]):
         yield f"{reason} (drop this combination with `exclude`, or fix it)"
     used = builder.relevant(builder.settings | overlay)
     if used.get("k", 0) > longest:
@@ -334,18 +339,11 @@ def _changed_objective(path: SettingPath, settings: Mapping[str, Any]) -> Iterat
             yield (*path, name), name
 
 
-def _cannot_guess(encoder: Encoder, objective: Objective) -> str:
-    guessing = objective.guessing()
-    with suppress(UserError):  # reported where the model is looked up
-        if guessing and not has_masked_lm_head(encoder):
-            return (
-                f"{encoder.model} has no masked-language-model head: take another model, or none of "
-                f"{', '.join(guessing)}"
-            )
-    return ""
-
-
-def _cannot_split(objective: Objective, training: Training) -> str:
-    with suppress(UserError):  # reported where the file is looked up
+def _cannot_train(encoder: Encoder, objective: Objective, training: Training) -> str:
+    """Return what the model or the sharding lacks for these losses and this view; empty if nothing."""
+    with suppress(UserError):  # reported where the model or file is looked up
+        if (guessing := objective.guessing()) and not has_masked_lm_head(encoder):
+            names = ", ".join(guessing)
+            return f"{encoder.model} has no masked-language-model head: take another model, or none of {names}"
         return deepspeed_file.sharding_conflict(objective, training)
     return ""

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from contrastive import paths
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief, brief_name
-from contrastive.grid.check import in_cells, outside_cells, single_values, too_many, wrong_labels
+from contrastive.grid.check import checked_sections, in_cells, outside_cells, too_many, wrong_labels
 from contrastive.grid.expand import Builder, LoadedExperiment
 from contrastive.grid.messages import Finding, explain_errors, nearest_name, shown_value
 from contrastive.grid.yaml_lines import LONGEST, Problem, SettingPath, YamlDocument, read_document
@@ -85,8 +85,9 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
         experiment = Experiment.model_validate(data, strict=True)
     except ValidationError as error:
         raise ExperimentError(problems_of(explain_errors(error, Experiment, data), document, name)) from None
-    stop_at([*single_values(experiment), *outside_cells(experiment), *too_many(experiment)], document, name)
-    builder = Builder(experiment)
+    sections, wrong = checked_sections(experiment)
+    stop_at([*wrong, *outside_cells(experiment), *too_many(experiment)], document, name)
+    builder = Builder(experiment, sections)
     stop_at(in_cells(builder), document, name)
     resolved = builder.resolved()
     stop_at(wrong_labels(resolved), document, name)
