@@ -16,7 +16,6 @@ import numpy as np
 
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment
-from contrastive.grid.check import checked_sections
 from contrastive.grid.expand import Builder
 from contrastive.grid.plan import Plan, grid_document, settings_by_name
 from contrastive.grid.status import Status
@@ -60,7 +59,7 @@ def experiment(runs: int, seeds: int = 5, name: str = "synthetic") -> Experiment
 
 
 def planned(made: Experiment) -> Plan:
-    resolved = Builder(made, checked_sections(made)[0]).resolved()
+    resolved = Builder(made).resolved()
     return Plan(resolved, {cell: Status(cell, name_of(cell), "reuse") for cell in resolved.cells})
 
 

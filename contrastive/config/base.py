@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from contrastive.errors import brief_name
 
@@ -30,13 +30,17 @@ class Settings(BaseModel):
         return self
 
 
-def check_no_number(value: Any) -> None:
-    """Raise ValueError if the name of a split or file looks like a number of texts that YAML read as text."""
+def _no_number(value: Any) -> Any:
+    """Return the value; refuse a name of a split or file that looks like a number of texts read as text by YAML."""
     if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9][0-9_.,' ]*([eE][-+]?[0-9]+)?", value, re.ASCII):
         raise ValueError(
             f"`{brief_name(value)}` is text, which would name a split; write a number of texts as 1000 or 1_000, "
             "without quotes"
         )
+    return value
+
+
+NotNumeric = AfterValidator(_no_number)
 
 
 def check_name(kind: str, name: str, table: Mapping[str, Any]) -> None:

@@ -3,10 +3,10 @@ torch."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from contrastive.config import registry
-from contrastive.config.base import Positive, Seed, Settings, check_no_number
+from contrastive.config.base import NotNumeric, Positive, Seed, Settings
 from contrastive.config.objective import Objective
 
 if TYPE_CHECKING:
@@ -29,22 +29,16 @@ class Data(Settings):
         None, min_length=1, description="column with a text of a different meaning (hard negative)"
     )
     train: Positive | None = Field(None, description="number of training texts; left out: all that remain")
-    validation: Annotated[int, Field(ge=0)] | str = Field(
+    validation: Annotated[Annotated[int, Field(ge=0)] | str, NotNumeric] = Field(
         0, description="number of texts, or the name of a split or file"
     )
-    test: Positive | str = Field(description="number of texts, or the name of a split or file")
+    test: Annotated[Positive | str, NotNumeric] = Field(description="number of texts, or the name of a split or file")
     max_length: int = Field(128, ge=4, le=8192, description="most tokens kept per text, special tokens included")
     resample: bool = Field(
         False,
         description="each seed draws its own `train` training texts from all texts outside test and validation, so "
         "that conclusions hold for more than one choice of training texts; test and validation stay the same",
     )
-
-    @field_validator("validation", "test")
-    @classmethod
-    def _no_number_as_text(cls, value: int | str) -> int | str:
-        check_no_number(value)
-        return value
 
     def conflict(self) -> str:
         if self.negative is not None and self.positive is None:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from contrastive.config import registry
-from contrastive.config.base import Name, Positive, Settings, check_name, check_no_number
+from contrastive.config.base import Name, NotNumeric, Positive, Settings, check_name
 from contrastive.config.cell import Data
 from contrastive.errors import brief_name
 
@@ -31,18 +31,12 @@ class Transfer(Settings):
     score: str | None = Field(None, min_length=1, description="column that holds the similarity of a pair, a number")
     subset: str | None = Field(None, min_length=1, description="column that names the subset of a scored pair")
     train: Positive | None = Field(None, description="number of training texts; left out: all that remain")
-    test: Positive | str | None = Field(
+    test: Annotated[Positive | str | None, NotNumeric] = Field(
         None, description="number of texts, or the name of a split or file; for scored pairs left out: all"
     )
     metric: Literal["accuracy", "f1", "matthews", "spearman", "pearson"] | None = Field(
         None, description="main metric; left out: the official one for GLUE tasks, else accuracy or spearman"
     )
-
-    @field_validator("test")
-    @classmethod
-    def _no_number_as_text(cls, value: int | str | None) -> int | str | None:
-        check_no_number(value)
-        return value
 
     @model_validator(mode="after")
     def _check_combination(self) -> "Transfer":

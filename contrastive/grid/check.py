@@ -2,12 +2,10 @@
 settings that no cell reads, and tables of scores that are not evaluated."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
-
-from pydantic import ValidationError
 
 from contrastive.config import registry
 from contrastive.config.cell import Encoder, Scratch, Training, incompatibility, resample_error
@@ -26,65 +24,30 @@ from contrastive.data.locate import (
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
 from contrastive.grid.expand import Builder, LoadedExperiment, Variant, axis_names, count_combinations
-from contrastive.grid.messages import Finding, comma_list, explain_errors, nearest_name, shown_value, unknown_in_cells
+from contrastive.grid.messages import Finding, comma_list, nearest_name, shown_value
 from contrastive.grid.names import Overlay, row_label
 from contrastive.grid.yaml_lines import SettingPath
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 
 
-# Required settings of a part, when one of its other settings is checked alone
-REQUIRED: dict[str, dict[str, Any]] = {
-    "data": {"source": "package:any", "test": 1},
-    "encoder": {"model": "scratch:bert"},
-}
-
-
-def checked_sections(experiment: Experiment) -> tuple[list[Section], list[Finding]]:
-    """Return the sections with each value as the schema stores it, and the wrong values, and names of files, models
-    and data sets that do not exist."""
-    found: list[Finding] = []
-    for name in ("source", "model", "translators", "sharding"):
-        part = SETTINGS[name]
-        found += (((part, name), text) for text in _lookups(name, getattr(getattr(experiment, part), name)))
-
-    def checked(path: SettingPath, settings: Mapping[str, Any]) -> Overlay:
-        return {name: _checked_value((*path, name), name, value, found) for name, value in settings.items()}
-
-    def checked_axis(path: SettingPath, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        if name not in SETTINGS:
-            found.append((path, unknown_in_cells(name)))
-            return ()
-        if not values:
-            found.append((path, "an empty axis; give it a value or leave it out"))
-        found.extend(((*path, place), f"{shown_value(values[place])} is given twice") for place in _repeated(values))
-        return tuple(_checked_value((*path, place), name, value, found) for place, value in enumerate(values))
-
-    sections = []
+def wrong_names(experiment: Experiment) -> Iterator[Finding]:
+    """Find names of files, models and data sets that do not exist, and values that an axis has twice."""
+    values: list[tuple[SettingPath, str, Any]] = [
+        ((part, name), name, getattr(getattr(experiment, part), name)) for name, part in SETTINGS.items()
+    ]
     for number, section in enumerate(experiment.sections):
-        path: SettingPath = ("sections", number)
-        update: dict[str, Any] = {name: checked((*path, name), getattr(section, name)) for name in ("base", "baseline")}
-        for kind in ("include", "exclude"):
-            update[kind] = [checked((*path, kind, place), each) for place, each in enumerate(getattr(section, kind))]
-        update["axes"] = {name: checked_axis((*path, "axes", name), name, of) for name, of in section.axes.items()}
-        sections.append(section.model_copy(update=update))
-    return sections, found
-
-
-def _checked_value(path: SettingPath, name: str, value: Any, found: list[Finding]) -> Any:
-    """Return the value as the schema stores it, or None with a further mistake in `found`."""
-    part = SETTINGS.get(name)
-    if part is None:
-        found.append((path, unknown_in_cells(name)))
-        return None
-    try:
-        checked = getattr(PARTS[part].model_validate(REQUIRED.get(part, {}) | {name: value}, strict=True), name)
-    except ValidationError as error:
-        for where, message in explain_errors(error, PARTS[part], {name: value}):
-            found.append(((*path, *where[1:]), message))
-        return None
-    found += ((path, text) for text in _lookups(name, checked))
-    return checked
+        maps: dict[SettingPath, Mapping[str, Any]] = {("base",): section.base, ("baseline",): section.baseline}
+        for kind, further in (("include", section.include), ("exclude", section.exclude)):
+            maps |= {(kind, position): settings for position, settings in enumerate(further)}
+        for where, settings in maps.items():
+            values += [(("sections", number, *where, name), name, value) for name, value in settings.items()]
+        for name, axis in section.axes.items():
+            path: SettingPath = ("sections", number, "axes", name)
+            values += [((*path, position), name, value) for position, value in enumerate(axis)]
+            yield from _repeats(path, axis)
+    for path, name, value in values:
+        yield from ((path, text) for text in _lookups(name, value))
 
 
 def _lookups(name: str, value: Any) -> Iterator[str]:
@@ -116,20 +79,16 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     evaluation = experiment.evaluation
     maps = ((section.base, section.axes, section.baseline, *section.include) for section in experiment.sections)
     set_by_sections = {name for settings in maps for each in settings for name in each}
-    for position in _repeated(experiment.seeds):
-        yield ("seeds", position), f"{experiment.seeds[position]} is given twice"
+    yield from _repeats(("seeds",), experiment.seeds)
     if "validation" in evaluation.splits and experiment.data.validation == 0 and "validation" not in set_by_sections:
         yield ("evaluation", "splits"), "`validation` has no texts; set data.validation to a number, a split or a file"
     if (reason := resample_error(experiment.data)) and not {"train", "resample"} & set_by_sections:
         yield ("data", "resample"), reason
     yield from _wrong_evaluation(experiment)
     for name in ("metrics", "splits", "vectors", "post"):
-        values = getattr(evaluation, name)
-        for position in _repeated(values):
-            yield ("evaluation", name, position), f"`{values[position]}` is given twice"
+        yield from _repeats(("evaluation", name), getattr(evaluation, name))
     titles = [section.title for section in experiment.sections]
-    for number in _repeated(titles):
-        yield ("sections", number, "title"), f"another section also has the title {shown_value(titles[number])}"
+    yield from _repeats(("sections",), titles, "another section also has the title {}")
     yield from _wrong_report(experiment)
     score_names = score_names_of(evaluation)
     for number, section in enumerate(experiment.sections):
@@ -147,8 +106,7 @@ def _wrong_evaluation(experiment: Experiment) -> Iterator[Finding]:
             for position, value in enumerate(getattr(evaluation, name)):
                 yield from (((*path, name, position), text) for text in _refusal(look, experiment.encoder, value))
     names = [transfer.name for transfer in evaluation.transfer]
-    for position in _repeated(names):
-        yield (*path, "transfer", position, "name"), f"other transfer data also has the name {names[position]}"
+    yield from _repeats((*path, "transfer"), names, "other transfer data also has the name {}")
     for position, transfer in enumerate(evaluation.transfer):
         yield from (((*path, "transfer", position, "source"), text) for text in _lookups("source", transfer.source))
 
@@ -202,22 +160,13 @@ def _wrong_table(
             )
 
 
-def _repeated(values: Sequence[Any]) -> Iterator[int]:
-    """Yield the positions of values that occur earlier in the sequence."""
+def _repeats(path: SettingPath, values: Iterable[Any], said: str = "{} is given twice") -> Iterator[Finding]:
+    """Find the values that occur earlier in the list at `path`."""
     seen = set()
     for position, value in enumerate(values):
-        if (key := _key(value)) in seen:
-            yield position
-        seen.add(key)
-
-
-def _key(value: Any) -> Any:
-    """Return a key that is equal for equal values: 1 and 1.0 are equal, 1 and true are not."""
-    if isinstance(value, tuple):
-        return tuple(map(_key, value))
-    if isinstance(value, Mapping):
-        return frozenset((name, _key(inner)) for name, inner in value.items())
-    return isinstance(value, bool), value
+        if value in seen:
+            yield (*path, position), said.format(shown_value(value))
+        seen.add(value)
 
 
 # Why no cell reads a setting, where a list of the losses and views that read it would not explain it.

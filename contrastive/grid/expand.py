@@ -95,17 +95,7 @@ def with_seeds(resolved: LoadedExperiment, most: int) -> LoadedExperiment:
     declared = resolved.experiment.seeds
     further = [seed for seed in range(most + len(declared)) if seed not in declared]
     seeds = (*declared, *further)[:most]
-    grown = {
-        cell: tuple(cell.model_copy(update={"seed": seed}) for seed in seeds)
-        for cell in resolved.cells
-        if cell.seed == declared[0]
-    }
-    sections = tuple(
-        replace(part, rows=tuple(replace(row, cells=grown[row.cells[0]]) for row in part.rows))
-        for part in resolved.sections
-    )
-    cells = tuple(cell for cells in grown.values() for cell in cells)
-    return LoadedExperiment(resolved.experiment.model_copy(update={"seeds": seeds}), sections, cells)
+    return Builder(resolved.experiment.model_copy(update={"seeds": seeds})).resolved()
 
 
 def settings_of(experiment: Experiment) -> Overlay:
@@ -161,13 +151,10 @@ class Variants(NamedTuple):
 
 
 class Builder:
-    """Builds the cells of one experiment; variants, equal parts and equal cells are cached.
+    """Builds the cells of one experiment; variants, equal parts and equal cells are cached."""
 
-    `checked`: the sections with their values as `grid.check.checked_sections` returns them.
-    """
-
-    def __init__(self, experiment: Experiment, checked: Sequence[Section]) -> None:
-        self.experiment, self.checked = experiment, checked
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
         self.settings = settings_of(experiment)
         self.seeds = experiment.seeds
         self.sections: dict[int, Variants] = {}
@@ -188,7 +175,7 @@ class Builder:
     def variants(self, number: int) -> Variants:
         """Return the variants of a section, which are checked first and then built into cells."""
         if number not in self.sections:
-            section = self.checked[number]
+            section = self.experiment.sections[number]
             kept, unmatched = combinations(section, self.settings)
             self.sections[number] = Variants(list(self._distinct(dict(section.baseline), kept)), unmatched)
         return self.sections[number]

@@ -1,7 +1,7 @@
 """Load an experiment file: read, check and expand it, and report its mistakes, each with its line and fix.
 
-Each stage reports all its mistakes at once: types and names of settings; single values and what is evaluated and shown;
-how settings combine in cells; labels.
+Each stage reports all its mistakes at once: settings and their values; names of files and models, and what is evaluated
+and shown; how settings combine in cells; labels.
 """
 
 import os
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from contrastive import paths
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief, brief_name
-from contrastive.grid.check import checked_sections, in_cells, outside_cells, too_many, wrong_labels
+from contrastive.grid.check import in_cells, outside_cells, too_many, wrong_labels, wrong_names
 from contrastive.grid.expand import Builder, LoadedExperiment
 from contrastive.grid.messages import Finding, explain_errors, nearest_name, shown_value
 from contrastive.grid.yaml_lines import LONGEST, Problem, SettingPath, YamlDocument, read_document
@@ -85,9 +85,8 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
         experiment = Experiment.model_validate(data, strict=True)
     except ValidationError as error:
         raise ExperimentError(problems_of(explain_errors(error, Experiment, data), document, name)) from None
-    sections, wrong = checked_sections(experiment)
-    stop_at([*wrong, *outside_cells(experiment), *too_many(experiment)], document, name)
-    builder = Builder(experiment, sections)
+    stop_at([*wrong_names(experiment), *outside_cells(experiment), *too_many(experiment)], document, name)
+    builder = Builder(experiment)
     stop_at(in_cells(builder), document, name)
     resolved = builder.resolved()
     stop_at(wrong_labels(resolved), document, name)

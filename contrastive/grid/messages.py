@@ -59,7 +59,8 @@ def _message(item: Any, parent: type[BaseModel] | None, path: SettingPath, descr
     expected = EXPECTED_AS.get(context.get("class_name", ""), EXPECTED.get(kind))
     if kind == "string_pattern_mismatch":
         expected = described or EXPECTED_AS.get(name)
-    return f"{'expected ' + expected if expected else item['msg'].removeprefix('Input ')}, got {got}"
+    reason = item["msg"].removeprefix("Input ").replace("Tuple", "the list")
+    return f"expected {expected}, got {got}" if expected else f"{reason}, got {got}"
 
 
 def _setting_path(location: tuple[int | str, ...], data: Any, kind: str) -> tuple[SettingPath, Any]:
@@ -79,6 +80,7 @@ def _field(model: type[BaseModel] | None, path: SettingPath) -> tuple[type[BaseM
     parent, field = None, None
     for part in path:
         if isinstance(part, str):
+            model = model or PARTS.get(SETTINGS.get(part, ""))  # in a map of a section
             parent, field = model, model.model_fields.get(part) if model else None
             model = _inner_model(field.annotation) if field else None
     return parent, field
@@ -91,17 +93,13 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
 
 
 def _unknown_setting(name: str, parent: type[BaseModel] | None) -> str:
-    names = list(parent.model_fields) if parent else []
+    if parent is None and name in ("seed", "seeds"):
+        return "seeds are set for the whole experiment: write `seeds: [0, 1, 2]` at the top level"
+    names = list(parent.model_fields if parent else SETTINGS)
     if not difflib.get_close_matches(name, names, 1) and name in SETTINGS:
         part = "base" if parent is Section else SETTINGS[name]
         return f"there is no such setting here; did you mean `{part}: {{{name}: …}}`?"
     return "there is no such setting" + nearest_name(name, names)
-
-
-def unknown_in_cells(name: str) -> str:
-    if name in ("seed", "seeds"):
-        return "seeds are set for the whole experiment: write `seeds: [0, 1, 2]` at the top level"
-    return "there is no such setting" + nearest_name(name, SETTINGS)
 
 
 def _nearest_registered(name: str, value: Any) -> str:
