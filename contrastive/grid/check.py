@@ -2,7 +2,7 @@
 settings that no cell reads, and tables of scores that are not evaluated."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from contrastive.config import registry
 from contrastive.config.cell import Encoder, Scratch, Training, incompatibility, resample_error
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
+from contrastive.config.experiment import SETTINGS, Experiment, Section
 from contrastive.config.objective import Objective
 from contrastive.config.scores import metric_of, score_facts
 from contrastive.data.locate import (
@@ -90,7 +90,7 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     titles = [section.title for section in experiment.sections]
     yield from _repeats(("sections",), titles, "another section also has the title {}")
     yield from _wrong_report(experiment)
-    score_names = score_names_of(evaluation)
+    score_names = dict.fromkeys(score_names_of(evaluation))
     for number, section in enumerate(experiment.sections):
         yield from _wrong_table(("sections", number), section, evaluation, score_names)
 
@@ -98,13 +98,13 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
 def _wrong_evaluation(experiment: Experiment) -> Iterator[Finding]:
     """Find blocks, packages and transfer data that the evaluation names and that do not exist."""
     path: SettingPath = ("evaluation",)
-    evaluation = experiment.evaluation
+    encoder, evaluation = experiment.encoder, experiment.evaluation
     if evaluation.picture == "umap" and find_spec("umap") is None:
         yield (*path, "picture"), "umap is not installed: `pip install umap-learn`"
     for name, look in (("vectors", check_block), ("post", check_width)):
-        if not experiment.encoder.model.startswith("hf:"):  # a hub's model is fetched when it is needed
-            for position, value in enumerate(getattr(evaluation, name)):
-                yield from (((*path, name, position), text) for text in _refusal(look, experiment.encoder, value))
+        for position, value in enumerate(getattr(evaluation, name)):
+            if not encoder.model.startswith("hf:"):  # a hub's model is fetched when it is needed
+                yield from (((*path, name, position), text) for text in _refusal(look, encoder, value))
     names = [transfer.name for transfer in evaluation.transfer]
     yield from _repeats((*path, "transfer"), names, "other transfer data also has the name {}")
     for position, transfer in enumerate(evaluation.transfer):
@@ -118,15 +118,16 @@ def _wrong_report(experiment: Experiment) -> Iterator[Finding]:
     names = dict.fromkeys((*shown, *map(metric_of, shown)))
     for name, limit in report.margin.items():
         path: SettingPath = ("report", "margin", name)
-        if name not in names:
-            yield path, f"no table shows `{brief_name(name)}`" + nearest_name(name, names)
-        elif limit >= (width := score_facts(name if "." in name else f"test.{name}").width):
+        yield from _unknown(path, name, names, "no table shows `{}`")
+        if name in names and limit >= (width := score_facts(name if "." in name else f"test.{name}").width):
             yield path, f"{limit:g} is not below the range of the score ({width:g}): give less, such as 0.01"
-    if report.primary is not None and report.primary not in shown:
-        yield (
-            ("report", "primary"),
-            f"no table shows `{brief_name(report.primary)}`" + nearest_name(report.primary, shown),
-        )
+    if report.primary is not None:
+        yield from _unknown(("report", "primary"), report.primary, shown, "no table shows `{}`")
+
+
+def _unknown(path: SettingPath, name: str, names: Collection[str], said: str) -> Iterator[Finding]:
+    if name not in names:
+        yield path, said.format(brief_name(name)) + nearest_name(name, names)
 
 
 def score_names_of(evaluation: Evaluation) -> list[str]:
@@ -138,26 +139,20 @@ def score_names_of(evaluation: Evaluation) -> list[str]:
 
 
 def _wrong_table(
-    path: SettingPath, section: Section, evaluation: Evaluation, score_names: list[str]
+    path: SettingPath, section: Section, evaluation: Evaluation, score_names: Collection[str]
 ) -> Iterator[Finding]:
     """Find axes and scores that a table shows and that do not exist."""
     table, path = section.show.table, (*path, "show", "table")
     axes = axis_names(section)
     for side in ("rows", "columns"):
-        name = getattr(table, side)
-        if name is not None and name not in axes:
-            yield (*path, side), f"`{brief_name(name)}` is not an axis of this section" + nearest_name(name, axes)
+        if (name := getattr(table, side)) is not None:
+            yield from _unknown((*path, side), name, axes, "`{}` is not an axis of this section")
     if table.columns is not None and table.columns == table.rows:
         yield (*path, "columns"), f"`{brief_name(table.columns)}` already names the rows"
     if section.show.transfer and not evaluation.transfer:
         yield (*path[:-1], "transfer"), "there is no transfer data: add some under evaluation.transfer"
-    available = set(score_names) if len(table.values) > 1 else score_names
     for position, value in enumerate(table.values):
-        if value not in available:
-            yield (
-                (*path, "values", position),
-                f"`{brief_name(value)}` is not evaluated" + nearest_name(value, score_names),
-            )
+        yield from _unknown((*path, "values", position), value, score_names, "`{}` is not evaluated")
 
 
 def _repeats(path: SettingPath, values: Iterable[Any], said: str = "{} is given twice") -> Iterator[Finding]:
@@ -212,13 +207,15 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
             data = dict.fromkeys(builder.build(row.overlay)["data"] for row in rows)
             reasons = dict.fromkeys(map(builder.experiment.evaluation.unmeasurable, data))
             yield from ((("evaluation", "test"), text) for text in reasons if text)
-            yield from _unread(_set_by_section(path, section), every)
+            yield from _unread((*path, "base"), section.base, every)
+            yield from _unread((*path, "axes"), section.axes, every, axes=True)
+            for position, further in enumerate(section.include):
+                yield from _unread((*path, "include", position), further, every)
             baselines = _settings_read(builder, [row for row in rows if row.is_baseline])
-            yield from _unread(_changed_objective((*path, "baseline"), section.baseline), baselines)
+            yield from _unread((*path, "baseline"), section.baseline, baselines)
         read |= every
     if sound:
-        objective = builder.experiment.objective.model_dump(exclude_unset=True)
-        yield from _unread(_changed_objective(("objective",), objective), read)
+        yield from _unread(("objective",), dict(builder.experiment.objective), read)
 
 
 def wrong_labels(resolved: LoadedExperiment) -> Iterator[Finding]:
@@ -227,9 +224,8 @@ def wrong_labels(resolved: LoadedExperiment) -> Iterator[Finding]:
     rows = [row for section in resolved.sections for row in section.rows]
     names = dict.fromkeys(name for row in rows for name in (row_label(row.parts), *row.parts))
     for name, label in labels.items():
-        if name not in names:
-            yield (*path, name), f"no row or part of a row has this name{nearest_name(name, names)}"
-        elif not label.strip():
+        yield from _unknown((*path, name), name, names, "no row or part of a row has this name")
+        if name in names and not label.strip():
             yield (*path, name), "the new name is empty; write one, or leave the label out"
     for section in resolved.sections:
         seen: dict[str, str] = {}
@@ -264,28 +260,14 @@ def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:
             yield f"there is no block {max(numbers)}: the encoder's blocks are 0 to {blocks - 1}"
 
 
-def _unread(settings: Iterable[tuple[SettingPath, str]], read: set[str]) -> Iterator[Finding]:
-    """Find settings that no cell reads, such as a queue where no loss has one."""
-    for path, name in settings:
-        if name not in read:
+def _unread(path: SettingPath, settings: Mapping[str, Any], read: set[str], axes: bool = False) -> Iterator[Finding]:
+    """Find settings that no cell reads: axes, and those of the objective that are not at their default."""
+    for name, value in settings.items():
+        changed = SETTINGS[name] == "objective" and value != Objective.model_fields[name].default
+        if name not in read and (axes or changed):
             readers = ", ".join(registry.setting_readers(name))
             reason = UNREAD.get(name) or (f"it is only read by {readers}" if readers else "it has no effect there")
-            yield path, f"no cell here reads this setting: {reason}"
-
-
-def _set_by_section(path: SettingPath, section: Section) -> Iterator[tuple[SettingPath, str]]:
-    """Yield the axes of a section, and the objective settings that it changes."""
-    yield from _changed_objective((*path, "base"), section.base)
-    yield from (((*path, "axes", name), name) for name in section.axes)
-    for number, further in enumerate(section.include):
-        yield from _changed_objective((*path, "include", number), further)
-
-
-def _changed_objective(path: SettingPath, settings: Mapping[str, Any]) -> Iterator[tuple[SettingPath, str]]:
-    """Yield the objective settings that are not at their default."""
-    for name, value in settings.items():
-        if SETTINGS[name] == "objective" and value != PARTS["objective"].model_fields[name].default:
-            yield (*path, name), name
+            yield (*path, name), f"no cell here reads this setting: {reason}"
 
 
 def _cannot_train(encoder: Encoder, objective: Objective, training: Training) -> str:

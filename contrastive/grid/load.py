@@ -81,26 +81,24 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
         got = f"expected settings (name: value), got {shown_value(document.data)}"
         raise ExperimentError(document.problems or [Problem(name, 1, got)])
     data = anchored(document.data, folder) if folder.is_absolute() else document.data
+
+    def stop_at(findings: Iterable[Finding]) -> None:
+        """Raise ExperimentError with the mistakes of the text and these of its content, if there are any."""
+        problems = {*document.problems, *(_problem(document, name, *finding) for finding in findings)}
+        if problems:
+            raise ExperimentError(sorted(problems))
+
     try:
         experiment = Experiment.model_validate(data, strict=True)
     except ValidationError as error:
-        raise ExperimentError(problems_of(explain_errors(error, Experiment, data), document, name)) from None
-    stop_at([*wrong_names(experiment), *outside_cells(experiment), *too_many(experiment)], document, name)
+        stop_at(explain_errors(error, Experiment, data))
+        raise
+    stop_at([*wrong_names(experiment), *outside_cells(experiment), *too_many(experiment)])
     builder = Builder(experiment)
-    stop_at(in_cells(builder), document, name)
+    stop_at(in_cells(builder))
     resolved = builder.resolved()
-    stop_at(wrong_labels(resolved), document, name)
+    stop_at(wrong_labels(resolved))
     return resolved
-
-
-def stop_at(findings: Iterable[Finding], document: YamlDocument, name: str) -> None:
-    if problems := problems_of(findings, document, name):
-        raise ExperimentError(problems)
-
-
-def problems_of(findings: Iterable[Finding], document: YamlDocument, name: str) -> list[Problem]:
-    """Return the mistakes of the text, and those found in its content, in the order of their lines."""
-    return sorted({*document.problems, *(_problem(document, name, *finding) for finding in findings)})
 
 
 def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) -> Any:

@@ -46,7 +46,7 @@ def explain_errors(error: ValidationError, model: type[BaseModel], data: Any) ->
 
 def _message(item: Any, parent: type[BaseModel] | None, path: SettingPath, described: str | None) -> str:
     kind, got, context = item["type"], shown_value(item["input"]), item.get("ctx", {})
-    name = str(path[-1]) if path else ""
+    name = next((part for part in reversed(path) if isinstance(part, str)), "")
     if kind == "extra_forbidden":
         return _unknown_setting(name, parent)
     if kind == "missing":
