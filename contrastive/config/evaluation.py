@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator
 
 from contrastive.config import registry
 from contrastive.config.base import Name, NotNumeric, Positive, Settings, check_name
@@ -38,28 +38,25 @@ class Transfer(Settings):
         None, description="main metric; left out: the official one for GLUE tasks, else accuracy or spearman"
     )
 
-    @model_validator(mode="after")
-    def _check_combination(self) -> "Transfer":
+    def conflict(self) -> str:
         if self.test is None and (self.score is None or self.source.startswith("hf:")):
-            raise ValueError("`test` is missing: give a number of texts, or the name of a split or file")
+            return "`test` is missing: give a number of texts, or the name of a split or file"
         if isinstance(self.test, str) and self.source.startswith("package:"):
-            raise ValueError(f"`test` must be a number of texts, not `{self.test}`: {self.source} has no test split")
+            return f"`test` must be a number of texts, not `{self.test}`: {self.source} has no test split"
         if self.score is not None and self.train is not None:
-            raise ValueError("`train` has no use: nothing is trained on pairs with a `score`; leave it out")
+            return "`train` has no use: nothing is trained on pairs with a `score`; leave it out"
         if self.score is not None and self.source.startswith("hf:") and not isinstance(self.test, str):
-            raise ValueError(
-                f"`test` must name a split of {self.source}, not {self.test}: all pairs of that split are used"
-            )
+            return f"`test` must name a split of {self.source}, not {self.test}: all pairs of that split are used"
         if self.score is None and self.subset is not None:
-            raise ValueError("`subset` divides scored pairs, but `score` is missing; name its column too")
+            return "`subset` divides scored pairs, but `score` is missing; name its column too"
         if self.score is not None and self.other is None:
-            raise ValueError(
+            return (
                 "`score` is the similarity of two texts, but `other` is missing; name the column of the second text too"
             )
         if (self.score is None) == (self.main_metric() in ("spearman", "pearson")):
             suited = "accuracy, f1 and matthews" if self.score is None else "spearman and pearson"
-            raise ValueError(f"`{self.main_metric()}` cannot be computed on such data; choose from {suited}")
-        return self
+            return f"`{self.main_metric()}` cannot be computed on such data; choose from {suited}"
+        return ""
 
     def main_metric(self) -> str:
         """Return the main metric: the one set, or the official or usual one for the task."""

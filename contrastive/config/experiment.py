@@ -7,7 +7,7 @@ is outside the cell, so changing it never causes a cell to be trained again.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PlainSerializer, create_model, model_validator
+from pydantic import AfterValidator, Field, PlainSerializer, create_model
 
 from contrastive.config import registry
 from contrastive.config.base import Name, Positive, Seed, Settings
@@ -73,11 +73,9 @@ class ShownTable(Settings):
         None, description="values that are tested, with p-values corrected over all of them; left out: all values"
     )
 
-    @model_validator(mode="after")
-    def _tested(self) -> "ShownTable":
-        if self.family is not None and (missing := [name for name in self.family if name not in self.values]):
-            raise ValueError(f"`family` names `{missing[0]}`, which is not one of the values: {', '.join(self.values)}")
-        return self
+    def conflict(self) -> str:
+        missing = [name for name in self.family or () if name not in self.values]
+        return f"`family` names `{missing[0]}`, not one of the values: {', '.join(self.values)}" if missing else ""
 
 
 class Show(Settings):

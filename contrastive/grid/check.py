@@ -195,7 +195,7 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
     sound, read = True, set[str]()
     for number, section in enumerate(builder.experiment.sections):
         path: SettingPath = ("sections", number)
-        rows, unmatched = builder.variants(number)
+        rows, unmatched = builder.variants[number], builder.unmatched[number]
         yield from (((*path, "exclude", position), "matches no combination") for position in unmatched)
         if not rows:
             yield path, "`exclude` leaves no combination"

@@ -143,13 +143,6 @@ class Variant(NamedTuple):
     baseline: Overlay | None  # the settings of its baseline row, if it has one
 
 
-class Variants(NamedTuple):
-    """The distinct variants of one section."""
-
-    rows: list[Variant]
-    unmatched: list[int]  # positions of excludes that match no combination
-
-
 class Builder:
     """Builds the cells of one experiment; variants, equal parts and equal cells are cached."""
 
@@ -157,28 +150,25 @@ class Builder:
         self.experiment = experiment
         self.settings = settings_of(experiment)
         self.seeds = experiment.seeds
-        self.sections: dict[int, Variants] = {}
         self.parts: dict[tuple[Any, ...], Settings] = {}
         self.rows: dict[tuple[Any, ...], tuple[Cell, ...]] = {}  # an overlay → its cells
         self.cells: dict[Cell, tuple[Cell, ...]] = {}  # cell of the first seed → cells of all seeds
+        combined = [combinations(section, self.settings) for section in experiment.sections]
+        self.unmatched = [unmatched for _, unmatched in combined]  # section → positions of excludes without effect
+        self.variants = [  # section → its distinct variants, which are checked first and then built into cells
+            list(self._distinct(dict(section.baseline), kept))
+            for section, (kept, _) in zip(experiment.sections, combined, strict=True)
+        ]
 
     def resolved(self) -> LoadedExperiment:
         """Return every row of every section and every distinct cell of a checked experiment."""
         sections = tuple(
-            GridSection(section, _rows(section, self.variants(number).rows, self))
-            for number, section in enumerate(self.experiment.sections)
+            GridSection(section, _rows(section, variants, self))
+            for section, variants in zip(self.experiment.sections, self.variants, strict=True)
         )
         return LoadedExperiment(
             self.experiment, sections, tuple(cell for cells in self.cells.values() for cell in cells)
         )
-
-    def variants(self, number: int) -> Variants:
-        """Return the variants of a section, which are checked first and then built into cells."""
-        if number not in self.sections:
-            section = self.experiment.sections[number]
-            kept, unmatched = combinations(section, self.settings)
-            self.sections[number] = Variants(list(self._distinct(dict(section.baseline), kept)), unmatched)
-        return self.sections[number]
 
     def _distinct(self, baseline: Overlay, kept: list[Overlay]) -> Iterator[Variant]:
         seen: set[tuple[Any, ...]] = set()
