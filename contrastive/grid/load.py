@@ -86,7 +86,7 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
         """Raise ExperimentError with the mistakes of the text and these of its content, if there are any."""
         problems = {*document.problems, *(_problem(document, name, *finding) for finding in findings)}
         if problems:
-            raise ExperimentError(sorted(problems))
+            raise ExperimentError(sorted(problems)) from None
 
     try:
         experiment = Experiment.model_validate(data, strict=True)
