@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from contrastive.errors import brief_name
 
@@ -19,14 +19,28 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    def conflict(self) -> str:
+        """Return why these settings cannot be combined; empty if they can."""
+        return ""
 
-def check_no_number(value: Any) -> None:
-    """Raise ValueError if the name of a split or file looks like a number of texts that YAML read as text."""
+    @model_validator(mode="after")
+    def _no_conflict(self) -> Self:
+        if reason := self.conflict():
+            raise ValueError(reason)
+        return self
+
+
+def _no_number(value: Any) -> Any:
+    """Return the value; refuse a name of a split or file that looks like a number of texts read as text by YAML."""
     if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9][0-9_.,' ]*([eE][-+]?[0-9]+)?", value, re.ASCII):
         raise ValueError(
             f"`{brief_name(value)}` is text, which would name a split; write a number of texts as 1000 or 1_000, "
             "without quotes"
         )
+    return value
+
+
+NotNumeric = AfterValidator(_no_number)
 
 
 def check_name(kind: str, name: str, table: Mapping[str, Any]) -> None:

@@ -3,10 +3,10 @@ torch."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from contrastive.config import registry
-from contrastive.config.base import Positive, Seed, Settings, check_no_number
+from contrastive.config.base import NotNumeric, Positive, Seed, Settings
 from contrastive.config.objective import Objective
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ class Data(Settings):
         None, min_length=1, description="column with a text of a different meaning (hard negative)"
     )
     train: Positive | None = Field(None, description="number of training texts; left out: all that remain")
-    validation: Annotated[int, Field(ge=0)] | str = Field(
+    validation: Annotated[Annotated[int, Field(ge=0)] | str, NotNumeric] = Field(
         0, description="number of texts, or the name of a split or file"
     )
-    test: Positive | str = Field(description="number of texts, or the name of a split or file")
+    test: Annotated[Positive | str, NotNumeric] = Field(description="number of texts, or the name of a split or file")
     max_length: int = Field(128, ge=4, le=8192, description="most tokens kept per text, special tokens included")
     resample: bool = Field(
         False,
@@ -40,19 +40,10 @@ class Data(Settings):
         "that conclusions hold for more than one choice of training texts; test and validation stay the same",
     )
 
-    @field_validator("validation", "test")
-    @classmethod
-    def _no_number_as_text(cls, value: int | str) -> int | str:
-        check_no_number(value)
-        return value
-
-    @model_validator(mode="after")
-    def _pairs(self) -> "Data":
+    def conflict(self) -> str:
         if self.negative is not None and self.positive is None:
-            raise ValueError(
-                f"`negative` is the column `{self.negative}`, but `positive` is missing; name its column too"
-            )
-        return self
+            return f"`negative` is the column `{self.negative}`, but `positive` is missing; name its column too"
+        return ""
 
     def partners(self) -> dict[str, str]:
         """Return the columns of partner texts by name: none, `positive`, or `positive` and `negative`."""
@@ -85,15 +76,12 @@ class Tune(Settings):
     def _full(cls, value: Any) -> Any:
         return {} if value == "full" else value
 
-    @model_validator(mode="after")
-    def _check_combination(self) -> "Tune":
+    def conflict(self) -> str:
         if self.last_blocks == 0 and self.lora is not None:
-            raise ValueError("with last_blocks: 0 no block is left for adapters; raise last_blocks, or leave out lora")
+            return "with last_blocks: 0 no block is left for adapters; raise last_blocks, or leave out lora"
         if not self.frozen_dropout and self.last_blocks is None:
-            raise ValueError(
-                "frozen_dropout: false needs frozen blocks; set last_blocks to the number of blocks that train"
-            )
-        return self
+            return "frozen_dropout: false needs frozen blocks; set last_blocks to the number of blocks that train"
+        return ""
 
 
 class Scratch(Settings):
@@ -104,11 +92,10 @@ class Scratch(Settings):
     heads: Positive = 2
     vocabulary: int = Field(4000, ge=64)
 
-    @model_validator(mode="after")
-    def _check_heads(self) -> "Scratch":
+    def conflict(self) -> str:
         if self.hidden % self.heads:
-            raise ValueError(f"hidden is {self.hidden}, which is not a multiple of heads ({self.heads})")
-        return self
+            return f"hidden is {self.hidden}, which is not a multiple of heads ({self.heads})"
+        return ""
 
 
 class Encoder(Settings):
@@ -127,13 +114,10 @@ class Encoder(Settings):
     )
     scratch: Scratch | None = None
 
-    @model_validator(mode="after")
-    def _sizes(self) -> "Encoder":
+    def conflict(self) -> str:
         if self.scratch is not None and not self.model.startswith("scratch:"):
-            raise ValueError(
-                f"`scratch` sets the size of a scratch: encoder, but the model is {self.model}; leave `scratch` out"
-            )
-        return self
+            return f"`scratch` sets the size of a scratch: encoder, but the model is {self.model}; leave `scratch` out"
+        return ""
 
 
 class Training(Settings):
@@ -188,11 +172,8 @@ class Cell(Settings):
     training: Training
     seed: Seed
 
-    @model_validator(mode="after")
-    def _check_combination(self) -> "Cell":
-        if reason := incompatibility(self.data, self.encoder, self.objective, self.training):
-            raise ValueError(reason)
-        return self
+    def conflict(self) -> str:
+        return incompatibility(self.data, self.encoder, self.objective, self.training)
 
     def train_sample_seed(self) -> int | None:
         """Return the seed that draws the training texts, or None if all seeds share them."""
@@ -201,7 +182,7 @@ class Cell(Settings):
     def canonical(self) -> "Cell":
         """Return the cell with every setting that cannot affect its result reset to its default."""
         idle = idle_rates(self.encoder.tune, self.objective)
-        training = Training(**self.training.model_dump(exclude=idle))
+        training = self.training.model_copy(update={name: Training.model_fields[name].default for name in idle})
         usual_size = self.encoder.scratch == Scratch()
         encoder = self.encoder.model_copy(update={"scratch": None}) if usual_size else self.encoder
         return self.model_copy(

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator
 
 from contrastive.config import registry
-from contrastive.config.base import Name, Positive, Settings, check_name, check_no_number
+from contrastive.config.base import Name, NotNumeric, Positive, Settings, check_name
 from contrastive.config.cell import Data
 from contrastive.errors import brief_name
 
@@ -31,41 +31,32 @@ class Transfer(Settings):
     score: str | None = Field(None, min_length=1, description="column that holds the similarity of a pair, a number")
     subset: str | None = Field(None, min_length=1, description="column that names the subset of a scored pair")
     train: Positive | None = Field(None, description="number of training texts; left out: all that remain")
-    test: Positive | str | None = Field(
+    test: Annotated[Positive | str | None, NotNumeric] = Field(
         None, description="number of texts, or the name of a split or file; for scored pairs left out: all"
     )
     metric: Literal["accuracy", "f1", "matthews", "spearman", "pearson"] | None = Field(
         None, description="main metric; left out: the official one for GLUE tasks, else accuracy or spearman"
     )
 
-    @field_validator("test")
-    @classmethod
-    def _no_number_as_text(cls, value: int | str | None) -> int | str | None:
-        check_no_number(value)
-        return value
-
-    @model_validator(mode="after")
-    def _check_combination(self) -> "Transfer":
+    def conflict(self) -> str:
         if self.test is None and (self.score is None or self.source.startswith("hf:")):
-            raise ValueError("`test` is missing: give a number of texts, or the name of a split or file")
+            return "`test` is missing: give a number of texts, or the name of a split or file"
         if isinstance(self.test, str) and self.source.startswith("package:"):
-            raise ValueError(f"`test` must be a number of texts, not `{self.test}`: {self.source} has no test split")
+            return f"`test` must be a number of texts, not `{self.test}`: {self.source} has no test split"
         if self.score is not None and self.train is not None:
-            raise ValueError("`train` has no use: nothing is trained on pairs with a `score`; leave it out")
+            return "`train` has no use: nothing is trained on pairs with a `score`; leave it out"
         if self.score is not None and self.source.startswith("hf:") and not isinstance(self.test, str):
-            raise ValueError(
-                f"`test` must name a split of {self.source}, not {self.test}: all pairs of that split are used"
-            )
+            return f"`test` must name a split of {self.source}, not {self.test}: all pairs of that split are used"
         if self.score is None and self.subset is not None:
-            raise ValueError("`subset` divides scored pairs, but `score` is missing; name its column too")
+            return "`subset` divides scored pairs, but `score` is missing; name its column too"
         if self.score is not None and self.other is None:
-            raise ValueError(
+            return (
                 "`score` is the similarity of two texts, but `other` is missing; name the column of the second text too"
             )
         if (self.score is None) == (self.main_metric() in ("spearman", "pearson")):
             suited = "accuracy, f1 and matthews" if self.score is None else "spearman and pearson"
-            raise ValueError(f"`{self.main_metric()}` cannot be computed on such data; choose from {suited}")
-        return self
+            return f"`{self.main_metric()}` cannot be computed on such data; choose from {suited}"
+        return ""
 
     def main_metric(self) -> str:
         """Return the main metric: the one set, or the official or usual one for the task."""

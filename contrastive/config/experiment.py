@@ -7,7 +7,7 @@ is outside the cell, so changing it never causes a cell to be trained again.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, PlainSerializer, create_model
 
 from contrastive.config import registry
 from contrastive.config.base import Name, Positive, Seed, Settings
@@ -27,6 +27,42 @@ class Speed(Settings):
 USUAL = Speed()
 
 
+# Setting → the part of a cell that holds it. `base`, `axes`, `include`, `exclude` and `baseline` use these names.
+PARTS: dict[str, type[Settings]] = {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}
+SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name in model.model_fields}
+TYPES: dict[str, Any] = {
+    name: Annotated[field.annotation, Field(), *field.metadata]
+    for part in PARTS.values()
+    for name, field in part.model_fields.items()
+}
+
+
+class Checked(dict[str, Any]):
+    """Settings with values as the parts of a cell hold them; `written`: as the file has them, which is recorded."""
+
+    written: Mapping[str, Any]
+
+
+def _checked(name: str, types: dict[str, Any]) -> AfterValidator:
+    """Return a validator that makes maps of settings of these types `Checked`."""
+    fields: dict[str, Any] = {setting: (kind, None) for setting, kind in types.items()}
+    model = create_model(name, __base__=Settings, **fields)
+
+    def checked(settings: Mapping[str, Any]) -> Checked:
+        found = model.model_validate(settings, strict=True)
+        made = Checked({setting: getattr(found, setting) for setting in settings})
+        made.written = settings
+        return made
+
+    return AfterValidator(checked)
+
+
+AS_WRITTEN = PlainSerializer(lambda settings: settings.written if isinstance(settings, Checked) else settings)
+LISTS = {name: Annotated[tuple[kind, ...], Field(min_length=1)] for name, kind in TYPES.items()}  # type: ignore[valid-type]
+Overlay = Annotated[Mapping[str, Any], _checked("Overlay", TYPES), AS_WRITTEN]
+Axes = Annotated[Mapping[str, tuple[Any, ...]], _checked("Axes", LISTS), AS_WRITTEN]
+
+
 class ShownTable(Settings):
     """A table with one line per row of the section, or, with `columns`, one pivot table per value."""
 
@@ -37,11 +73,9 @@ class ShownTable(Settings):
         None, description="values that are tested, with p-values corrected over all of them; left out: all values"
     )
 
-    @model_validator(mode="after")
-    def _tested(self) -> "ShownTable":
-        if self.family is not None and (missing := [name for name in self.family if name not in self.values]):
-            raise ValueError(f"`family` names `{missing[0]}`, which is not one of the values: {', '.join(self.values)}")
-        return self
+    def conflict(self) -> str:
+        missing = [name for name in self.family or () if name not in self.values]
+        return f"`family` names `{missing[0]}`, not one of the values: {', '.join(self.values)}" if missing else ""
 
 
 class Show(Settings):
@@ -59,11 +93,11 @@ class Section(Settings):
 
     title: str = Field(min_length=1)
     note: str = ""
-    base: Mapping[str, Any] = Field(default_factory=dict, description="settings of this section's cells")
-    axes: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict, description="setting → its values")
-    include: tuple[Mapping[str, Any], ...] = Field((), description="further cells, each a map of settings")
-    exclude: tuple[Mapping[str, Any], ...] = Field((), description="combinations to drop")
-    baseline: Mapping[str, Any] = Field(
+    base: Overlay = Field(default_factory=dict, description="settings of this section's cells")
+    axes: Axes = Field(default_factory=dict, description="setting → its values")
+    include: tuple[Overlay, ...] = Field((), description="further cells, each a map of settings")
+    exclude: tuple[Overlay, ...] = Field((), description="combinations to drop")
+    baseline: Overlay = Field(
         default_factory=lambda: {"loss": registry.literal("contrastive.losses", "USUAL_LOSS")},
         description="settings of the baseline",
     )
@@ -125,8 +159,3 @@ class Experiment(Settings):
     resources: Resources = Resources()
     speed: Speed = Speed()
     report: Report = Report()
-
-
-# Setting → the part of a cell that holds it. `base`, `axes`, `include`, `exclude` and `baseline` use these names.
-PARTS: dict[str, type[Settings]] = {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}
-SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name in model.model_fields}

@@ -4,7 +4,7 @@ import json
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field
 
 from contrastive.config import registry
 from contrastive.config.base import Positive, Settings, Weights, check_name
@@ -13,14 +13,39 @@ from contrastive.config.registry import RegistryEntry
 from contrastive.errors import brief_name
 
 
+def _known_loss(value: str) -> str:
+    names, losses = value.split("+"), registry.loss_entries()
+    for name in names:
+        check_name("loss", brief_name(name), losses)
+    for name in names:
+        if within := set(losses[name].facts.contains) & set(names):
+            rest = "+".join(term for term in names if term not in within)
+            raise ValueError(f"{name} already contains {within.pop()}; write `{brief_name(rest)}`")
+    if len(set(names)) < len(names):
+        raise ValueError(f"`{brief_name(value)}` names a loss twice")
+    return "+".join(sorted(names, key=_term_order))
+
+
+def _in_order(value: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    if value is not None and len(set(value)) < len(value):
+        raise ValueError(f"{list(value)} names a block twice")
+    return None if value is None else tuple(sorted(value))
+
+
+def _known_view(value: str | None) -> str | None:
+    if value is not None:
+        check_name("view", brief_name(value), registry.views())
+    return value
+
+
 class Objective(Settings):
     """Losses, view and their settings. A setting that neither a loss nor the view reads does not affect the cell."""
 
-    loss: str = Field(
+    loss: Annotated[str, AfterValidator(_known_loss)] = Field(
         registry.literal("contrastive.losses", "USUAL_LOSS"),
         description="names of losses joined by +; alpha weighs the terms besides the cross-entropy",
     )
-    view: str | None = Field(
+    view: Annotated[str | None, AfterValidator(_known_view)] = Field(
         None, description="how a text becomes several vectors; left out: the usual view of the loss"
     )
     alpha: float = Field(1.0, ge=0, description="weight of the terms besides the cross-entropy")
@@ -46,7 +71,7 @@ class Objective(Settings):
     clusters: Positive = Field(
         5, description="number of k-means clusters: of tokens per text (view), or of texts (loss)"
     )
-    layers: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
+    layers: Annotated[tuple[Annotated[int, Field(ge=0)], ...] | None, AfterValidator(_in_order)] = Field(
         None, min_length=1, description="numbers of blocks, from 0", examples=[[8, 9, 10, 11]]
     )
     level: Literal["sentence", "token"] = "sentence"
@@ -60,42 +85,10 @@ class Objective(Settings):
         examples=[["file:models/en-de", "file:models/de-en"]],
     )
 
-    @field_validator("loss")
-    @classmethod
-    def _known_loss(cls, value: str) -> str:
-        names, losses = value.split("+"), registry.loss_entries()
-        for name in names:
-            check_name("loss", brief_name(name), losses)
-        for name in names:
-            if within := set(losses[name].facts.contains) & set(names):
-                rest = "+".join(term for term in names if term not in within)
-                raise ValueError(f"{name} already contains {within.pop()}; write `{brief_name(rest)}`")
-        if len(set(names)) < len(names):
-            raise ValueError(f"`{brief_name(value)}` names a loss twice")
-        return "+".join(sorted(names, key=_term_order))
-
-    @field_validator("layers")
-    @classmethod
-    def _in_order(cls, value: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        if value is not None and len(set(value)) < len(value):
-            raise ValueError(f"{list(value)} names a block twice")
-        return None if value is None else tuple(sorted(value))
-
-    @field_validator("view")
-    @classmethod
-    def _known_view(cls, value: str | None) -> str | None:
-        if value is not None:
-            check_name("view", brief_name(value), registry.views())
-        return value
-
-    @model_validator(mode="after")
-    def _check_combination(self) -> "Objective":
-        if self.compares() and (reason := self._conflict()):
-            raise ValueError(reason)
-        return self
-
-    def _conflict(self) -> str:
+    def conflict(self) -> str:
         """Return why losses and view cannot be combined, or which setting is missing; empty if nothing is wrong."""
+        if not self.compares():
+            return ""
         view = self.view_entry()
         if "slow" in view.tools and self.view and not any("targets" in entry.settings for entry in self.loss_entries()):
             return f"no loss of `{self.loss}` reads the slow copy that the view `{self.view}` keeps"
@@ -150,14 +143,15 @@ class Objective(Settings):
 
     def canonical(self) -> "Objective":
         """Return the objective with every setting that it does not read reset to its default."""
-        settings: dict[str, Any] = {name: getattr(self, name) for name in self.settings_read()}
+        defaults = {name: field.default for name, field in Objective.model_fields.items()}
+        kept: dict[str, Any] = {name: getattr(self, name) for name in self.settings_read()}
         if self.compares():
-            settings["view"] = self.chosen_view()
-        chosen = Objective.model_construct(loss=self.loss, view=settings.get("view"))
-        for name, value in settings.items():
-            if Objective.model_fields[name].default is None and chosen.default_values(name) == {value}:
-                settings[name] = None
-        return Objective(**settings)
+            kept["view"] = self.chosen_view()
+        chosen = self.model_copy(update={"view": kept.get("view")})
+        for name, value in kept.items():
+            if defaults[name] is None and chosen.default_values(name) == {value}:
+                kept[name] = None
+        return self.model_copy(update=defaults | kept)
 
     def settings_read(self) -> set[str]:
         """Return the names of the settings that affect the objective, `loss` included."""

@@ -2,17 +2,15 @@
 settings that no cell reads, and tables of scores that are not evaluated."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
-from pydantic import ValidationError
-
 from contrastive.config import registry
 from contrastive.config.cell import Encoder, Scratch, Training, incompatibility, resample_error
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
+from contrastive.config.experiment import SETTINGS, Experiment, Section
 from contrastive.config.objective import Objective
 from contrastive.config.scores import metric_of, score_facts
 from contrastive.data.locate import (
@@ -25,54 +23,31 @@ from contrastive.data.locate import (
 )
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
-from contrastive.grid.combinations import Overlay, axis_names, check_value, count_combinations
-from contrastive.grid.expand import Builder, LoadedExperiment, Variant
-from contrastive.grid.messages import Finding, comma_list, explain_errors, nearest_name, shown_value, unknown_in_cells
-from contrastive.grid.names import row_label
+from contrastive.grid.expand import Builder, LoadedExperiment, Variant, axis_names, count_combinations
+from contrastive.grid.messages import Finding, comma_list, nearest_name, shown_value
+from contrastive.grid.names import Overlay, row_label
 from contrastive.grid.yaml_lines import SettingPath
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 
 
-def single_values(experiment: Experiment) -> Iterator[Finding]:
-    """Find wrong single values in the sections, and names of files, models and data sets that do not exist."""
-    for name in ("source", "model", "translators", "sharding"):
-        part = SETTINGS[name]
-        yield from (((part, name), text) for text in _lookups(name, getattr(getattr(experiment, part), name)))
+def wrong_names(experiment: Experiment) -> Iterator[Finding]:
+    """Find names of files, models and data sets that do not exist, and values that an axis has twice."""
+    values: list[tuple[SettingPath, str, Any]] = [
+        ((part, name), name, getattr(getattr(experiment, part), name)) for name, part in SETTINGS.items()
+    ]
     for number, section in enumerate(experiment.sections):
         maps: dict[SettingPath, Mapping[str, Any]] = {("base",): section.base, ("baseline",): section.baseline}
         for kind, further in (("include", section.include), ("exclude", section.exclude)):
             maps |= {(kind, position): settings for position, settings in enumerate(further)}
         for where, settings in maps.items():
-            for name, value in settings.items():
-                yield from _wrong_value(("sections", number, *where, name), name, value)
-        for name, values in section.axes.items():
-            yield from _wrong_axis_values(("sections", number, "axes", name), name, values)
-
-
-def _wrong_axis_values(path: SettingPath, name: str, values: tuple[Any, ...]) -> Iterator[Finding]:
-    if name not in SETTINGS:
-        yield path, unknown_in_cells(name)
-        return
-    if not values:
-        yield path, "an empty axis; give it a value or leave it out"
-    for position, value in enumerate(values):
-        yield from _wrong_value((*path, position), name, value)
-    yield from (
-        ((*path, position), f"{shown_value(values[position])} is given twice") for position in _repeated(values)
-    )
-
-
-def _wrong_value(path: SettingPath, name: str, value: Any) -> Iterator[Finding]:
-    if name not in SETTINGS:
-        yield path, unknown_in_cells(name)
-        return
-    try:
-        for text in _lookups(name, check_value(name, value)):
-            yield path, text
-    except ValidationError as error:
-        for where, message in explain_errors(error, PARTS[SETTINGS[name]], {name: value}):
-            yield (*path, *where[1:]), message
+            values += [(("sections", number, *where, name), name, value) for name, value in settings.items()]
+        for name, axis in section.axes.items():
+            path: SettingPath = ("sections", number, "axes", name)
+            values += [((*path, position), name, value) for position, value in enumerate(axis)]
+            yield from _repeats(path, axis)
+    for path, name, value in values:
+        yield from ((path, text) for text in _lookups(name, value))
 
 
 def _lookups(name: str, value: Any) -> Iterator[str]:
@@ -104,22 +79,18 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     evaluation = experiment.evaluation
     maps = ((section.base, section.axes, section.baseline, *section.include) for section in experiment.sections)
     set_by_sections = {name for settings in maps for each in settings for name in each}
-    for position in _repeated(experiment.seeds):
-        yield ("seeds", position), f"{experiment.seeds[position]} is given twice"
+    yield from _repeats(("seeds",), experiment.seeds)
     if "validation" in evaluation.splits and experiment.data.validation == 0 and "validation" not in set_by_sections:
         yield ("evaluation", "splits"), "`validation` has no texts; set data.validation to a number, a split or a file"
     if (reason := resample_error(experiment.data)) and not {"train", "resample"} & set_by_sections:
         yield ("data", "resample"), reason
     yield from _wrong_evaluation(experiment)
     for name in ("metrics", "splits", "vectors", "post"):
-        values = getattr(evaluation, name)
-        for position in _repeated(values):
-            yield ("evaluation", name, position), f"`{values[position]}` is given twice"
+        yield from _repeats(("evaluation", name), getattr(evaluation, name))
     titles = [section.title for section in experiment.sections]
-    for number in _repeated(titles):
-        yield ("sections", number, "title"), f"another section also has the title {shown_value(titles[number])}"
+    yield from _repeats(("sections",), titles, "another section also has the title {}")
     yield from _wrong_report(experiment)
-    score_names = score_names_of(evaluation)
+    score_names = dict.fromkeys(score_names_of(evaluation))
     for number, section in enumerate(experiment.sections):
         yield from _wrong_table(("sections", number), section, evaluation, score_names)
 
@@ -127,16 +98,15 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
 def _wrong_evaluation(experiment: Experiment) -> Iterator[Finding]:
     """Find blocks, packages and transfer data that the evaluation names and that do not exist."""
     path: SettingPath = ("evaluation",)
-    evaluation = experiment.evaluation
+    encoder, evaluation = experiment.encoder, experiment.evaluation
     if evaluation.picture == "umap" and find_spec("umap") is None:
         yield (*path, "picture"), "umap is not installed: `pip install umap-learn`"
     for name, look in (("vectors", check_block), ("post", check_width)):
-        if not experiment.encoder.model.startswith("hf:"):  # a hub's model is fetched when it is needed
-            for position, value in enumerate(getattr(evaluation, name)):
-                yield from (((*path, name, position), text) for text in _refusal(look, experiment.encoder, value))
+        for position, value in enumerate(getattr(evaluation, name)):
+            if not encoder.model.startswith("hf:"):  # a hub's model is fetched when it is needed
+                yield from (((*path, name, position), text) for text in _refusal(look, encoder, value))
     names = [transfer.name for transfer in evaluation.transfer]
-    for position in _repeated(names):
-        yield (*path, "transfer", position, "name"), f"other transfer data also has the name {names[position]}"
+    yield from _repeats((*path, "transfer"), names, "other transfer data also has the name {}")
     for position, transfer in enumerate(evaluation.transfer):
         yield from (((*path, "transfer", position, "source"), text) for text in _lookups("source", transfer.source))
 
@@ -148,15 +118,16 @@ def _wrong_report(experiment: Experiment) -> Iterator[Finding]:
     names = dict.fromkeys((*shown, *map(metric_of, shown)))
     for name, limit in report.margin.items():
         path: SettingPath = ("report", "margin", name)
-        if name not in names:
-            yield path, f"no table shows `{brief_name(name)}`" + nearest_name(name, names)
-        elif limit >= (width := score_facts(name if "." in name else f"test.{name}").width):
+        yield from _unknown(path, name, names, "no table shows `{}`")
+        if name in names and limit >= (width := score_facts(name if "." in name else f"test.{name}").width):
             yield path, f"{limit:g} is not below the range of the score ({width:g}): give less, such as 0.01"
-    if report.primary is not None and report.primary not in shown:
-        yield (
-            ("report", "primary"),
-            f"no table shows `{brief_name(report.primary)}`" + nearest_name(report.primary, shown),
-        )
+    if report.primary is not None:
+        yield from _unknown(("report", "primary"), report.primary, shown, "no table shows `{}`")
+
+
+def _unknown(path: SettingPath, name: str, names: Collection[str], said: str) -> Iterator[Finding]:
+    if name not in names:
+        yield path, said.format(brief_name(name)) + nearest_name(name, names)
 
 
 def score_names_of(evaluation: Evaluation) -> list[str]:
@@ -168,44 +139,29 @@ def score_names_of(evaluation: Evaluation) -> list[str]:
 
 
 def _wrong_table(
-    path: SettingPath, section: Section, evaluation: Evaluation, score_names: list[str]
+    path: SettingPath, section: Section, evaluation: Evaluation, score_names: Collection[str]
 ) -> Iterator[Finding]:
     """Find axes and scores that a table shows and that do not exist."""
     table, path = section.show.table, (*path, "show", "table")
     axes = axis_names(section)
     for side in ("rows", "columns"):
-        name = getattr(table, side)
-        if name is not None and name not in axes:
-            yield (*path, side), f"`{brief_name(name)}` is not an axis of this section" + nearest_name(name, axes)
+        if (name := getattr(table, side)) is not None:
+            yield from _unknown((*path, side), name, axes, "`{}` is not an axis of this section")
     if table.columns is not None and table.columns == table.rows:
         yield (*path, "columns"), f"`{brief_name(table.columns)}` already names the rows"
     if section.show.transfer and not evaluation.transfer:
         yield (*path[:-1], "transfer"), "there is no transfer data: add some under evaluation.transfer"
-    available = set(score_names) if len(table.values) > 1 else score_names
     for position, value in enumerate(table.values):
-        if value not in available:
-            yield (
-                (*path, "values", position),
-                f"`{brief_name(value)}` is not evaluated" + nearest_name(value, score_names),
-            )
+        yield from _unknown((*path, "values", position), value, score_names, "`{}` is not evaluated")
 
 
-def _repeated(values: Sequence[Any]) -> Iterator[int]:
-    """Yield the positions of values that occur earlier in the sequence."""
+def _repeats(path: SettingPath, values: Iterable[Any], said: str = "{} is given twice") -> Iterator[Finding]:
+    """Find the values that occur earlier in the list at `path`."""
     seen = set()
     for position, value in enumerate(values):
-        if (key := _key(value)) in seen:
-            yield position
-        seen.add(key)
-
-
-def _key(value: Any) -> Any:
-    """Return a key that is equal for equal values: 1 and 1.0 are equal, 1 and true are not."""
-    if isinstance(value, tuple):
-        return tuple(map(_key, value))
-    if isinstance(value, Mapping):
-        return frozenset((name, _key(inner)) for name, inner in value.items())
-    return isinstance(value, bool), value
+        if value in seen:
+            yield (*path, position), said.format(shown_value(value))
+        seen.add(value)
 
 
 # Why no cell reads a setting, where a list of the losses and views that read it would not explain it.
@@ -239,7 +195,7 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
     sound, read = True, set[str]()
     for number, section in enumerate(builder.experiment.sections):
         path: SettingPath = ("sections", number)
-        rows, unmatched = builder.variants(number)
+        rows, unmatched = builder.variants[number], builder.unmatched[number]
         yield from (((*path, "exclude", position), "matches no combination") for position in unmatched)
         if not rows:
             yield path, "`exclude` leaves no combination"
@@ -251,13 +207,15 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
             data = dict.fromkeys(builder.build(row.overlay)["data"] for row in rows)
             reasons = dict.fromkeys(map(builder.experiment.evaluation.unmeasurable, data))
             yield from ((("evaluation", "test"), text) for text in reasons if text)
-            yield from _unread(_set_by_section(path, section), every)
+            yield from _unread((*path, "base"), section.base, every)
+            yield from _unread((*path, "axes"), section.axes, every, axes=True)
+            for position, further in enumerate(section.include):
+                yield from _unread((*path, "include", position), further, every)
             baselines = _settings_read(builder, [row for row in rows if row.is_baseline])
-            yield from _unread(_changed_objective((*path, "baseline"), section.baseline), baselines)
+            yield from _unread((*path, "baseline"), section.baseline, baselines)
         read |= every
     if sound:
-        objective = builder.experiment.objective.model_dump(exclude_unset=True)
-        yield from _unread(_changed_objective(("objective",), objective), read)
+        yield from _unread(("objective",), dict(builder.experiment.objective), read)
 
 
 def wrong_labels(resolved: LoadedExperiment) -> Iterator[Finding]:
@@ -266,9 +224,8 @@ def wrong_labels(resolved: LoadedExperiment) -> Iterator[Finding]:
     rows = [row for section in resolved.sections for row in section.rows]
     names = dict.fromkeys(name for row in rows for name in (row_label(row.parts), *row.parts))
     for name, label in labels.items():
-        if name not in names:
-            yield (*path, name), f"no row or part of a row has this name{nearest_name(name, names)}"
-        elif not label.strip():
+        yield from _unknown((*path, name), name, names, "no row or part of a row has this name")
+        if name in names and not label.strip():
             yield (*path, name), "the new name is empty; write one, or leave the label out"
     for section in resolved.sections:
         seen: dict[str, str] = {}
@@ -285,17 +242,10 @@ def _settings_read(builder: Builder, rows: Iterable[Variant]) -> set[str]:
 
 
 def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:
-    try:
-        parts = builder.build(overlay)
-        encoder, longest = parts["encoder"], parts["data"].max_length
-    except ValidationError as error:
-        for item in error.errors():
-            reason = str(item.get("ctx", {}).get("error", item["msg"]))
-            yield f"{reason} (drop this combination with `exclude`, or fix it)"
-        return
-    reason = incompatibility(parts["data"], encoder, parts["objective"], parts["training"])
-    reason = reason or _cannot_guess(encoder, parts["objective"])
-    if reason := reason or _cannot_split(parts["objective"], parts["training"]):
+    parts = builder.build(overlay)
+    encoder, longest = parts["encoder"], parts["data"].max_length
+    reason = next(filter(None, (part.conflict() for part in parts.values())), "") or incompatibility(**parts)
+    if reason := reason or _cannot_train(encoder, parts["objective"], parts["training"]):
         yield f"{reason} (drop this combination with `exclude`, or fix it)"
     used = builder.relevant(builder.settings | overlay)
     if used.get("k", 0) > longest:
@@ -310,42 +260,21 @@ def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:
             yield f"there is no block {max(numbers)}: the encoder's blocks are 0 to {blocks - 1}"
 
 
-def _unread(settings: Iterable[tuple[SettingPath, str]], read: set[str]) -> Iterator[Finding]:
-    """Find settings that no cell reads, such as a queue where no loss has one."""
-    for path, name in settings:
-        if name not in read:
+def _unread(path: SettingPath, settings: Mapping[str, Any], read: set[str], axes: bool = False) -> Iterator[Finding]:
+    """Find settings that no cell reads: axes, and those of the objective that are not at their default."""
+    for name, value in settings.items():
+        changed = SETTINGS[name] == "objective" and value != Objective.model_fields[name].default
+        if name not in read and (axes or changed):
             readers = ", ".join(registry.setting_readers(name))
             reason = UNREAD.get(name) or (f"it is only read by {readers}" if readers else "it has no effect there")
-            yield path, f"no cell here reads this setting: {reason}"
+            yield (*path, name), f"no cell here reads this setting: {reason}"
 
 
-def _set_by_section(path: SettingPath, section: Section) -> Iterator[tuple[SettingPath, str]]:
-    """Yield the axes of a section, and the objective settings that it changes."""
-    yield from _changed_objective((*path, "base"), section.base)
-    yield from (((*path, "axes", name), name) for name in section.axes)
-    for number, further in enumerate(section.include):
-        yield from _changed_objective((*path, "include", number), further)
-
-
-def _changed_objective(path: SettingPath, settings: Mapping[str, Any]) -> Iterator[tuple[SettingPath, str]]:
-    """Yield the objective settings that are not at their default."""
-    for name, value in settings.items():
-        if SETTINGS[name] == "objective" and value != PARTS["objective"].model_fields[name].default:
-            yield (*path, name), name
-
-
-def _cannot_guess(encoder: Encoder, objective: Objective) -> str:
-    guessing = objective.guessing()
-    with suppress(UserError):  # reported where the model is looked up
-        if guessing and not has_masked_lm_head(encoder):
-            return (
-                f"{encoder.model} has no masked-language-model head: take another model, or none of "
-                f"{', '.join(guessing)}"
-            )
-    return ""
-
-
-def _cannot_split(objective: Objective, training: Training) -> str:
-    with suppress(UserError):  # reported where the file is looked up
+def _cannot_train(encoder: Encoder, objective: Objective, training: Training) -> str:
+    """Return what the model or the sharding lacks for these losses and this view; empty if nothing."""
+    with suppress(UserError):  # reported where the model or file is looked up
+        if (guessing := objective.guessing()) and not has_masked_lm_head(encoder):
+            names = ", ".join(guessing)
+            return f"{encoder.model} has no masked-language-model head: take another model, or none of {names}"
         return deepspeed_file.sharding_conflict(objective, training)
     return ""

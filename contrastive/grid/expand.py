@@ -11,14 +11,16 @@ How a section is expanded:
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 from contrastive.config import registry
 from contrastive.config.base import Settings
 from contrastive.config.cell import Cell, Data
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
-from contrastive.grid.combinations import Overlay, axis_names, check_values, combinations, settings_of, settings_read
 from contrastive.grid.names import (
+    Overlay,
     ambiguous_axes,
     cell_name,
     labelled_row,
@@ -26,6 +28,7 @@ from contrastive.grid.names import (
     row_label,
     setting_value,
     settings_of_cell,
+    settings_read,
 )
 
 
@@ -95,19 +98,49 @@ def with_seeds(resolved: LoadedExperiment, most: int) -> LoadedExperiment:
     return Builder(resolved.experiment.model_copy(update={"seeds": seeds})).resolved()
 
 
+def settings_of(experiment: Experiment) -> Overlay:
+    """Return every setting of the experiment's parts, before any section changes it."""
+    return {name: getattr(getattr(experiment, part), name) for name, part in SETTINGS.items()}
+
+
+def axis_names(section: Section) -> tuple[str, ...]:
+    """Return the settings in which the rows of a section may differ."""
+    return tuple(dict.fromkeys([*section.axes, *(name for further in section.include for name in further)]))
+
+
+def count_combinations(section: Section) -> int:
+    """Count the combinations of a section before exclusion and removal of duplicates, without building them."""
+    axes = prod(map(len, section.axes.values())) if section.axes or not section.include else 0
+    return axes + len(section.include)
+
+
+def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], list[int]]:
+    """Return the overlay of each combination, base included, and the positions of excludes that match none.
+
+    `settings`: the experiment's settings, which an exclude may name too.
+    """
+    excludes: dict[tuple[tuple[str, Any], ...], list[int]] = {}  # settings → positions of the excludes with them
+    for number, exclude in enumerate(section.exclude):
+        excludes.setdefault(tuple(sorted(exclude.items())), []).append(number)
+    exclude_keys = {tuple(name for name, _ in pairs) for pairs in excludes}  # one lookup each, however many excludes
+    base, kept, matched = dict(section.base), list[Overlay](), set[int]()
+    for combination in product(*section.axes.values()) if section.axes or not section.include else ():
+        overlay = base | dict(zip(section.axes, combination, strict=True))
+        keys = (tuple((name, overlay.get(name, settings[name])) for name in names) for names in exclude_keys)
+        matching = [number for key in keys for number in excludes.get(key, ())]
+        matched.update(matching)
+        if not matching:
+            kept.append(overlay)
+    kept += [base | dict(further) for further in section.include]
+    return kept, [number for number in range(len(section.exclude)) if number not in matched]
+
+
 class Variant(NamedTuple):
     """The settings of a row of a section, without those that its cells do not read."""
 
     overlay: Overlay
     is_baseline: bool
     baseline: Overlay | None  # the settings of its baseline row, if it has one
-
-
-class Variants(NamedTuple):
-    """The distinct variants of one section."""
-
-    rows: list[Variant]
-    unmatched: list[int]  # positions of excludes that match no combination
 
 
 class Builder:
@@ -117,31 +150,27 @@ class Builder:
         self.experiment = experiment
         self.settings = settings_of(experiment)
         self.seeds = experiment.seeds
-        self.sections: dict[int, Variants] = {}
         self.parts: dict[tuple[Any, ...], Settings] = {}
         self.rows: dict[tuple[Any, ...], tuple[Cell, ...]] = {}  # an overlay → its cells
         self.cells: dict[Cell, tuple[Cell, ...]] = {}  # cell of the first seed → cells of all seeds
+        combined = [combinations(section, self.settings) for section in experiment.sections]
+        self.unmatched = [unmatched for _, unmatched in combined]  # section → positions of excludes without effect
+        self.variants = [  # section → its distinct variants, which are checked first and then built into cells
+            list(self._distinct(dict(section.baseline), kept))
+            for section, (kept, _) in zip(experiment.sections, combined, strict=True)
+        ]
 
     def resolved(self) -> LoadedExperiment:
         """Return every row of every section and every distinct cell of a checked experiment."""
         sections = tuple(
-            GridSection(section, _rows(section, self.variants(number).rows, self))
-            for number, section in enumerate(self.experiment.sections)
+            GridSection(section, _rows(section, variants, self))
+            for section, variants in zip(self.experiment.sections, self.variants, strict=True)
         )
         return LoadedExperiment(
             self.experiment, sections, tuple(cell for cells in self.cells.values() for cell in cells)
         )
 
-    def variants(self, number: int) -> Variants:
-        """Return the variants of a section, which are checked first and then built into cells."""
-        if number not in self.sections:
-            section = self.experiment.sections[number]
-            kept, unmatched = combinations(section, self.settings)
-            self.sections[number] = Variants(list(self._distinct(section, kept)), unmatched)
-        return self.sections[number]
-
-    def _distinct(self, section: Section, kept: list[Overlay]) -> Iterator[Variant]:
-        baseline = check_values(section.baseline)
+    def _distinct(self, baseline: Overlay, kept: list[Overlay]) -> Iterator[Variant]:
         seen: set[tuple[Any, ...]] = set()
         for overlay in kept:
             beside = self.relevant(overlay | baseline) if baseline else None
@@ -164,7 +193,7 @@ class Builder:
         return settings_read(loss, view, tuple(variant), tune)
 
     def row(self, relevant: Overlay) -> tuple[Cell, ...]:
-        """Return the canonical cells of a relevant overlay; raise ValidationError if its settings conflict."""
+        """Return the canonical cells of a relevant overlay."""
         key = tuple(relevant.items())
         if key not in self.rows:
             cell = Cell.model_construct(**self.build(relevant), seed=self.seeds[0]).canonical()
@@ -185,8 +214,7 @@ class Builder:
     def _part(self, part: str, chosen: Overlay) -> Settings:
         key = (part, *chosen.items())
         if key not in self.parts:
-            model = PARTS[part]
-            self.parts[key] = model(**{name: self.settings[name] for name in model.model_fields} | chosen)
+            self.parts[key] = getattr(self.experiment, part).model_copy(update=chosen)
         return self.parts[key]
 
 

@@ -1,7 +1,7 @@
 """Load an experiment file: read, check and expand it, and report its mistakes, each with its line and fix.
 
-Each stage reports all its mistakes at once: types and names of settings; single values and what is evaluated and shown;
-how settings combine in cells; labels.
+Each stage reports all its mistakes at once: settings and their values; names of files and models, and what is evaluated
+and shown; how settings combine in cells; labels.
 """
 
 import os
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from contrastive import paths
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief, brief_name
-from contrastive.grid.check import in_cells, outside_cells, single_values, too_many, wrong_labels
+from contrastive.grid.check import in_cells, outside_cells, too_many, wrong_labels, wrong_names
 from contrastive.grid.expand import Builder, LoadedExperiment
 from contrastive.grid.messages import Finding, explain_errors, nearest_name, shown_value
 from contrastive.grid.yaml_lines import LONGEST, Problem, SettingPath, YamlDocument, read_document
@@ -81,26 +81,24 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
         got = f"expected settings (name: value), got {shown_value(document.data)}"
         raise ExperimentError(document.problems or [Problem(name, 1, got)])
     data = anchored(document.data, folder) if folder.is_absolute() else document.data
+
+    def stop_at(findings: Iterable[Finding]) -> None:
+        """Raise ExperimentError with the mistakes of the text and these of its content, if there are any."""
+        problems = {*document.problems, *(_problem(document, name, *finding) for finding in findings)}
+        if problems:
+            raise ExperimentError(sorted(problems)) from None
+
     try:
         experiment = Experiment.model_validate(data, strict=True)
     except ValidationError as error:
-        raise ExperimentError(problems_of(explain_errors(error, Experiment, data), document, name)) from None
-    stop_at([*single_values(experiment), *outside_cells(experiment), *too_many(experiment)], document, name)
+        stop_at(explain_errors(error, Experiment, data))
+        raise
+    stop_at([*wrong_names(experiment), *outside_cells(experiment), *too_many(experiment)])
     builder = Builder(experiment)
-    stop_at(in_cells(builder), document, name)
+    stop_at(in_cells(builder))
     resolved = builder.resolved()
-    stop_at(wrong_labels(resolved), document, name)
+    stop_at(wrong_labels(resolved))
     return resolved
-
-
-def stop_at(findings: Iterable[Finding], document: YamlDocument, name: str) -> None:
-    if problems := problems_of(findings, document, name):
-        raise ExperimentError(problems)
-
-
-def problems_of(findings: Iterable[Finding], document: YamlDocument, name: str) -> list[Problem]:
-    """Return the mistakes of the text, and those found in its content, in the order of their lines."""
-    return sorted({*document.problems, *(_problem(document, name, *finding) for finding in findings)})
 
 
 def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) -> Any:

@@ -18,28 +18,12 @@ Finding = tuple[SettingPath, str]
 
 LONGEST = 80  # most characters of a value that a message repeats
 MOST_NAMES = 60  # most names that a message lists
-EXPECTED = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "string_type": "text",
-    "bool_type": "true or false",
-    "tuple_type": "a list",
-    "mapping_type": "settings (name: value)",
-    "dict_type": "settings (name: value)",
-    "model_type": "settings (name: value)",
+SETTINGS_MAP = "settings (name: value)"
+EXPECTED = {"tuple_type": "a list", "mapping_type": SETTINGS_MAP, "dict_type": SETTINGS_MAP, "model_type": SETTINGS_MAP}
+# Of types and texts with a form whose field has no description
+EXPECTED_AS = {
     "Tune": "full, {last_blocks: N}, {lora: {r: N}} or both",
     "name": "lower-case letters, digits and - (at most 63)",
-}
-BOUNDS = {
-    "greater_than_equal": "must be at least {ge}",
-    "greater_than": "must be more than {gt}",
-    "less_than_equal": "must be at most {le}",
-    "less_than": "must be less than {lt}",
-    "too_short": "needs at least {min_length}",
-    "too_long": "takes at most {max_length}",
-    "string_too_short": "must not be empty",
 }
 
 
@@ -51,33 +35,32 @@ def explain_errors(error: ValidationError, model: type[BaseModel], data: Any) ->
         if item["type"] != "too_short" or not value:  # pydantic also counts a list of wrong items as too short
             by_path.setdefault(path, []).append(item)
     for path, items in by_path.items():
-        field = _field(model, path)
-        bounds = [item for item in items if item["type"] in BOUNDS]
-        if len(items) > 1 and not bounds and field is not None and field.description:
-            yield path, f"expected {field.description}, got {shown_value(items[0]['input'])}"
+        parent, field = _field(model, path)
+        described = field.description if field else None
+        of_value = [item for item in items if not item["type"].endswith("_type")]
+        if len(items) > 1 and not of_value and described:
+            yield path, f"expected {described}, got {shown_value(items[0]['input'])}"
         else:
-            yield path, _message((bounds or items)[0], model, path, field)
+            yield path, _message((of_value or items)[0], parent, path, described)
 
 
-def _message(item: Any, model: type[BaseModel], path: SettingPath, field: FieldInfo | None) -> str:
+def _message(item: Any, parent: type[BaseModel] | None, path: SettingPath, described: str | None) -> str:
     kind, got, context = item["type"], shown_value(item["input"]), item.get("ctx", {})
-    name = str(path[-1]) if path else ""
+    name = next((part for part in reversed(path) if isinstance(part, str)), "")
     if kind == "extra_forbidden":
-        return _unknown_setting(name, model, path)
+        return _unknown_setting(name, parent)
     if kind == "missing":
-        return f"is missing{': ' + field.description if field and field.description else ''}"
+        return f"is missing{': ' + described if described else ''}"
     if kind == "value_error":
         return str(context["error"]) + _nearest_registered(name, item["input"])
     if kind == "literal_error":
-        return f"expected {context['expected']}, got {got}" + nearest_name(
-            item["input"], re.findall("'(.*?)'", context["expected"])
-        )
+        names = re.findall("'(.*?)'", context["expected"])
+        return f"expected {context['expected']}, got {got}{nearest_name(item['input'], names)}"
+    expected = EXPECTED_AS.get(context.get("class_name", ""), EXPECTED.get(kind))
     if kind == "string_pattern_mismatch":
-        return f"expected {(field.description if field else None) or EXPECTED.get(name)}, got {got}"
-    if kind in BOUNDS:
-        return f"{BOUNDS[kind].format(**context)}, got {got}"
-    expected = EXPECTED.get(context.get("class_name", kind), EXPECTED.get(kind))
-    return f"expected {expected}, got {got}" if expected else f"{item['msg']}, got {got}"
+        expected = described or EXPECTED_AS.get(name)
+    reason = item["msg"].removeprefix("Input ").replace("Tuple", "the list")
+    return f"expected {expected}, got {got}" if expected else f"{reason}, got {got}"
 
 
 def _setting_path(location: tuple[int | str, ...], data: Any, kind: str) -> tuple[SettingPath, Any]:
@@ -92,13 +75,15 @@ def _setting_path(location: tuple[int | str, ...], data: Any, kind: str) -> tupl
     return path, data
 
 
-def _model(model: type[BaseModel] | None, path: SettingPath) -> type[BaseModel] | None:
-    """Return the part of the schema that describes the settings at `path`."""
+def _field(model: type[BaseModel] | None, path: SettingPath) -> tuple[type[BaseModel] | None, FieldInfo | None]:
+    """Return the schema's field for the setting at `path`, or for the list that contains it, and the model of both."""
+    parent, field = None, None
     for part in path:
         if isinstance(part, str):
-            field = model.model_fields.get(part) if model else None
+            model = model or PARTS.get(SETTINGS.get(part, ""))  # in a map of a section
+            parent, field = model, model.model_fields.get(part) if model else None
             model = _inner_model(field.annotation) if field else None
-    return model
+    return parent, field
 
 
 def _inner_model(annotation: Any) -> type[BaseModel] | None:
@@ -107,27 +92,14 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
     return next(filter(None, map(_inner_model, get_args(annotation))), None)
 
 
-def _field(model: type[BaseModel], path: SettingPath) -> FieldInfo | None:
-    """Return the schema's field for the setting at `path`, or for the list that contains it."""
-    while path and isinstance(path[-1], int):
-        path = path[:-1]
-    parent = _model(model, path[:-1])
-    return parent.model_fields.get(str(path[-1])) if parent and path else None
-
-
-def _unknown_setting(name: str, model: type[BaseModel], path: SettingPath) -> str:
-    parent = _model(model, path[:-1])
-    names = list(parent.model_fields) if parent else []
+def _unknown_setting(name: str, parent: type[BaseModel] | None) -> str:
+    if parent is None and name in ("seed", "seeds"):
+        return "seeds are set for the whole experiment: write `seeds: [0, 1, 2]` at the top level"
+    names = list(parent.model_fields if parent else SETTINGS)
     if not difflib.get_close_matches(name, names, 1) and name in SETTINGS:
         part = "base" if parent is Section else SETTINGS[name]
         return f"there is no such setting here; did you mean `{part}: {{{name}: …}}`?"
     return "there is no such setting" + nearest_name(name, names)
-
-
-def unknown_in_cells(name: str) -> str:
-    if name in ("seed", "seeds"):
-        return "seeds are set for the whole experiment: write `seeds: [0, 1, 2]` at the top level"
-    return "there is no such setting" + nearest_name(name, SETTINGS)
 
 
 def _nearest_registered(name: str, value: Any) -> str:

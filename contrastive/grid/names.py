@@ -2,18 +2,19 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
 
 from contrastive.config import registry
-from contrastive.config.cell import Cell, Data, Tune
+from contrastive.config.cell import Cell, Data, Tune, idle_rates
 from contrastive.config.experiment import SETTINGS
 from contrastive.config.objective import Objective
-from contrastive.grid.combinations import Overlay, settings_read
 from contrastive.grid.identity import text_settings
 
+Overlay = dict[str, Any]  # setting → checked value
 ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # everything before the name of a file
 SYMBOLS = {"alpha": "α", "temperature": "τ"}
 USUAL: Overlay = {"tune": Tune()}  # usual settings where the experiment is not known
@@ -159,6 +160,17 @@ def settings_of_cell(cell: Cell) -> tuple[str, ...]:
     objective = cell.objective
     variant = tuple(getattr(objective, name) for name in registry.variant_settings())
     return settings_read(objective.loss, objective.view, variant, cell.encoder.tune)
+
+
+@cache
+def settings_read(loss: str, view: str | None, variant: tuple[Any, ...], tune: Tune) -> tuple[str, ...]:
+    """Return the names of the settings that a cell with this objective and tuning reads (tested against
+    `Cell.canonical`). `variant`: the values of `registry.variant_settings`."""
+    chosen = dict(zip(registry.variant_settings(), variant, strict=True))
+    objective = Objective.model_construct(loss=loss, view=view, **chosen)
+    read = objective.settings_read() | {name for name, part in SETTINGS.items() if part != "objective"}
+    read -= idle_rates(tune, objective)
+    return tuple(name for name in SETTINGS if name in read)
 
 
 def _default(model: type[BaseModel], name: str) -> Any:

@@ -20,8 +20,9 @@ TOO_LARGE = (
     f"too large: an experiment file has at most {LONGEST} characters, and {LARGEST} names and values. If it is a data "
     "file, name it in data.source of an experiment file"
 )
-LONG_WORD = re.compile(r"(\S{60})\S+")
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as YAML counts lines
+TAG = "tag:yaml.org,2002:"
 # Scalars of YAML 1.2: tag → pattern, and function from text to value.
 SCALARS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "null": (r"~|null|Null|NULL|", lambda text: None),
@@ -38,29 +39,6 @@ SettingPath = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes"
 
 class _Refused(Exception):
     """The text cannot be read at all; the message is the reason."""
-
-
-class _Loader(yaml.SafeLoader):
-    """SafeLoader with only the scalars of YAML 1.2, which rejects texts that are too large or too deeply nested."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.nodes = self.depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        self.nodes, self.depth = self.nodes + 1, self.depth + 1
-        if self.nodes > LARGEST:
-            raise _Refused(TOO_LARGE)
-        if self.depth > DEEPEST:
-            raise _Refused("nested too deeply for an experiment file")
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
-
-
-_Loader.yaml_implicit_resolvers = {}
-for _tag, (_pattern, _) in SCALARS.items():
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z", re.DOTALL), None)
 
 
 @dataclass(frozen=True, order=True)
@@ -92,51 +70,39 @@ class YamlDocument:
         return next((self.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.lines), 1)
 
 
-def read_document(text: str, name: str) -> YamlDocument:
-    """Read a YAML text; syntax errors and repeated keys are in `problems` of the result."""
-    reading = _Reading(name)
-    try:
-        if len(text) > LONGEST:
-            raise _Refused(TOO_LARGE)
-        node = _Loader(text).get_single_node()
-        data = None if node is None else reading.plain_value(node, ())
-        return YamlDocument(data, reading.lines, reading.problems)
-    except yaml.MarkedYAMLError as error:
-        line, message = _syntax(error, text)
-    except yaml.reader.ReaderError as error:
-        line = len(LINE_BREAK.findall(text, 0, error.position)) + 1
-        message = f"the character #x{error.character:02x} cannot be in YAML"
-    except _Refused as error:
-        line, message = 1, str(error)
-    except (ValueError, OverflowError) as error:  # from PyYAML, at an escape such as "\\UFFFFFFFF"
-        line, message = 1, f"not valid YAML ({error})"
-    return YamlDocument(None, {}, [Problem(name, line, message)])
+class _Reader(yaml.SafeLoader):
+    """Reads the first document of a text as plain data, with only the scalars of YAML 1.2, and collects the lines of
+    its settings and its problems. A text that is too large or too deeply nested is refused."""
 
-
-class _Reading:
-    """Converts nodes to plain data, and collects their lines and problems."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.nodes = name, 0
+    def __init__(self, text: str, file: str) -> None:
+        super().__init__(text)
+        self.file, self.composed, self.depth, self.converted = file, 0, 0, 0
         self.lines: dict[SettingPath, int] = {}
         self.problems: list[Problem] = []
 
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.composed, self.depth = self.composed + 1, self.depth + 1
+        if self.composed > LARGEST:
+            raise _Refused(TOO_LARGE)
+        if self.depth > DEEPEST:
+            raise _Refused("nested too deeply for an experiment file")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
     def plain_value(self, node: yaml.Node, path: SettingPath) -> Any:
-        self.nodes += 1
-        if len(path) > DEEPEST or self.nodes > LARGEST:
+        self.converted += 1
+        if len(path) > DEEPEST or self.converted > LARGEST:
             raise _Refused("aliases (*) make this file endless; write the values out")
         if isinstance(node, yaml.SequenceNode):
             return tuple(self.child(item, item, (*path, position)) for position, item in enumerate(node.value))
         if isinstance(node, yaml.MappingNode):
             return {key.value: self.child(key, value, (*path, key.value)) for key, value in self.named(node)}
-        kind = node.tag.removeprefix("tag:yaml.org,2002:")
         try:
-            return SCALARS[kind][1](node.value) if self.is_text(node) else ""
-        except KeyError:
-            self.problem(node, f"the tag `{brief_name(node.tag)}` is unknown; leave it out")
-        except ValueError:
-            value = brief_name(node.value)
-            self.problem(node, f"`{value}` is not a value of the tag `!!{brief_name(kind)}`; leave the tag out")
+            return SCALARS[node.tag.removeprefix(TAG)][1](node.value) if self.is_text(node) else ""
+        except (KeyError, ValueError):
+            value, tag = brief_name(node.value), brief_name(node.tag.replace(TAG, "!!"))
+            self.problem(node, f"`{value}` is not a value of the tag `{tag}`; leave the tag out")
         return node.value
 
     def child(self, first: yaml.Node, value: yaml.Node, path: SettingPath) -> Any:
@@ -158,23 +124,40 @@ class _Reading:
                 yield key, value
 
     def is_text(self, node: yaml.Node) -> bool:
-        try:
-            node.value.encode()
-            return True
-        except UnicodeEncodeError:
+        if lone := LONE_SURROGATE.search(node.value):
             self.problem(node, "the text contains half of a character (a lone surrogate); write the whole character")
-            return False
+        return not lone
 
     def problem(self, node: yaml.Node, message: str) -> None:
-        self.problems.append(Problem(self.name, node.start_mark.line + 1, message))
+        self.problems.append(Problem(self.file, node.start_mark.line + 1, message))
 
 
-def _syntax(error: yaml.MarkedYAMLError, text: str) -> tuple[int, str]:
-    mark = error.problem_mark or error.context_mark
-    line = mark.line + 1 if mark else 1
-    lines = LINE_BREAK.split(text)
-    if "\t" in (error.problem or "") or "\\t" in (error.problem or ""):
-        return line, "a tab; YAML indents with spaces"
-    shown = f": {lines[line - 1].strip()[:80]}" if line <= len(lines) and lines[line - 1].strip() else ""
-    reasons = "; ".join(LONG_WORD.sub(r"\1…", reason) for reason in (error.context, error.problem) if reason)
-    return line, f"not valid YAML ({reasons}){shown}"
+_Reader.yaml_implicit_resolvers = {}
+for _tag, (_pattern, _) in SCALARS.items():
+    _Reader.add_implicit_resolver(TAG + _tag, re.compile(rf"(?:{_pattern})\Z", re.DOTALL), None)
+
+
+def read_document(text: str, name: str) -> YamlDocument:
+    """Read a YAML text; syntax errors and repeated keys are in `problems` of the result."""
+    line = 1
+    try:
+        if len(text) > LONGEST:
+            raise _Refused(TOO_LARGE)
+        reader = _Reader(text, name)
+        node = reader.get_single_node()
+        data = None if node is None else reader.plain_value(node, ())
+        return YamlDocument(data, reader.lines, reader.problems)
+    except yaml.MarkedYAMLError as error:
+        mark, reason = error.problem_mark or error.context_mark, brief(error.problem, 150)
+        line = mark.line + 1 if mark else 1
+        shown = brief("".join(LINE_BREAK.split(text)[line - 1 : line]).strip(), 80)
+        tab = "\t" in (error.problem or "") or "\\t" in (error.problem or "")
+        message = "a tab; YAML indents with spaces" if tab else f"not valid YAML ({reason}): {shown}"
+    except yaml.reader.ReaderError as error:
+        line = len(LINE_BREAK.findall(text, 0, error.position)) + 1
+        message = f"the character #x{error.character:02x} cannot be in YAML"
+    except _Refused as error:
+        message = str(error)
+    except (ValueError, OverflowError) as error:  # from PyYAML, at an escape such as "\\UFFFFFFFF"
+        message = f"not valid YAML ({error})"
+    return YamlDocument(None, {}, [Problem(name, line, message)])

@@ -34,8 +34,8 @@ def test_a_margin_is_declared_by_score_or_metric_or_it_is_the_usual_one(score, d
 @pytest.mark.parametrize(
     ("report", "said"),
     [
-        ("{margin: {accuracy: 0}}", "must be more than 0"),
-        ("{margin: {accuracy: -0.1}}", "must be more than 0"),
+        ("{margin: {accuracy: 0}}", "should be greater than 0"),
+        ("{margin: {accuracy: -0.1}}", "should be greater than 0"),
         ("{margin: {accuracy: 1}}", "is not below the range of the score"),
         ("{margin: {acuracy: 0.01}}", "did you mean `accuracy`"),
         ("{margin: {test.macro_f1: 0.01}}", "no table shows `test.macro_f1`"),

@@ -23,7 +23,7 @@ def counted(home, name):
         return real(*given, **named)
     setattr(home, name, counting)
 counted(load, "read_document")
-counted(load, "single_values")
+counted(load, "wrong_names")
 counted(load, "in_cells")
 counted(expand, "combinations")
 counted(expand.Builder, "resolved")
@@ -33,7 +33,7 @@ app(sys.argv[1:-1])
 """
 ONCE = {
     "read_document": 1,
-    "single_values": 1,
+    "wrong_names": 1,
     "in_cells": 1,
     "combinations": 2,
     "resolved": 1,

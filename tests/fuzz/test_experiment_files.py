@@ -12,7 +12,7 @@ import yaml
 from contrastive.config import registry
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief
-from contrastive.grid.combinations import count_combinations
+from contrastive.grid.expand import count_combinations
 from contrastive.grid.identity import cell_id, identities
 from contrastive.grid.load import ExperimentError, parse_experiment
 from contrastive.grid.yaml_lines import LONGEST_MESSAGE, read_document

@@ -143,7 +143,7 @@ REFUSED = [
     ({"divided": NINE, "measured": "test: 8"}, 8, "8 is less than data.test (9): give at"),
     ({"divided": f"{NINE}, resample: true", "measured": "test: 9"}, 8, "set data.test to this number"),
     ({"divided": NINE, "axes": "axes: {test: [9, 99]}", "measured": "test: 50"}, 8, "50 is less than data.test (99)"),
-    ({"divided": NINE, "measured": "test: 0"}, 8, "evaluation.test: must be at least 1, got 0"),
+    ({"divided": NINE, "measured": "test: 0"}, 8, "evaluation.test: should be greater than or equal to 1, got 0"),
 ]
 
 

@@ -11,9 +11,9 @@ from contrastive.config.cell import Cell, Training, Tune
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.config.objective import Objective
 from contrastive.grid import names
-from contrastive.grid.combinations import settings_read
 from contrastive.grid.expand import LoadedExperiment, Row
 from contrastive.grid.load import parse_experiment
+from contrastive.grid.names import settings_read
 
 HEAD = """\
 name: grid
