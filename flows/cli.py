@@ -122,9 +122,12 @@ def run(
     preflight_report(planned, gpus_per_cell, engine.value).refuse()
     if not until_decided and (shown := current_report(planned) or rewritten(planned)):
         return say(f"{len(planned.statuses)} cells, all finished before\nreport: {shown}")
+    from contrastive.training.processes import start_fork_server
     from flows.serve import temporary_server
 
     temporary_server.before_import()
+    if engine == EngineOption.local:
+        start_fork_server()
     from flows.ablation_grid import GridFailed, ablation_grid
     from tasks.engines import Stopped
 

@@ -17,7 +17,8 @@ from mlflow.exceptions import MlflowException
 from contrastive.errors import UserError
 from contrastive.runs import store
 from reports.mlflow_runs import all_runs
-from tasks.address import is_database, masked, set_aside_if_damaged, tracking_uri
+from tasks.address import file_of, is_database, masked, set_aside_if_damaged, tracking_uri
+from tasks.empty_databases import begin_with_copy
 
 # MLflow logs each database error with its traceback and then raises it: once is enough
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
@@ -76,6 +77,8 @@ def open_tracker(home: Path) -> MlflowClient:
     # two processes that create a new database at once would collide
     with as_tracking_error(), store.locked(home / "locks" / "mlflow"):
         set_aside_if_damaged(home)
+        if (database := file_of(home)) is not None:
+            begin_with_copy("mlflow", database)
         return _open.setdefault(uri, MlflowClient(tracking_uri=uri))
 
 

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from hypothesis import settings
 
 import tasks  # noqa: F401 (switches all telemetry off)
 from contrastive.runs.store import locked
+from tasks import empty_databases
 from tests import leftovers
 from tests.postgres import server as postgres_server
 
@@ -106,21 +105,13 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
 @pytest.fixture(scope="session")
 def empty_store(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
     """An empty SQLite store of MLflow, made once because its migrations take seconds."""
-    from mlflow import MlflowClient
-
-    return made_once("mlflow.db", lambda path: MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments())
+    return made_once("mlflow.db", lambda path: empty_databases.make("mlflow", path))
 
 
 @pytest.fixture(scope="session")
 def empty_prefect(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
     """The database of an unused Prefect server, made once because its migrations take seconds."""
-    command = [str(Path(sys.executable).parent / "prefect"), "server", "database", "upgrade", "-y"]
-
-    def write(path: Path) -> None:
-        environment = os.environ | {"PREFECT_HOME": str(path.parent)}
-        subprocess.run(command, env=environment, check=True, capture_output=True)
-
-    return made_once("prefect.db", write)
+    return made_once("prefect.db", lambda path: empty_databases.make("prefect", path))
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,15 @@ class ProcessSpec:
     stderr: Path
 
 
+def start_fork_server(*more: str) -> ForkServerContext:
+    """Let the server that all workers are forked from import what they need, unless it runs already; return without
+    waiting for it. `more`: further modules to import."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([PRELOADED, *more])
+    forkserver.ensure_running()
+    return context
+
+
 @contextlib.contextmanager
 def fork_processes(
     processes: list[ProcessSpec], preload: tuple[str, ...] = ()
@@ -47,8 +57,7 @@ def fork_processes(
 
     `preload`: modules for the fork server to import, if it is not running yet.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([PRELOADED, *preload])
+    context = start_fork_server(*preload)
     started = [context.Process(target=_run_worker, args=(spec,)) for spec in processes]
 
     def exit_codes(timeout: float) -> list[int | None]:

@@ -5,15 +5,19 @@ cells still write checkpoints and report to it.
 """
 
 import os
+import re
 import secrets
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from contrastive.errors import UserError
 from contrastive.runs.store import check_home, free_space_advice, home
@@ -28,22 +32,51 @@ from flows.serve.servers import (
     wait_until_it_answers,
 )
 from flows.terminal import tell
+from tasks.empty_databases import begin_with_copy
 
 FULL = ("database or disk is full", "No space left on device")  # messages of SQLite and of the system
+# files in which Prefect looks for settings
+SETTINGS = ("~/.prefect/profiles.toml", "$PREFECT_HOME/profiles.toml", "prefect.toml", "pyproject.toml", ".env")
 LAST_EVENTS = 5.0  # seconds without an accepted event after which the rest is dropped
 
 
+@dataclass(frozen=True)
+class Starting:
+    """A server that begins to run."""
+
+    process: subprocess.Popen[bytes]
+    log: IO[bytes]
+    api: str
+    auth: str
+
+
+_starting: Starting | None = None
+
+
 def before_import() -> None:
-    """Configure Prefect before it is imported, so that it writes into the home and logs little.
+    """Configure Prefect before it is imported, so that it writes into the home and logs little; start the server beside
+    the import, unless a server is configured.
 
     An existing `~/.prefect` is used, since a profile in it may name a server.
     """
+    global _starting
     check_home()
     access.forget_stopped_server()
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     if not Path("~/.prefect").expanduser().exists():
         server_folder().mkdir(parents=True, exist_ok=True)
         os.environ.setdefault("PREFECT_HOME", str(server_folder()))
+    if not os.environ.get("PREFECT_API_URL") and not any(map(names_a_server, SETTINGS)):
+        _starting = start()
+
+
+def names_a_server(path: str) -> bool:
+    """Return whether a file of settings may name a server; if it does not in fact, the server only starts later."""
+    try:
+        text = Path(os.path.expandvars(path)).expanduser().read_text(errors="replace")
+    except OSError:
+        return False
+    return re.search(r"api[_.]?url|\[.*api", text, re.IGNORECASE) is not None
 
 
 def server_folder() -> Path:
@@ -51,41 +84,51 @@ def server_folder() -> Path:
     return home() / ".prefect" / "run"
 
 
-@contextmanager
-def server() -> Iterator[None]:
-    """Start a server unless one is configured. From here on SIGTERM raises SystemExit."""
-    from prefect.exceptions import PrefectHTTPStatusError
-    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, get_current_settings, temporary_settings
-
-    signal.signal(signal.SIGTERM, _exit)
-    if get_current_settings().api.url:
-        yield
-        return
-    tell("starting Prefect")
+def start() -> Starting:
     port, auth = any_free_port(), f"{access.USER}:{secrets.token_urlsafe(18)}"
     command = [program("prefect"), "server", "start", "--host", LOOPBACK, "--port", str(port), "--no-ui"]
     server_folder().mkdir(parents=True, exist_ok=True)
     environment = {"PREFECT_HOME": str(server_folder())} | os.environ | {"PREFECT_SERVER_API_AUTH_STRING": auth}
-    api = f"{url(LOOPBACK, port)}/api"
-    with tempfile.NamedTemporaryFile(prefix="prefect-", suffix=".log") as file:
-        log = Path(file.name)
-        process = start_process(command, log, environment)
+    if environment["PREFECT_HOME"] == str(server_folder()):
+        begin_with_copy("prefect", server_folder() / "prefect.db")
+    log = tempfile.NamedTemporaryFile(prefix="prefect-", suffix=".log")  # noqa: SIM115 (closed by `server`)
+    return Starting(start_process(command, Path(log.name), environment), log, f"{url(LOOPBACK, port)}/api", auth)
+
+
+@contextmanager
+def server() -> Iterator[None]:
+    """Wait for the server; start one if none is configured. From here on SIGTERM raises SystemExit."""
+    from prefect.exceptions import PrefectHTTPStatusError
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, get_current_settings, temporary_settings
+
+    global _starting
+    signal.signal(signal.SIGTERM, _exit)
+    begun, _starting = _starting, None
+    if get_current_settings().api.url:  # of a file that `before_import` does not know
+        if begun is not None:
+            stop_process(begun.process)
+        yield
+        return
+    tell("starting Prefect")
+    own = begun or start()
+    log = Path(own.log.name)
+    try:
         try:
+            wait_until_it_answers(f"{own.api}/health", own.process, log)
+        except UserError as error:
+            refuse_if_full(log)
+            raise UserError(f"Prefect's server did not start: {error}: {log.read_text()[-2000:]}") from None
+        with temporary_settings({PREFECT_API_URL: own.api, PREFECT_API_AUTH_STRING: own.auth}):
             try:
-                wait_until_it_answers(f"{api}/health", process, log)
-            except UserError as error:
+                yield
+            except PrefectHTTPStatusError:
                 refuse_if_full(log)
-                raise UserError(f"Prefect's server did not start: {error}: {log.read_text()[-2000:]}") from None
-            with temporary_settings({PREFECT_API_URL: api, PREFECT_API_AUTH_STRING: auth}):
-                try:
-                    yield
-                except PrefectHTTPStatusError:
-                    refuse_if_full(log)
-                    raise
-                finally:
-                    send_last_events()
-        finally:
-            stop_process(process)
+                raise
+            finally:
+                send_last_events()
+    finally:
+        stop_process(own.process)
+        own.log.close()
 
 
 def refuse_if_full(log: Path) -> None:

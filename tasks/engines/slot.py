@@ -3,13 +3,11 @@
 Workers are forked from a process that has imported torch, end with their parent, and are replaced when they die.
 """
 
-import multiprocessing
 import os
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import forkserver
 from typing import Any
 
 from contrastive.runs.stopping import Stopped
@@ -23,9 +21,7 @@ class Slot:
         self.pool = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([processes.PRELOADED])
-        forkserver.ensure_running()  # it imports while the flow starts
+        context = processes.start_fork_server()
         environment = dict(os.environ) | self.environment
         return ProcessPoolExecutor(1, mp_context=context, initializer=_become_worker, initargs=(environment,))
 
