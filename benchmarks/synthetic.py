@@ -17,7 +17,7 @@ import numpy as np
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment
 from contrastive.grid.expand import Builder
-from contrastive.grid.plan import Plan, grid_document, settings_by_name
+from contrastive.grid.plan import Plan, recorded_grid, settings_by_name
 from contrastive.grid.status import Status
 
 TEXTS, STEPS, BEGAN = 600, 40, 1_700_000_000_000
@@ -70,7 +70,7 @@ def name_of(cell: Cell) -> str:
 def grid_of(plan: Plan) -> dict[str, Any]:
     """grid.json, with a reference."""
     scores = {"test.accuracy": 0.6, "test.macro_f1": 0.55}
-    return grid_document(plan, [{"name": "TF-IDF + logistic regression", "data": "", "scores": scores}])
+    return recorded_grid(plan, [{"name": "TF-IDF + logistic regression", "data": "", "scores": scores}]).document()
 
 
 def examples(cell: Cell) -> dict[str, np.ndarray]:

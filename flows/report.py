@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Self, cast
 
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
@@ -13,6 +13,7 @@ from prefect.events import Event, emit_event
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
+from contrastive.evaluation.grid_references import known_references
 from contrastive.grid import load
 from contrastive.grid.plan import Plan, recorded_grid
 from flows.terminal import tell
@@ -67,10 +68,10 @@ logger = logging.getLogger(__name__)
 
 
 class Preliminary:
-    """Write preliminary reports, one at a time, in a thread. `references`: scores of the TF-IDF references."""
+    """Write preliminary reports, one at a time, in a thread."""
 
-    def __init__(self, references: list[dict[str, Any]]):
-        self.references, self.next = references, 0.0
+    def __init__(self) -> None:
+        self.next = 0.0
         self.thread: threading.Thread | None = None
 
     def cell_ended(self, current_plan: Callable[[], Plan], ended: int, total: int) -> None:
@@ -91,7 +92,7 @@ class Preliminary:
     def _write(self, plan: Plan, ended: int, total: int) -> None:
         began = time.monotonic()
         try:
-            build_preliminary(recorded_grid(plan, self.references), ended, total)
+            build_preliminary(recorded_grid(plan, known_references(plan)), ended, total)
         except Exception as error:  # any error of a tracking server; only the final report matters
             logger.info("no preliminary report: %s", error)
         now = time.monotonic()

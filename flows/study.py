@@ -5,12 +5,10 @@ alone (reports/looks.py), so nothing else is stored and an interrupted study can
 """
 
 import time
-from dataclasses import replace
-from typing import Any
 
 from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.expand import LoadedExperiment, first_seeds, with_seeds
-from contrastive.grid.plan import Plan, grid_document, make_plan, recorded_declarations, recorded_grid
+from contrastive.grid.plan import Plan, make_plan, recorded_declarations, recorded_grid
 from contrastive.grid.status import Status
 from contrastive.runs import store
 from contrastive.runs.recorded import Stopping, StudyLook
@@ -44,7 +42,6 @@ class Study:
         self.looks: dict[str, list[StudyLook]] = {}
         self.handed_out: set[str] = set()  # ids of cells given out to run
         self.ran: set[str] = set()  # ids of those cells that have ended
-        self.references: list[dict[str, Any]] = []
         self.engine: Engine | None = None  # where new cells would run; None if none is started
 
     def plan(self) -> Plan:
@@ -81,9 +78,9 @@ class Study:
         plan, name = self.plan(), self.full_plan.experiment.name
         if self.records:
             settled = {cell: s for cell, s in plan.statuses.items() if s.action == "reuse" or s.id in self.ran}
-            sync(replace(plan, statuses=settled), grid_document(plan, self.references, self.stopping()))
-        results, more = load(name, tracking_uri(store.home()), recorded_grid(plan, self.references)), False
-        sections = recorded_grid(self.full_plan, self.references).sections
+            sync(plan, self.stopping(), settled)
+        results, more = load(name, tracking_uri(store.home()), recorded_grid(plan, [])), False
+        sections = recorded_grid(self.full_plan, []).sections
         for number, title in ready:
             replayed = replay_looks(sections[number], results, self.most_seeds)
             self.looks[title] = replayed.looks

@@ -5,7 +5,7 @@ from pathlib import Path
 from contrastive.evaluation.grid_references import known_references
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.load import load_experiment
-from contrastive.grid.plan import Plan, declare_plan, grid_document, recorded_grid
+from contrastive.grid.plan import Plan, declare_plan, recorded_grid
 from contrastive.grid.status import result_mark
 from contrastive.runs.recorded import Stopping
 from contrastive.runs.store import home, report_folder, run_folder
@@ -23,7 +23,7 @@ def update_mlflow(planned: Plan, stopping: Stopping | None = None) -> str:
 
     declare_plan(planned, None if stopping is None else stopping.most_seeds)
     close_abandoned_runs(home())
-    return record_all(planned, grid_document(planned, known_references(planned), stopping))
+    return record_all(planned, stopping)
 
 
 def current_report(plan: Plan) -> Path | None:

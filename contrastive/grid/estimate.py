@@ -3,8 +3,11 @@
 Work counts tokens × blocks × passes of the encoder, backward passes included. Seconds are work times a rate: the median
 seconds per unit of work of the finished cells, of those with the same tuning if there are any. If there are no finished
 cells, a few timed steps (contrastive/training/probe.py) give the rate.
+
+From the seconds follow the order in which cells train, and how long all of them take.
 """
 
+import heapq
 import math
 from collections.abc import Hashable, Iterable, Iterator
 from functools import cache, cached_property
@@ -27,6 +30,7 @@ TRAINED = 16  # bytes per trained parameter: itself, its gradient, AdamW's two m
 PROCESS = 600 * 2**20  # bytes of a process that has imported everything
 BATCH = 60  # overhead of a batch and its step, in tokens
 UNKNOWN_TEXTS = 20_000  # assumed size of data that has not been counted yet
+UNKNOWN_SECONDS = 1e12
 LATEST = 200  # number of finished cells that are read
 
 
@@ -283,3 +287,38 @@ def finished_cells() -> Iterator[FinishedCell]:
 
 def is_evaluation(attempt: dict[str, Any]) -> bool:
     return (attempt.get("stage"), attempt.get("outcome")) == ("evaluate", "done")
+
+
+def in_order(cells: Iterable[Cell], fit: CostEstimator) -> list[Cell]:
+    """Sort by total time of the same data and encoder, then by time, longest first; unknown times come first.
+
+    Cells of the same data and encoder follow one another, so that a process can reuse what it has loaded.
+    """
+    families: dict[Hashable, list[tuple[float, Cell]]] = {}
+    for cell in cells:
+        seconds = fit.seconds(cell)
+        rank = UNKNOWN_SECONDS + fit.work(cell) if seconds is None else seconds
+        families.setdefault((cell.data, cell.encoder.model), []).append((rank, cell))
+    longest_first = sorted(families.values(), key=lambda family: sum(rank for rank, _ in family), reverse=True)
+    return [cell for family in longest_first for _, cell in sorted(family, key=lambda ranked: ranked[0], reverse=True)]
+
+
+class CellTime(NamedTuple):
+    """Seconds of training and evaluation of a cell, and the devices and threads per device of its training."""
+
+    train: float
+    evaluate: float
+    devices: int = 1
+    threads: int = 1
+
+
+def makespan(times: Iterable[CellTime], slots: int, evaluators: int = 0) -> float:
+    """Return seconds from the first start to the last end, with cells in this order. `evaluators`: number of slots for
+    evaluation alone; 0 if it occupies a training slot."""
+    free, evaluate = [0.0] * slots, 0.0
+    for time in times:
+        taken = [heapq.heappop(free) for _ in range(min(time.devices, slots))]
+        for _ in taken:
+            heapq.heappush(free, max(taken) + time.train + (0.0 if evaluators else time.evaluate))
+        evaluate += time.evaluate
+    return max(*free, evaluate / evaluators) if evaluators else max(free)

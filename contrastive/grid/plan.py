@@ -49,7 +49,7 @@ class Plan:
 
     @property
     def to_train(self) -> list[Cell]:
-        return [status.cell for status in self.to_do if status.action != "evaluate"]
+        return [status.cell for status in self.statuses.values() if status.trains]
 
     @property
     def most_threads(self) -> int:
@@ -160,11 +160,6 @@ def recorded_row(row: Row, plan: Plan, names: dict[Data, str]) -> RecordedRow:
         against=row.against,
         settings=settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"})),
     )
-
-
-def grid_document(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> dict[str, Any]:
-    """Return the recorded grid as the content of grid.json."""
-    return recorded_grid(plan, references, stopping).document()
 
 
 def declare_plan(plan: Plan, most_seeds: int | None = None) -> None:

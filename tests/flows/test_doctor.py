@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from flows import doctor
-from flows.overhead import AROUND, last_overhead, note_overhead
+from flows.forecast import OVERHEAD, last_overhead, note_overhead
 
 
 @pytest.fixture
@@ -96,5 +96,5 @@ def test_the_next_run_is_expected_to_need_what_the_last_one_did(tmp_path: Path, 
     note_overhead(cells=1.0)
     process = psutil.Process()
     assert last_overhead() == pytest.approx(time.time() - process.create_time() - 1.0, abs=5)
-    (tmp_path / AROUND).write_text("{}")
+    (tmp_path / OVERHEAD).write_text("{}")
     assert last_overhead() is None

@@ -246,10 +246,10 @@ def test_a_folder_that_another_experiment_measured_otherwise_is_left_alone_by_sy
     own, folder = evaluation_key(planned.experiment.evaluation), cell_folder(status.id, "ce", 0, 0.75)
     client = tracking.open_tracker(home)
     measured(folder, own, 0.75)
-    sync.sync(plan, plans.grid_document(plan, []))
+    sync.sync(plan)
     measured(folder, "another", 0.5)
     assert [line.partition(": ")[2] for line in sync.audit(plan)] == [MEASURED_OTHERWISE]
-    sync.sync(plan, plans.grid_document(plan, []))
+    sync.sync(plan)
     (run,) = [run for run in runs(client, planned.experiment.name) if "ablate.cell" in run.data.tags]
     assert run.data.metrics["test.accuracy"] == 0.75 and run.data.tags["ablate.status"] == "finished"
 
