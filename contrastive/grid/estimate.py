@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -118,7 +118,7 @@ class FinishedCell(NamedTuple):
     cell: Cell
     stored: bool
     seconds: float
-    memory: int | None
+    memory: int  # 0 if it was not measured
     evaluation_key: str
     evaluation_seconds: float
 
@@ -133,8 +133,8 @@ class CostEstimator:
         self._work: dict[Hashable, float] = {}
         self.finished = list(finished_cells())
         self.rates = medians((past.cell, past.seconds / self.work(past.cell, past.stored)) for past in self.finished)
-        measured = [(past.cell, past.memory) for past in self.finished if past.memory is not None]
-        self.memory_ratios = medians((cell, memory / self._memory(cell)) for cell, memory in measured)
+        measured = (past for past in self.finished if past.memory)
+        self.memory_ratios = medians((past.cell, past.memory / self._memory(past.cell)) for past in measured)
 
     def seconds(self, cell: Cell) -> float | None:
         """Return seconds of training and embedding."""
@@ -269,7 +269,8 @@ def finished_cells() -> Iterator[FinishedCell]:
     for folder in (marker.parent for marker in done[-LATEST:]):
         try:
             config, noted = store.read_json(folder / "config.json"), store.read_json(folder / "provenance.json")
-            ended = [each for each in claim.attempts(folder) if is_evaluation(each)]
+            tries = claim.attempts(folder)
+            ended = [each for each in tries if (each.get("stage"), each.get("outcome")) == ("evaluate", "done")]
             cell = Cell.model_validate(config["cell"])
             if not cell.encoder.model.startswith("scratch:") and locate.local_model_folder(cell.encoder.model) is None:
                 continue  # without the model its size is unknown
@@ -277,16 +278,12 @@ def finished_cells() -> Iterator[FinishedCell]:
                 cell,
                 (noted.get("speed") or {}).get("reuse", "none") != "none",
                 float(noted["wall_seconds"]),
-                int(noted.get("peak_memory_bytes") or 0) or None,
+                int(noted.get("peak_memory_bytes") or 0),
                 store.read_json(folder / "scores.json")["key"] if ended else "",
                 ended[-1]["ended"] - ended[-1]["began"] if ended else 0.0,
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
-
-
-def is_evaluation(attempt: dict[str, Any]) -> bool:
-    return (attempt.get("stage"), attempt.get("outcome")) == ("evaluate", "done")
 
 
 def in_order(cells: Iterable[Cell], fit: CostEstimator) -> list[Cell]:
