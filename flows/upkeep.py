@@ -22,7 +22,7 @@ def update_mlflow(planned: Plan, stopping: Stopping | None = None) -> str:
     from tasks.sync import sync as record_all
 
     declare_plan(planned, None if stopping is None else stopping.most_seeds)
-    close_abandoned_runs(home())
+    close_abandoned_runs()
     return record_all(planned, stopping)
 
 
@@ -62,7 +62,7 @@ def check_results(experiment: Path, mend: bool) -> str:
         for line in reset_damaged(planned):
             say(f"reset: {line}")
         say(mend_tracking(planned, stopping))
-    close_abandoned_runs(home())
+    close_abandoned_runs()
     stored = [*(why for _, why in damaged_cache()), *audit(planned)]
     for line in stored:
         say(line)

@@ -112,7 +112,7 @@ class Job:
     steps: int  # of its training; 0 for a cell that is only evaluated
 
     def __post_init__(self) -> None:
-        self.curves = CurveWriter(store.home(), self.experiment, store.run_folder(self.status.id), self.name)
+        self.curves = CurveWriter(self.experiment, store.run_folder(self.status.id), self.name)
 
     @property
     def name(self) -> str:

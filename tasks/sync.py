@@ -125,7 +125,7 @@ def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
     home = store.home()
     address.set_aside_if_damaged(home, thorough=True)
     try:
-        close_abandoned_runs(home)
+        close_abandoned_runs()
         return sync(plan, stopping, thorough=True)
     except TrackingFailed as failed:
         path, of_file = address.file_of(home), isinstance(failed.__context__, OSError)  # for example of a run folder
