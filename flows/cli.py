@@ -77,9 +77,9 @@ def plan(
         time_encoders(planned)
     problems, wanted = preflight_report(planned), list[str]()
     if to_decide and not problems.errors:
-        from flows.to_decide import lines
+        from flows.study import lines_to_decide
 
-        wanted = [*lines(planned)]
+        wanted = [*lines_to_decide(planned)]
     if as_json:
         document = forecast_dict(planned, problems) | ({"to_decide": wanted} if to_decide else {})
         say(json.dumps(document, ensure_ascii=False, indent=1))
