@@ -129,7 +129,7 @@ def tags_of(plan: Plan, cell: Cell) -> dict[str, str]:
         "ablate.cell": name_of(cell),
         "ablate.kind": "cell",
         "ablate.status": "finished",
-        "section": " | ".join(plan.sections[cell])[:5000],
+        "section": " | ".join(plan.resolved.titles[cell])[:5000],
         "ablate.recorded": f"finished {name_of(cell)}",
         "ablate.evaluation": "0123456789abcdef",
         "mlflow.runName": plan.name(cell),

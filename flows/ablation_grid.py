@@ -22,11 +22,10 @@ from contrastive.grid import plan as plans
 from contrastive.grid.estimate import CostEstimator, in_order
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
-from contrastive.runs.recorded import Stopping
 from contrastive.training.job import TrainRequest
 from flows.forecast import note_overhead, preflight_report, resources_of
 from flows.progress import Progress
-from flows.report import Preliminary, closing_message, experiment_of_run, grid_ended, show_report
+from flows.report import Preliminary, experiment_of_run, grid_ended, show_report
 from flows.serve.servers import begin_flow
 from flows.study import Study
 from flows.terminal import MOST_SEEDS, check_study, seconds_of
@@ -34,7 +33,7 @@ from reports.markdown import plain
 from tasks import engines
 from tasks.cell import Job, Outcome, cell, prefix, references
 from tasks.engines import Engine, EngineName
-from tasks.report import BuiltReport, ReportFailed, report_task
+from tasks.report import ReportFailed, report_task
 from tasks.settle import prepare_tracking
 from tasks.sync import sync
 from tasks.tracking import TrackingFailed
@@ -97,26 +96,21 @@ def ablation_grid(
         outcomes = run_cells(plan, devices, Preliminary(), study)
         cell_seconds = time.monotonic() - began
     plan, stopping = (plan, None) if study is None else (study.plan(), study.stopping())
-    report = record_and_report(plan, outcomes, stopping)
-    note_overhead(cell_seconds)
-    if failed := [outcome for outcome in outcomes if outcome.failed]:
-        raise GridFailed(summary(failed, report.path, len(plan.statuses)))
-    return closing_message(report)
-
-
-def record_and_report(plan: Plan, outcomes: list[Outcome], stopping: Stopping | None) -> BuiltReport:
-    """Record all cells in MLflow, reused ones too; write the report; show both in Prefect."""
     show_states(plan, outcomes)
-    name, total, failed = plan.experiment.name, len(plan.statuses), sum(bool(outcome.failed) for outcome in outcomes)
+    failed = [outcome for outcome in outcomes if outcome.failed]
+    name, total = plan.experiment.name, len(plan.statuses)
     try:
-        sync(plan, stopping)
+        sync(plan, stopping)  # all cells, reused ones too
         report = report_task(name)
     except (TrackingFailed, ReportFailed):
-        grid_ended(name, total, failed, None)
+        grid_ended(name, total, len(failed), None)
         raise
-    show_report(name, report)
-    grid_ended(name, total, failed, report.path)
-    return report
+    message = show_report(name, report)
+    grid_ended(name, total, len(failed), report.path)
+    note_overhead(cell_seconds)
+    if failed:
+        raise GridFailed(summary(failed, report.path, total))
+    return message
 
 
 def share_prefixes(plan: Plan, devices: Engine) -> None:
@@ -183,7 +177,7 @@ def begin(plan: Plan, status: Status, fit: CostEstimator, devices: Engine, ended
         of, plan.name(of), resources.checkpoint_every, experiment.evaluation, experiment.speed, predicted
     )
     steps = steps_of([status], fit)
-    begun = Job(status, experiment.name, plan.sections[of], request, resources.hung_after, steps)
+    begun = Job(status, experiment.name, plan.resolved.titles[of], request, resources.hung_after, steps)
     cell.submit(begun, devices).add_done_callback(lambda future: ended.put((begun, future)))
     return begun
 

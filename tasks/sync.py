@@ -34,11 +34,12 @@ def sync(
     client, name, key = open_tracker(store.home()), plan.experiment.name, evaluation_key(plan.experiment.evaluation)
     held, count = runs_of_cells(client, name), 0
     for cell, status in (plan.statuses if cells is None else cells).items():
-        folder, sections, runs = store.run_folder(status.id), plan.sections[cell], held.get(status.id, [])
+        folder, sections, runs = store.run_folder(status.id), plan.resolved.titles[cell], held.get(status.id, [])
         if not folder.exists():
             continue
         count += 1
-        if thorough and not (len(runs) == 1 and store.finished(folder) and agrees(client, runs[0], folder, key)):
+        same = len(runs) == 1 and store.finished(folder)
+        if thorough and not (same and not any(differences_of_run(client, runs[0], folder, key))):
             remove_runs(client, runs)
             runs = []
         elif runs and runs[0].data.tags.get(EVALUATION) == key and outcome(folder, key)[1] == MEASURED_OTHERWISE:
@@ -66,10 +67,6 @@ def audit(plan: Plan) -> list[str]:
             found = [*differences_of_run(client, runs[0], folder, key)] if runs else ["not in MLflow"]
         differing += [f"{status.id} {plan.name(cell)}: {difference}" for difference in found]
     return differing
-
-
-def agrees(client: MlflowClient, run: Run, folder: Path, key: str) -> bool:
-    return next(differences_of_run(client, run, folder, key), None) is None
 
 
 def differences_of_run(client: MlflowClient, run: Run, folder: Path, key: str = "") -> Iterator[str]:

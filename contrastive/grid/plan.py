@@ -60,11 +60,6 @@ class Plan:
     def name(self, cell: Cell) -> str:
         return self.resolved.names[cell]
 
-    @property
-    def sections(self) -> dict[Cell, list[str]]:
-        """The titles of the sections that show each cell."""
-        return self.resolved.titles
-
     def data_cells(self) -> dict[str, list[Cell]]:
         """Return data set name → one cell for each draw of its training texts; all other cells have the same texts."""
         firsts: dict[tuple[str, int | None], Cell] = {}

@@ -99,7 +99,7 @@ def run(path: Path) -> None:
         if report is not None and "traceback" in report and report["kind"] != "infrastructure":
             raise RuntimeError(report["traceback"])
         key = evaluation_key(asked.evaluation)
-        sections = plan.sections[status.cell]
+        sections = plan.resolved.titles[status.cell]
         record_cell(open_tracker(store.home()), asked.name, store.run_folder(status.id), sections, key)
         if report is not None:
             raise UserError(report["error"])
