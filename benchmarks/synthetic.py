@@ -17,7 +17,7 @@ import numpy as np
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment
 from contrastive.grid.expand import Builder
-from contrastive.grid.plan import Plan, grid_document, settings_by_name
+from contrastive.grid.plan import Plan, recorded_grid, settings_by_name
 from contrastive.grid.status import Status
 
 TEXTS, STEPS, BEGAN = 600, 40, 1_700_000_000_000
@@ -70,7 +70,7 @@ def name_of(cell: Cell) -> str:
 def grid_of(plan: Plan) -> dict[str, Any]:
     """grid.json, with a reference."""
     scores = {"test.accuracy": 0.6, "test.macro_f1": 0.55}
-    return grid_document(plan, [{"name": "TF-IDF + logistic regression", "data": "", "scores": scores}])
+    return recorded_grid(plan, [{"name": "TF-IDF + logistic regression", "data": "", "scores": scores}]).document()
 
 
 def examples(cell: Cell) -> dict[str, np.ndarray]:
@@ -129,7 +129,7 @@ def tags_of(plan: Plan, cell: Cell) -> dict[str, str]:
         "ablate.cell": name_of(cell),
         "ablate.kind": "cell",
         "ablate.status": "finished",
-        "section": " | ".join(plan.sections[cell])[:5000],
+        "section": " | ".join(plan.resolved.titles[cell])[:5000],
         "ablate.recorded": f"finished {name_of(cell)}",
         "ablate.evaluation": "0123456789abcdef",
         "mlflow.runName": plan.name(cell),

@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -16,26 +16,24 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
 from contrastive.config.cell import Cell
-from contrastive.config.experiment import Resources, Speed
+from contrastive.config.experiment import Speed
 from contrastive.grid import frozen_readers, load
 from contrastive.grid import plan as plans
-from contrastive.grid.estimate import CostEstimator
+from contrastive.grid.estimate import CostEstimator, in_order
 from contrastive.grid.plan import Plan, tokens_folder
-from contrastive.grid.schedule import in_order
 from contrastive.grid.status import Status
 from contrastive.training.job import TrainRequest
-from flows.options import MOST_SEEDS, check_study, seconds_of
-from flows.overhead import note_overhead
-from flows.preflight import preflight_report
+from flows.forecast import note_overhead, preflight_report, resources_of
 from flows.progress import Progress
-from flows.report import Preliminary, closing_message, experiment_of_run, grid_ended, show_report
+from flows.report import Preliminary, experiment_of_run, grid_ended, show_report
 from flows.serve.servers import begin_flow
 from flows.study import Study
+from flows.terminal import MOST_SEEDS, check_study, seconds_of
 from reports.markdown import plain
 from tasks import engines
 from tasks.cell import Job, Outcome, cell, prefix, references
 from tasks.engines import Engine, EngineName
-from tasks.report import BuiltReport, ReportFailed, report_task
+from tasks.report import ReportFailed, report_task
 from tasks.settle import prepare_tracking
 from tasks.sync import sync
 from tasks.tracking import TrackingFailed
@@ -84,52 +82,35 @@ def ablation_grid(
     seconds = seconds_of("the budget", budget) if budget else None
     study = Study(resolved, max_seeds or USUAL_SEEDS, seconds, keep_stale=keep_stale) if until_decided else None
     plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.full_plan
-    check_plan(plan, gpus_per_cell, engine)
-    plans.declare_plan(plan, None if study is None else study.most_seeds)
-    with engines.start(engine, resources_of(plan, gpus_per_cell), plan.most_threads) as devices:
-        devices.check_capacity(max((status.cell.training.processes for status in plan.to_do), default=1))
-        prepare_tracking(plan.experiment.name)
-        scores = references(plan, devices)
-        began = time.monotonic()
-        share_prefixes(plan, devices)
-        outcomes = run_cells(plan, devices, Preliminary(scores), study)
-        cell_seconds = time.monotonic() - began
-    report = record_and_report(plan, scores, outcomes, study)
-    note_overhead(cell_seconds)
-    if failed := [outcome for outcome in outcomes if outcome.failed]:
-        raise GridFailed(summary(failed, report.path, len((plan if study is None else study.plan()).statuses)))
-    return closing_message(report)
-
-
-def resources_of(plan: Plan, gpus_per_cell: float | None) -> Resources:
-    resources = plan.experiment.resources
-    return resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
-
-
-def record_and_report(
-    plan: Plan, scores: list[dict[str, Any]], outcomes: list[Outcome], study: Study | None
-) -> BuiltReport:
-    """Record all cells in MLflow, reused ones too; write the report; show both in Prefect."""
-    plan, stopping = (plan, None) if study is None else (study.plan(), study.stopping())
-    show_states(plan, outcomes)
-    name, total, failed = plan.experiment.name, len(plan.statuses), sum(bool(outcome.failed) for outcome in outcomes)
-    try:
-        sync(plan, plans.grid_document(plan, scores, stopping))
-        report = report_task(name)
-    except (TrackingFailed, ReportFailed):
-        grid_ended(name, total, failed, None)
-        raise
-    show_report(name, report)
-    grid_ended(name, total, failed, report.path)
-    return report
-
-
-def check_plan(plan: Plan, gpus_per_cell: float | None, engine: EngineName) -> None:
-    """Raise UserError for errors found before training; log the warnings."""
     problems = preflight_report(plan, gpus_per_cell, engine)
     problems.refuse()
     for warning in problems.warnings:
         logger.warning(warning)
+    plans.declare_plan(plan, None if study is None else study.most_seeds)
+    with engines.start(engine, resources_of(plan, gpus_per_cell), plan.most_threads) as devices:
+        devices.check_capacity(max((status.cell.training.processes for status in plan.to_do), default=1))
+        prepare_tracking(plan.experiment.name)
+        references(plan, devices)
+        began = time.monotonic()
+        share_prefixes(plan, devices)
+        outcomes = run_cells(plan, devices, Preliminary(), study)
+        cell_seconds = time.monotonic() - began
+    plan, stopping = (plan, None) if study is None else (study.plan(), study.stopping())
+    show_states(plan, outcomes)
+    failed = [outcome for outcome in outcomes if outcome.failed]
+    name, total = plan.experiment.name, len(plan.statuses)
+    try:
+        sync(plan, stopping)  # all cells, reused ones too
+        report = report_task(name)
+    except (TrackingFailed, ReportFailed):
+        grid_ended(name, total, len(failed), None)
+        raise
+    message = show_report(name, report)
+    grid_ended(name, total, len(failed), report.path)
+    note_overhead(cell_seconds)
+    if failed:
+        raise GridFailed(summary(failed, report.path, total))
+    return message
 
 
 def share_prefixes(plan: Plan, devices: Engine) -> None:
@@ -159,14 +140,11 @@ def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | Non
     current_plan = (lambda: plan) if study is None else study.plan
     total = len(current_plan().statuses)
     fit = CostEstimator(plan.experiment.evaluation, plan.experiment.speed, on_gpu=devices.on_gpu)
-    waiting = ordered(to_do, fit)
+    waiting = iter(ordered(to_do, fit))
     ended: EndedQueue = SimpleQueue()
     outcomes, in_flight = list[Outcome](), set[Job]()
-    with (
-        page,
-        Progress(total, total - len(to_do), steps_of(to_do, fit)) as progress,
-        progress_artifact(plan, len(to_do)) as show,
-    ):
+    show = progress_artifact(plan, len(to_do))
+    with page, Progress(total, total - len(to_do), steps_of(to_do, fit)) as progress:
         try:
             while True:
                 for status in islice(waiting, max(0, devices.max_in_flight() - len(in_flight))):
@@ -193,34 +171,26 @@ def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | Non
 
 def begin(plan: Plan, status: Status, fit: CostEstimator, devices: Engine, ended: EndedQueue) -> Job:
     """Submit the task of a cell."""
-    begun = job(plan, status, fit)
+    experiment, resources, of = plan.experiment, plan.experiment.resources, status.cell
+    predicted = fit.predicted(of) if status.trains else None
+    request = TrainRequest(
+        of, plan.name(of), resources.checkpoint_every, experiment.evaluation, experiment.speed, predicted
+    )
+    steps = steps_of([status], fit)
+    begun = Job(status, experiment.name, plan.resolved.titles[of], request, resources.hung_after, steps)
     cell.submit(begun, devices).add_done_callback(lambda future: ended.put((begun, future)))
     return begun
 
 
-def ordered(to_do: list[Status], fit: CostEstimator) -> Iterator[Status]:
-    """Yield the cells to train, longest first; then cells that are only evaluated."""
+def ordered(to_do: list[Status], fit: CostEstimator) -> list[Status]:
+    """Return the cells to train, longest first; then cells that are only evaluated."""
     by_cell = {status.cell: status for status in to_do}
-    measure_only = [status for status in to_do if status.action == "evaluate"]
-    return chain((by_cell[cell] for cell in in_order(to_train(to_do), fit)), measure_only)
-
-
-def to_train(to_do: Iterable[Status]) -> list[Cell]:
-    return [status.cell for status in to_do if status.action != "evaluate"]
+    trained = in_order((status.cell for status in to_do if status.trains), fit)
+    return [by_cell[cell] for cell in trained] + [status for status in to_do if not status.trains]
 
 
 def steps_of(to_do: Iterable[Status], fit: CostEstimator) -> int:
-    return sum(fit.steps(cell) for cell in to_train(to_do))
-
-
-def job(plan: Plan, status: Status, fit: CostEstimator) -> Job:
-    experiment, name = plan.experiment, plan.name(status.cell)
-    predicted = None if status.action == "evaluate" else fit.predicted(status.cell)
-    resources = experiment.resources
-    every, evaluation = resources.checkpoint_every, experiment.evaluation
-    request = TrainRequest(status.cell, name, every, evaluation, experiment.speed, predicted)
-    sections = plan.sections[status.cell]
-    return Job(status, experiment.name, sections, request, resources.hung_after, steps_of([status], fit))
+    return sum(fit.steps(status.cell) for status in to_do if status.trains)
 
 
 def await_ended(ended: EndedQueue, in_flight: int) -> None:
@@ -232,9 +202,8 @@ def await_ended(ended: EndedQueue, in_flight: int) -> None:
             in_flight -= 1
 
 
-@contextmanager
-def progress_artifact(plan: Plan, total: int) -> Iterator[Callable[[int], None]]:
-    """Show the share of ended cells in the Prefect UI; updates at most every two seconds."""
+def progress_artifact(plan: Plan, total: int) -> Callable[[int], None]:
+    """Return a function that shows the share of ended cells in the Prefect UI, at most every two seconds."""
     artifact: Any = create_progress_artifact(
         0.0, key=f"progress-{plan.experiment.name}", description="Cells that have ended"
     )
@@ -246,7 +215,7 @@ def progress_artifact(plan: Plan, total: int) -> Iterator[Callable[[int], None]]
             update_progress_artifact(artifact, min(100.0, 100.0 * count / total))
             updated = time.monotonic()
 
-    yield show
+    return show
 
 
 def show_states(plan: Plan, outcomes: list[Outcome]) -> None:

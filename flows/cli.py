@@ -4,15 +4,23 @@ import json
 import os
 import sys
 import traceback
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer.exceptions import TyperException
 
-from flows.options import MOST_SEEDS, check_ledger_options, check_study, names_in_panel, refuse_without_effect
-from flows.terminal import complain, escape_logs, say, tell
+from flows.terminal import (
+    MOST_SEEDS,
+    check_ledger_options,
+    check_study,
+    complain,
+    escape_logs,
+    names_in_panel,
+    refuse_without_effect,
+    say,
+    tell,
+)
 
 app = typer.Typer(
     help="Benchmark contrastive learning on text: from an experiment file to a report.",
@@ -42,17 +50,7 @@ MORE = "More commands"
 MOST_RUNS = 16  # of `ablate judge`
 MaxRuns = Annotated[int | None, typer.Option(metavar="N", help=f"Most runs of both commands, {MOST_RUNS} if left out.")]
 SHIPPED = Path(__file__).parent.parent / "configs"
-
-
-class EngineOption(StrEnum):
-    local = "local"
-    ray = "ray"
-    inline = "inline"
-
-
-class JudgeEngine(StrEnum):
-    local = "local"
-    ray = "ray"
+EngineOption = Literal["local", "ray", "inline"]
 
 
 @app.command()
@@ -72,17 +70,16 @@ def plan(
     """
     from contrastive.grid.load import load_experiment
     from contrastive.grid.plan import make_plan
-    from flows.forecast import forecast_dict, print_forecast, time_encoders
-    from flows.preflight import preflight_report
+    from flows.forecast import forecast_dict, preflight_report, print_forecast, time_encoders
 
     planned = make_plan(load_experiment(experiment))
     if calibrate:
         time_encoders(planned)
     problems, wanted = preflight_report(planned), list[str]()
     if to_decide and not problems.errors:
-        from flows.to_decide import lines
+        from flows.study import lines_to_decide
 
-        wanted = [*lines(planned)]
+        wanted = [*lines_to_decide(planned)]
     if as_json:
         document = forecast_dict(planned, problems) | ({"to_decide": wanted} if to_decide else {})
         say(json.dumps(document, ensure_ascii=False, indent=1))
@@ -99,7 +96,7 @@ def run(
     engine: Annotated[
         EngineOption,
         typer.Option(metavar="ENGINE", help="local; ray: the cluster at RAY_ADDRESS; inline: one by one, to debug."),
-    ] = EngineOption.local,
+    ] = "local",
     gpus_per_cell: GpuShare = None,
     keep_stale: Annotated[
         bool, typer.Option(help="Reuse results that are stale only because the code was edited.")
@@ -114,19 +111,19 @@ def run(
     tell(f"reading {experiment}")
     from contrastive.grid.load import load_experiment
     from contrastive.grid.plan import make_plan
-    from flows.preflight import preflight_report
+    from flows.forecast import preflight_report
     from flows.upkeep import current_report, rewritten
 
     check_study(until_decided, max_seeds, budget)
     planned = make_plan(load_experiment(experiment))
-    preflight_report(planned, gpus_per_cell, engine.value).refuse()
+    preflight_report(planned, gpus_per_cell, engine).refuse()
     if not until_decided and (shown := current_report(planned) or rewritten(planned)):
         return say(f"{len(planned.statuses)} cells, all finished before\nreport: {shown}")
     from contrastive.training.processes import start_fork_server
     from flows.serve import temporary_server
 
     temporary_server.before_import()
-    if engine == EngineOption.local:
+    if engine == "local":
         start_fork_server()
     from flows.ablation_grid import GridFailed, ablation_grid
     from tasks.engines import Stopped
@@ -134,7 +131,7 @@ def run(
     try:
         with temporary_server.server():
             study = until_decided, max_seeds, budget or ""
-            say(f"report: {ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell, *study)}")
+            say(f"report: {ablation_grid(str(experiment), engine, keep_stale, gpus_per_cell, *study)}")
     except GridFailed as failed:
         fail(str(failed), 1)
     except Stopped as stopped:
@@ -223,7 +220,7 @@ def judge(
     budget: Annotated[str, typer.Option(metavar="TIME", help="Begin no run after this time, e.g. 90m, 2h.")] = "",
     timeout: Annotated[str, typer.Option(metavar="TIME", help="End a run that takes longer, e.g. 90s, 5m.")] = "",
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at a time.")] = 1,
-    engine: Annotated[JudgeEngine, typer.Option(metavar="ENGINE", help="local, or ray.")] = JudgeEngine.local,
+    engine: Annotated[Literal["local", "ray"], typer.Option(metavar="ENGINE", help="local, or ray.")] = "local",
     folder: Annotated[Path | None, typer.Option(help="Keep results here, not below the home.")] = None,
     gate: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the verdict as Markdown; exit with 1 only if worse.")
@@ -243,8 +240,8 @@ def judge(
 
     if ledger is not None:
         check_ledger_options(context, candidate)
-        raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, engine.value, as_json, timeout))
-    more = {"engine": engine.value, "jobs": jobs, "budget": budget, "timeout": timeout}
+        raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, engine, as_json, timeout))
+    more = {"engine": engine, "jobs": jobs, "budget": budget, "timeout": timeout}
     pair = {"baseline": baseline, "candidate": candidate, "metric": metric, "lower": lower, "margin": margin}
     pair["max_runs"] = MOST_RUNS if max_runs is None else max_runs
     raise typer.Exit(judge_pair(pair, folder, gate, as_json, **more))
@@ -301,7 +298,7 @@ def nightly(
     context: typer.Context,
     panel: Annotated[Path, typer.Argument(metavar="PANEL", help="Experiment file.")] = SHIPPED / "nightly.yaml",
     settings: Annotated[Path, typer.Option(help="Settings of the verdict.")] = SHIPPED / "nightly" / "verdict.yaml",
-    engine: Annotated[EngineOption, typer.Option(help="Where cells run, as for `ablate run`.")] = EngineOption.local,
+    engine: Annotated[EngineOption, typer.Option(help="Where cells run, as for `ablate run`.")] = "local",
     against: Annotated[
         str, typer.Option(metavar="COMMIT", help="Compare with this commit instead (for `git bisect run`).")
     ] = "",
@@ -345,7 +342,7 @@ def measure_night(panel: Path, settings: Path, engine: EngineOption, against: st
 
     try:
         with temporary_server.server():
-            say(flow(str(panel), str(settings), engine.value, against))
+            say(flow(str(panel), str(settings), engine, against))
     except NightFailed as failed:
         fail(str(failed), 1)
 

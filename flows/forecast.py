@@ -1,20 +1,65 @@
-"""`ablate plan`: what a run would do, how long it takes and how much memory it needs. Imports no torch."""
+"""`ablate plan`: what a run would do, its problems, its time and its memory. Imports no torch."""
 
+import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+import psutil
+
 from contrastive.config.cell import Cell
+from contrastive.config.experiment import Resources
 from contrastive.data import tokens
-from contrastive.grid.estimate import CostEstimator
+from contrastive.grid.estimate import CellTime, CostEstimator, in_order, makespan
 from contrastive.grid.plan import Plan
-from contrastive.grid.preflight import PreflightReport
-from contrastive.grid.schedule import CellTime, in_order, makespan
-from contrastive.runs.store import home
+from contrastive.grid.preflight import PreflightReport, preflight
+from contrastive.runs import store
 from contrastive.training import probe
-from flows.overhead import last_overhead
-from flows.terminal import human_bytes, human_span, say
+from flows.terminal import human_span, say
+from tasks.engines import EngineName
 from tasks.engines.local import SlotEnvironments, devices_and_cores
+
+OVERHEAD = Path("cache") / "around.json"
+
+
+def resources_of(plan: Plan, gpus_per_cell: float | None) -> Resources:
+    """Return the resources of the file, with the command's share of a GPU if there is one."""
+    resources = plan.experiment.resources
+    return resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
+
+
+def preflight_report(plan: Plan, gpus_per_cell: float | None = None, engine: EngineName = "local") -> PreflightReport:
+    """Return errors and warnings known before a run. `gpus_per_cell` is the command's option: without a GPU it is an
+    error, and the file's setting a warning. On Ray the devices are unknown at this point, so a GPU is assumed."""
+    resources = resources_of(plan, gpus_per_cell)
+    share, set_in_file = resources.gpus_per_cell, "gpus_per_cell" in plan.experiment.resources.model_fields_set
+    on_gpu = engine == "ray" or devices_and_cores(resources, plan.most_threads).on_gpu
+    found = preflight(plan, on_gpu=on_gpu)
+    if engine == "inline" and gpus_per_cell is not None:
+        found.errors.append("--gpus-per-cell has no effect with --engine inline: leave it out, or take another engine")
+    elif share and not on_gpu and gpus_per_cell is not None:
+        found.errors.append(f"--gpus-per-cell is {share:g}, but this machine has no GPU: leave it out or set it to 0")
+    elif share and not on_gpu and set_in_file:
+        found.warnings.append(
+            f"resources.gpus_per_cell is {share:g}, but this machine has no GPU: cells train on the CPU"
+        )
+    return found
+
+
+def note_overhead(cells: float) -> None:
+    """Store the seconds that this run spent outside its cells, to predict the next run of this home."""
+    age = time.time() - psutil.Process().create_time()
+    with suppress(OSError):  # a full disk is reported elsewhere
+        store.write_json(store.home() / OVERHEAD, {"seconds": round(max(0.0, age - cells), 1)})
+
+
+def last_overhead() -> float | None:
+    try:
+        return float(store.read_json(store.home() / OVERHEAD)["seconds"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def slots_for(plan: Plan) -> SlotEnvironments:
@@ -30,7 +75,7 @@ def time_encoders(plan: Plan) -> None:
     """Prepare the tokens, as a run does, and time a few steps of each encoder on this machine."""
     cells, where = [status.cell for status in plan.to_do], slots_for(plan)
     for cell in {plan.token_key(cell): cell for cell in cells}.values():
-        tokens.prepare_tokens(cell.data, cell.encoder, home(), cell.train_sample_seed())
+        tokens.prepare_tokens(cell.data, cell.encoder, store.home(), cell.train_sample_seed())
     probe.calibrate(cells, where.train, plan.experiment.speed, on_gpu=where.on_gpu)
 
 
@@ -66,7 +111,7 @@ def predict(plan: Plan) -> Prediction:
         around_seconds=last_overhead(),
         slots=slots,
         device="gpu" if where.on_gpu else "cpu",
-        device_seconds=sum(busy_seconds(time, where.on_gpu) for time in times) if time_known else None,
+        device_seconds=sum(busy_seconds(each, where.on_gpu) for each in times) if time_known else None,
         memory_bytes=max(sizes, default=0),
         memory_bytes_together=sum(sizes[-slots:]),
         finished=bases["finished"],
@@ -79,22 +124,21 @@ def predict(plan: Plan) -> Prediction:
 def planned_times(plan: Plan, fit: CostEstimator) -> list[CellTime]:
     """Return the times of the cells to train in starting order, then of the cells that are only evaluated."""
 
-    def time(cell: Cell, train: float) -> CellTime:
+    def time_of(cell: Cell, train: float) -> CellTime:
         return CellTime(train, fit.evaluation_seconds(cell) or 0.0, cell.training.processes, cell.training.threads)
 
     evaluated = [status.cell for status in plan.to_do if status.action == "evaluate"]
-    trained = [time(cell, fit.seconds(cell) or 0.0) for cell in in_order(plan.to_train, fit)]
-    return trained + [time(cell, 0.0)._replace(devices=1) for cell in evaluated]
+    trained = [time_of(cell, fit.seconds(cell) or 0.0) for cell in in_order(plan.to_train, fit)]
+    return trained + [time_of(cell, 0.0)._replace(devices=1) for cell in evaluated]
 
 
-def busy_seconds(time: CellTime, on_gpu: bool) -> float:
+def busy_seconds(cell: CellTime, on_gpu: bool) -> float:
     """Return GPU seconds (evaluation uses no GPU), or core seconds without a GPU."""
-    return time.train * time.devices if on_gpu else (time.train * time.devices + time.evaluate) * time.threads
+    return cell.train * cell.devices if on_gpu else (cell.train * cell.devices + cell.evaluate) * cell.threads
 
 
 def forecast_dict(plan: Plan, outlook: PreflightReport) -> dict[str, Any]:
     fit = cost_estimator(plan)
-    todo = {status.id for status in plan.to_do if status.action != "evaluate"}
     return {
         "experiment": plan.experiment.name,
         "counts": dict(Counter(status.action for status in plan.statuses.values())),
@@ -104,11 +148,7 @@ def forecast_dict(plan: Plan, outlook: PreflightReport) -> dict[str, Any]:
         "errors": [*outlook.errors],
         "cells": [
             {"id": status.id, "name": plan.name(status.cell), "action": status.action, "why": status.why}
-            | (
-                {"predicted": fit.predicted(status.cell), "rests_on": fit.basis(status.cell)}
-                if status.id in todo
-                else {}
-            )
+            | ({"predicted": fit.predicted(status.cell), "rests_on": fit.basis(status.cell)} if status.trains else {})
             for status in plan.statuses.values()
         ],
     }
@@ -133,8 +173,8 @@ def prediction_lines(prediction: Prediction) -> list[str]:
     """Describe the prediction and its evidence."""
     unit = "GPU" if prediction.device == "gpu" else "core"
     together = f"{prediction.slots} at a time" if prediction.slots > 1 else "one after another"
-    largest, all_together = human_bytes(prediction.memory_bytes), human_bytes(prediction.memory_bytes_together)
-    memory = f"memory: {largest} for the largest cell, {all_together} in total"
+    largest, total = prediction.memory_bytes / 2**30, prediction.memory_bytes_together / 2**30
+    memory = f"memory: {largest:.1f} GiB for the largest cell, {total:.1f} GiB in total"
     if prediction.wall_seconds is None or prediction.device_seconds is None:
         return [
             "time: unknown until a cell with this encoder has finished; `ablate plan FILE --calibrate` measures it now",
@@ -143,8 +183,8 @@ def prediction_lines(prediction: Prediction) -> list[str]:
     more = prediction.around_seconds
     beside = "without startup and report" if more is None else f"including {human_span(more)} for startup and report"
     wall = human_span(prediction.wall_seconds + (more or 0.0))
-    time = f"time: {wall}, {together}, {beside}; {human_span(prediction.device_seconds)} of {unit} time"
-    return [time, memory, f"estimated from {', '.join(evidence(prediction))}"]
+    took = f"time: {wall}, {together}, {beside}; {human_span(prediction.device_seconds)} of {unit} time"
+    return [took, memory, f"estimated from {', '.join(evidence(prediction))}"]
 
 
 def evidence(prediction: Prediction) -> list[str]:

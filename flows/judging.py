@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ablate.identity import Identity, identity_of, note_outputs
 from contrastive.errors import UserError
 from contrastive.runs.store import home, write_atomic
-from flows.options import seconds_of
-from flows.terminal import complain, say, tell
+from flows.terminal import complain, say, seconds_of, tell
 
 if TYPE_CHECKING:  # these imports take seconds, and a verdict that is known needs none
     from ablate.commands import Runner

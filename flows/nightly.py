@@ -6,7 +6,7 @@ import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.request import Request, urlopen
 
 from prefect import flow, task
@@ -23,6 +23,7 @@ from tasks.engines import EngineName
 
 WEBHOOK = "ABLATE_WEBHOOK"
 PATIENCE = 10  # timeout of the webhook in seconds
+Commits: TypeAlias = list[tuple[str, str]]  # id and subject
 logger = logging.getLogger(__name__)
 
 
@@ -52,7 +53,9 @@ def nightly(
             if commit:
                 page, verdict = compare_with(commit, Path(panel), rules, engine)
             else:
-                tracked.record_night(measure_night(Path(panel), rules, engine))
+                earlier = tracked.past()
+                commits = panels.commits_after(earlier[-1].commit if earlier else "")
+                tracked.record_night(document(Path(panel), rules, engine, provenance.commit(), commits))
                 page, verdict = tracked.report_night()
         finally:
             shutil.rmtree(night_folder(), ignore_errors=True)
@@ -65,27 +68,20 @@ def nightly(
     return f"{verdict.headline}; {page}"
 
 
-def measure_night(panel: Path, settings: Nightly, engine: EngineName) -> dict[str, Any]:
-    """Measure the panel and return the content of night.json."""
-    earlier = tracked.past()
-    commits = panels.commits_after(earlier[-1].commit if earlier else "")
-    return document(run_panel(panel, engine), panel, settings, engine, provenance.commit(), commits)
-
-
 def compare_with(commit: str, panel: Path, settings: Nightly, engine: EngineName) -> tuple[Path, NightVerdict]:
     """Measure the panel at a commit and with the current code; keep the commit's results for bisection."""
     name = key("night", commit=commit, surroundings=panels.conditions(panel, engine))
     kept = store.home() / "cache" / "nightly" / f"{name}.json"
     if not kept.exists():
         with panels.worktree(night_folder(), commit) as code:
-            store.write_json(kept, document(run_panel(panel, engine, code), panel, settings, engine, commit, []))
-    now = document(run_panel(panel, engine), panel, settings, engine, provenance.commit(), panels.commits_after(commit))
+            store.write_json(kept, document(panel, settings, engine, commit, [], code))
+    now = document(panel, settings, engine, provenance.commit(), panels.commits_after(commit))
     then, tonight = map(NIGHT.validate_python, (store.read_json(kept), now))
     return write_against(then, tonight, store.report_folder("nightly"))
 
 
 @task(name="panel", task_run_name="panel", cache_policy=NO_CACHE, persist_result=False)
-def run_panel(panel: Path, engine: EngineName, code: Path = CHECKOUT) -> dict[str, Any]:
+def run_panel(panel: Path, engine: EngineName, code: Path) -> dict[str, Any]:
     """Run the whole panel in a new home, so that nothing can be reused."""
     home = night_folder() / ("now" if code == CHECKOUT else "then")
     shutil.rmtree(home, ignore_errors=True)  # remnants of a killed night
@@ -97,14 +93,10 @@ def night_folder() -> Path:
 
 
 def document(
-    measured: dict[str, Any],
-    panel: Path,
-    settings: Nightly,
-    engine: EngineName,
-    commit: str,
-    commits: list[tuple[str, str]],
+    panel: Path, settings: Nightly, engine: EngineName, commit: str, commits: Commits, code: Path = CHECKOUT
 ) -> dict[str, Any]:
-    """Return the content of night.json, which `Night` reads."""
+    """Measure the panel with the code in a folder; return the content of night.json, which `Night` reads."""
+    measured = run_panel(panel, engine, code)
     return {
         "version": VERSION,
         "when": datetime.now(UTC).isoformat(timespec="seconds"),

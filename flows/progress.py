@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Collection
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
@@ -22,10 +21,10 @@ class Progress:
     `steps`: optimizer steps of all cells to train. Thread-safe.
     """
 
-    def __init__(self, total: int, reused: int, steps: int = 0, seconds_between_lines: float = 60.0):
+    def __init__(self, total: int, reused: int, steps: int):
         self.console = Console(file=sys.stderr, highlight=False, emoji=False)
         self.total, self.done, self.steps, self.steps_ended = total, reused, steps, 0
-        self.every = 1.0 if self.console.is_terminal else seconds_between_lines
+        self.every = 1.0 if self.console.is_terminal else 60.0  # seconds
         self.began = self.shown = time.monotonic()
         self.lock = threading.Lock()
         columns = (
@@ -45,9 +44,7 @@ class Progress:
         self.bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
     def more(self, count: int, steps: int) -> None:

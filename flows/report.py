@@ -5,14 +5,15 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Self, cast
 
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
-from prefect.events import Event, emit_event
+from prefect.events import emit_event
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
+from contrastive.evaluation.grid_references import known_references
 from contrastive.grid import load
 from contrastive.grid.plan import Plan, recorded_grid
 from flows.terminal import tell
@@ -24,14 +25,13 @@ def experiment_of_run() -> str:
     return Path(flow_run.parameters["experiment_file"]).stem
 
 
-def show_report(experiment: str, report: BuiltReport) -> None:
-    """Print the finding, and show the report in the Prefect UI."""
+def show_report(experiment: str, report: BuiltReport) -> str:
+    """Print the finding, and show the report in the Prefect UI.
+
+    Returns the state at the end of the flow: its message is the finding, its data the path of the report.
+    """
     tell(report.finding)
     create_markdown_artifact(key=f"report-{experiment}", markdown=report.markdown())
-
-
-def closing_message(report: BuiltReport) -> str:
-    """Return a Completed state: its message is the finding, its data the path of the report."""
     return cast(str, Completed(message=report.finding, data=str(report.path)))
 
 
@@ -43,17 +43,15 @@ def report(experiment_file: str) -> str:
         experiment_file: path of the experiment file, for example configs/quickstart.yaml
     """
     name = load.load_experiment(Path(experiment_file)).experiment.name
-    built = report_task(name)
-    show_report(name, built)
-    return closing_message(built)
+    return show_report(name, report_task(name))
 
 
-def grid_ended(name: str, total: int, failed: int, report: Path | None) -> Event | None:
+def grid_ended(name: str, total: int, failed: int, report: Path | None) -> None:
     """Emit `ablate.grid.finished`, or `ablate.grid.failed` if cells failed or there is no report.
 
-    Prefect adds the current flow run. Returns None without a server.
+    Prefect adds the current flow run.
     """
-    return emit_event(
+    emit_event(
         "ablate.grid.failed" if failed or report is None else "ablate.grid.finished",
         resource={"prefect.resource.id": f"ablate.grid.{name}", "prefect.resource.name": name},
         payload={"cells": total, "failed": failed, "report": str(report or "")},
@@ -67,10 +65,10 @@ logger = logging.getLogger(__name__)
 
 
 class Preliminary:
-    """Write preliminary reports, one at a time, in a thread. `references`: scores of the TF-IDF references."""
+    """Write preliminary reports, one at a time, in a thread."""
 
-    def __init__(self, references: list[dict[str, Any]]):
-        self.references, self.next = references, 0.0
+    def __init__(self) -> None:
+        self.next = 0.0
         self.thread: threading.Thread | None = None
 
     def cell_ended(self, current_plan: Callable[[], Plan], ended: int, total: int) -> None:
@@ -91,7 +89,7 @@ class Preliminary:
     def _write(self, plan: Plan, ended: int, total: int) -> None:
         began = time.monotonic()
         try:
-            build_preliminary(recorded_grid(plan, self.references), ended, total)
+            build_preliminary(recorded_grid(plan, known_references(plan)), ended, total)
         except Exception as error:  # any error of a tracking server; only the final report matters
             logger.info("no preliminary report: %s", error)
         now = time.monotonic()

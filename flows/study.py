@@ -1,25 +1,44 @@
-"""`ablate run --until-decided`: choose which cells to run next, section by section, as results come in.
+"""`ablate run --until-decided`: choose which cells to run next, section by section, as results come in; and
+`ablate plan --to-decide`: list what would decide each open comparison.
 
 Each section is judged when all its cells have ended, while other sections still run. Decisions follow from the results
 alone (reports/looks.py), so nothing else is stored and an interrupted study can continue.
 """
 
+import math
 import time
-from dataclasses import replace
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator
 
+from contrastive.config.cell import Cell, Data
+from contrastive.errors import UserError
 from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.expand import LoadedExperiment, first_seeds, with_seeds
-from contrastive.grid.plan import Plan, grid_document, make_plan, recorded_declarations, recorded_grid
+from contrastive.grid.plan import Plan, declaration, make_plan, recorded_declarations, recorded_grid
 from contrastive.grid.status import Status
 from contrastive.runs import store
 from contrastive.runs.recorded import Stopping, StudyLook
+from flows.forecast import cost_estimator
+from flows.terminal import human_span
+from reports.compare import Comparison
+from reports.guards import changed_declarations
 from reports.load import load
-from reports.looks import replay_looks
+from reports.looks import compare_section, replay_looks
+from reports.markdown import difference_text, most_of, unit, with_unit
+from reports.provenance import counted_data, rows_dropped
 from reports.statistics.cutoffs import LOOKS
+from reports.statistics.decide import DECIDED
+from reports.study import Results
 from tasks.address import tracking_uri
 from tasks.engines import Engine
 from tasks.sync import sync
+
+NOT_JUDGED = {
+    "not comparable": "cells have no results, or a warning in the report rules out the comparison",
+    "one seed": "one seed shows no spread between seeds; `ablate run FILE --until-decided` adds seeds",
+    "no spread": "all seeds give the same score",
+}
+NOTHING = "even 64 seeds and 100 times the test texts would not decide a difference this small"
 
 
 class Study:
@@ -44,7 +63,6 @@ class Study:
         self.looks: dict[str, list[StudyLook]] = {}
         self.handed_out: set[str] = set()  # ids of cells given out to run
         self.ran: set[str] = set()  # ids of those cells that have ended
-        self.references: list[dict[str, Any]] = []
         self.engine: Engine | None = None  # where new cells would run; None if none is started
 
     def plan(self) -> Plan:
@@ -81,9 +99,9 @@ class Study:
         plan, name = self.plan(), self.full_plan.experiment.name
         if self.records:
             settled = {cell: s for cell, s in plan.statuses.items() if s.action == "reuse" or s.id in self.ran}
-            sync(replace(plan, statuses=settled), grid_document(plan, self.references, self.stopping()))
-        results, more = load(name, tracking_uri(store.home()), recorded_grid(plan, self.references)), False
-        sections = recorded_grid(self.full_plan, self.references).sections
+            sync(plan, self.stopping(), settled)
+        results, more = load(name, tracking_uri(store.home()), recorded_grid(plan, [])), False
+        sections = recorded_grid(self.full_plan, []).sections
         for number, title in ready:
             replayed = replay_looks(sections[number], results, self.most_seeds)
             self.looks[title] = replayed.looks
@@ -148,3 +166,108 @@ def plan_so_far(resolved: LoadedExperiment, records: bool) -> tuple[Plan, Stoppi
     study.out_of_time = ""  # nothing is trained now, so the budget ended nothing
     study.begin()
     return study.plan(), study.stopping()
+
+
+def lines_to_decide(plan: Plan) -> Iterator[str]:
+    """Yield what would decide each open comparison, with or without results so far."""
+    fit = cost_estimator(plan)
+    yield cost_of_one_seed(plan, fit)
+    try:
+        plan, stopping = plan_so_far(plan.resolved, records=False)
+        results = load(plan.experiment.name, tracking_uri(store.home()), recorded_grid(plan, [], stopping))
+    except UserError:
+        yield (
+            "nothing has run yet, so the spread between seeds is unknown: `ablate run FILE --until-decided` starts "
+            f"with {LOOKS[0]} seeds and adds more where undecided"
+        )
+        return
+    now = declaration(plan, None if stopping is None else stopping.most_seeds)
+    for before in recorded_declarations(plan.experiment.name)[-1:]:
+        for change in changed_declarations(before, now):
+            yield f"changed since the last declaration of how results are judged: {change}"
+    yield from undecided(plan, results, fit)
+
+
+def cost_of_one_seed(plan: Plan, fit: CostEstimator) -> str:
+    """Describe the training time of one seed of every configuration here."""
+    cells = [row.cells[0] for part in plan.resolved.sections for row in part.rows]
+    each = [fit.seconds(cell) for cell in dict.fromkeys(cells)]
+    seconds = [expected for expected in each if expected is not None]
+    time = "an unknown time (`--calibrate` measures it)" if len(seconds) < len(each) else human_span(sum(seconds))
+    return f"one seed of all {len(each)} configurations trains for {time}"
+
+
+def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]:
+    """Yield a line per undecided comparison: the seeds or test texts it needs, the cheaper first."""
+    missing = {status.id for status in plan.statuses.values()} - results.cells.keys()
+    if missing:
+        yield f"{len(missing)} of {len(plan.statuses)} cells have no results yet: `ablate run FILE` trains them"
+    verdicts = Counter[str]()
+    for section in results.study.sections:
+        _, compared = compare_section(section, results)
+        rows = {part.section.title: part.rows for part in plan.resolved.sections}.get(section.title, ())
+        if not compared.comparisons:
+            yield f"{section.title}: nothing to compare; name a baseline with `baseline:`"
+        for score, comparison in compared.comparisons:
+            verdicts[score.verdict] += 1
+            if score.verdict == "undecided":
+                label, against, scale = score.row.label, comparison.against.label, unit(score.value)
+                cells = [row.cells[0] for row in rows if row.label in (label, against)]
+                ways = [*more_seeds(comparison, cells, fit), *more_texts(comparison, cells, plan, results, fit)]
+                joint = " together with " if comparison.needs and comparison.needs.together else ", or "
+                known = difference_text(
+                    scale * comparison.difference, scale * comparison.half_width, most_of(score.value)
+                )
+                size = with_unit(known, scale > 1)
+                advice = joint.join(text for _, text in sorted(ways)) or NOTHING
+                yield f"{section.title}: {label} vs. {against} in {score.value} is undecided, {size}: {advice}"
+    total = verdicts.total()
+    for kind, why in NOT_JUDGED.items():
+        if verdicts[kind]:
+            yield f"{verdicts[kind]} of {total} comparisons cannot be judged yet: {why}"
+    yield f"{sum(verdicts[kind] for kind in DECIDED)} of {total} comparisons are decided"
+
+
+def more_seeds(comparison: Comparison, cells: list[Cell], fit: CostEstimator) -> Iterator[tuple[float, str]]:
+    """Yield (training seconds, text) for the seeds that would decide a comparison."""
+    if comparison.needs and comparison.needs.seeds is not None:
+        each = [fit.seconds(cell) for cell in cells]
+        seconds = sum(s for s in each if s is not None) * (comparison.needs.seeds - comparison.seeds)
+        time = f" ({human_span(seconds)} of training)" if cells and None not in each else ""
+        yield seconds, f"{comparison.needs.seeds} seeds{time}"
+
+
+def more_texts(
+    comparison: Comparison, cells: list[Cell], plan: Plan, results: Results, fit: CostEstimator
+) -> Iterator[tuple[float, str]]:
+    """Yield (seconds, text) for the test texts that would decide a comparison, or why there are none."""
+    needs = comparison.needs
+    if not cells or needs is None or needs.texts is None:
+        return
+    count, data = needs.texts, cells[0].data
+    evaluation = plan.experiment.evaluation.model_copy(update={"test": count})
+    left = texts_left(data, plan, results)
+    reason = evaluation.unmeasurable(data) or (
+        f"the data has only {left} texts left" if left is not None and left < count else ""
+    )
+    if reason:
+        yield math.inf, f"{count} test texts ({reason})"
+        return
+    each = [fit.embedding_seconds(cell, count) for cell in plan.resolved.cells]
+    seconds = sum(s for s in each if s is not None)
+    kind = " of evaluation, without training"
+    if needs.together and needs.seeds is not None:
+        further = (fit.embedding_seconds(cell, count) for cell in cells)
+        seconds += sum(s for s in further if s is not None) * (needs.seeds - comparison.seeds)
+        kind = " of evaluation"
+    time = f"; {human_span(seconds)}{kind}" if None not in each else ""
+    yield seconds, f"{count} test texts (`evaluation: {{test: {count}}}`{time})"
+
+
+def texts_left(data: Data, plan: Plan, results: Results) -> int | None:
+    """Return how many texts are left for testing; None if they have not been counted."""
+    name = plan.resolved.data_names[data]
+    counts = next((part.sifted.get("source") for part in counted_data(results) if part.name == name), None)
+    if counts is None or not isinstance(data.validation, int) or data.train is None:
+        return None
+    return counts["rows"] - rows_dropped(counts) - data.validation - data.train

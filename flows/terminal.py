@@ -1,14 +1,20 @@
-"""All output to the terminal, with control characters escaped: file names, columns and labels are untrusted."""
+"""What commands print, with control characters escaped, since file names, columns and labels are untrusted; times as
+people write them; and the refusal of options that have no effect together with the others of a command."""
 
 import logging
+import re
+from collections.abc import Collection
 from typing import Any
 
 import typer
 
-from contrastive.errors import brief, printable
+from contrastive.errors import UserError, brief, printable
 from tasks.address import masked
 
 LONGEST_LINE = 4000  # characters per line of an error, which may quote a file
+MOST_SEEDS = 200  # the limit of --max-seeds
+TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+UNITS = (3600.0, 60.0, 1.0)
 
 
 def say(text: object) -> None:
@@ -45,5 +51,53 @@ def human_span(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
-def human_bytes(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB"
+def seconds_of(option: str, text: str) -> float:
+    """Convert a time such as 2h, 90m, 1h30m or 45s to seconds; raise UserError for other texts."""
+    parts = TIME.fullmatch(text)
+    seconds = sum(float(n) * unit for n, unit in zip(parts.groups(), UNITS, strict=True) if n) if parts else 0.0
+    if seconds <= 0:
+        raise UserError(f"{option} `{text}` is not a time such as 45s, 90m, 2h or 1h30m")
+    return seconds
+
+
+def refuse_without_effect(context: typer.Context, names: Collection[str], why: str, advice: str) -> None:
+    """Raise UserError if any parameter of these names was given on the command line."""
+    given = [
+        param.opts[0] if param.param_type_name == "option" else str(param.metavar)
+        for param in context.command.params
+        if param.name in names and _is_given(context, param.name)
+    ]
+    if given:
+        verb, them = ("has", "it") if len(given) == 1 else ("have", "them")
+        raise UserError(f"{', '.join(given)} {verb} no effect {why}: leave {them} out, or {advice}")
+
+
+def check_ledger_options(context: typer.Context, candidate: str) -> None:
+    """Raise UserError for options of `judge` that a ledger does not read, or reads only beside a candidate."""
+    alone = ("margin", "max_runs", "budget", "folder", "gate", "jobs")
+    refuse_without_effect(context, alone, "with --ledger", "judge without a ledger")
+    if not candidate:
+        new = ("baseline", "candidate", "metric", "lower", "engine", "timeout")
+        refuse_without_effect(context, new, "without a command to judge", "name one as --candidate")
+
+
+def names_in_panel(context: typer.Context, panel: str) -> list[str]:
+    """Return the names of a command's options that its help shows in a panel."""
+    params = context.command.params
+    return [param.name for param in params if param.name and getattr(param, "rich_help_panel", None) == panel]
+
+
+def _is_given(context: typer.Context, name: str | None) -> bool:
+    source = context.get_parameter_source(name) if name else None
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def check_study(until_decided: bool, max_seeds: int | None, budget: str | None) -> None:
+    """Raise UserError if options of a study are wrong, or have no effect; called before heavy imports."""
+    if not until_decided and (max_seeds is not None or budget is not None):
+        raise UserError(
+            "--max-seeds and --budget need --until-decided: add it, or leave them out (in Prefect: the parameters "
+            "max_seeds, budget and until_decided)"
+        )
+    if budget is not None:
+        seconds_of("the budget", budget)

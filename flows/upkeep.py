@@ -5,7 +5,7 @@ from pathlib import Path
 from contrastive.evaluation.grid_references import known_references
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.load import load_experiment
-from contrastive.grid.plan import Plan, declare_plan, grid_document, recorded_grid
+from contrastive.grid.plan import Plan, declare_plan, recorded_grid
 from contrastive.grid.status import result_mark
 from contrastive.runs.recorded import Stopping
 from contrastive.runs.store import home, report_folder, run_folder
@@ -22,8 +22,8 @@ def update_mlflow(planned: Plan, stopping: Stopping | None = None) -> str:
     from tasks.sync import sync as record_all
 
     declare_plan(planned, None if stopping is None else stopping.most_seeds)
-    close_abandoned_runs(home())
-    return record_all(planned, grid_document(planned, known_references(planned), stopping))
+    close_abandoned_runs()
+    return record_all(planned, stopping)
 
 
 def current_report(plan: Plan) -> Path | None:
@@ -62,7 +62,7 @@ def check_results(experiment: Path, mend: bool) -> str:
         for line in reset_damaged(planned):
             say(f"reset: {line}")
         say(mend_tracking(planned, stopping))
-    close_abandoned_runs(home())
+    close_abandoned_runs()
     stored = [*(why for _, why in damaged_cache()), *audit(planned)]
     for line in stored:
         say(line)

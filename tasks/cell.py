@@ -14,7 +14,7 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.errors import UserError
 from contrastive.evaluation import reference as tfidf
-from contrastive.evaluation.grid_references import data_folders, known_references
+from contrastive.evaluation.grid_references import data_folders
 from contrastive.evaluation.prepare import lacks_embeddings
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan, tokens_folder
@@ -75,8 +75,8 @@ def prefix(cell: Cell, speed: Speed, prepared: Path, split: str, engine: Engine)
         logger.warning("outputs of frozen blocks could not be stored, so each cell computes them: %s", error)
 
 
-def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
-    """Prepare the tokens that the grid needs, and return the reference scores of each data set.
+def references(plan: Plan, engine: Engine) -> None:
+    """Prepare the tokens that the grid needs, and the reference scores of each data set.
 
     Raise UserError if no cell has usable data; if only some have, the others fail one by one.
     """
@@ -98,7 +98,6 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
                 reference(folder, test, engine)
             except WorkerLost as error:
                 logger.warning("the TF-IDF reference could not be computed, so the report has none: %s", error)
-    return known_references(plan)
 
 
 @dataclass(eq=False)
@@ -113,7 +112,7 @@ class Job:
     steps: int  # of its training; 0 for a cell that is only evaluated
 
     def __post_init__(self) -> None:
-        self.curves = CurveWriter(store.home(), self.experiment, store.run_folder(self.status.id), self.name)
+        self.curves = CurveWriter(self.experiment, store.run_folder(self.status.id), self.name)
 
     @property
     def name(self) -> str:

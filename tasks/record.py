@@ -61,9 +61,7 @@ def wanted_run(folder: Path, key: str) -> WantedRun:
     """Return what the MLflow run of a cell should contain; `key` identifies the evaluation whose scores count."""
     status, reason = outcome(folder, key)
     measured, work, provenance = status == "finished", claim.current_folder(folder), folder / "provenance.json"
-    tags = {RECORDED: result_mark(folder, key), "ablate.status": status} | (
-        {"ablate.error": reason[:5000]} if reason else {}
-    )
+    tags = {"ablate.status": status} | ({"ablate.error": reason[:5000]} if reason else {})
     if provenance.exists():
         tags["mlflow.source.git.commit"] = store.read_json(provenance)["commit"]
     scores = store.read_json(folder / "scores.json")["scores"] if measured else []
@@ -214,8 +212,8 @@ def set_tags(client: MlflowClient, run: Run, tags: dict[str, str]) -> None:
 class CurveWriter:
     """Sends the new lines of a cell's metrics.jsonl while it trains; after a failure `record_cell` sends the rest."""
 
-    def __init__(self, home: Path, experiment: str, folder: Path, name: str):
-        self.home, self.experiment, self.folder, self.name = home, experiment, folder, name
+    def __init__(self, experiment: str, folder: Path, name: str):
+        self.experiment, self.folder, self.name = experiment, folder, name
         self.client: MlflowClient | None = None
         self.run_id = ""
         self.earlier = claim.latest_attempt(folder)
@@ -246,10 +244,10 @@ class CurveWriter:
         """Send lines; the first call also creates the run, which replaces earlier runs of the cell, and its params."""
         params = dict[str, str]()
         if self.client is None:
-            self.client, params = open_tracker(self.home), params_of(self.folder)
-            with store.locked(self.home / "locks" / "mlflow"):
-                earlier_runs = find_runs(self.client, self.experiment, "ablate.cell", self.folder.name)
-                self.run_id = fresh_run(self.client, self.experiment, self.folder, earlier_runs)
+            self.client, params = open_tracker(store.home()), params_of(self.folder)
+            with store.locked(store.home() / "locks" / "mlflow"):
+                earlier = find_runs(self.client, self.experiment, "ablate.cell", self.folder.name)
+                self.run_id = fresh_run(self.client, self.experiment, self.folder, earlier)
         log(self.client, self.run_id, rows, scores={}, params=params, tags={})
         self.sent += len(rows)
 
@@ -266,13 +264,10 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
         ]
         remove_runs(client, [other for other in older if other.info.status == "FINISHED"])
         now = int(time.time() * 1000)
-        points = [
-            Metric(f"reference.{name}", value, now, 0)
-            for r in document["references"]
-            for name, value in r["scores"].items()
-        ]
-        held = run.data.metrics
-        client.log_batch(run.info.run_id, metrics=[m for m in points if held.get(m.key) != m.value])
+        scores = [score for reference in document["references"] for score in reference["scores"].items()]
+        points = [Metric(f"reference.{name}", value, now, 0) for name, value in scores]
+        fresh = [point for point in points if run.data.metrics.get(point.key) != point.value]
+        client.log_batch(run.info.run_id, metrics=fresh)
         with tempfile.TemporaryDirectory() as temporary:
             store.write_json(Path(temporary) / "grid.json", document)
             client.log_artifact(run.info.run_id, str(Path(temporary) / "grid.json"))

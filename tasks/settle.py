@@ -22,7 +22,7 @@ def prepare_tracking(experiment: str) -> None:
         client = open_tracker(store.home())
         with store.locked(store.home() / "locks" / "mlflow"):
             experiment_id(client, experiment)
-        close_abandoned_runs(store.home())
+        close_abandoned_runs()
 
 
 def end_run_of(cell_id: str, experiment: str) -> None:
@@ -33,18 +33,17 @@ def end_run_of(cell_id: str, experiment: str) -> None:
             end_runs(client, find_runs(client, experiment, "ablate.cell", cell_id))
 
 
-def close_abandoned_runs(home: Path) -> int:
-    """End the abandoned runs of this home's cells; return how many there were."""
-    own = file_of(home) is not None
-    if own and not (home / "mlflow.db").exists():
-        return 0
+def close_abandoned_runs() -> None:
+    """End the abandoned runs of this home's cells."""
+    home, database = store.home(), file_of(store.home())
+    if database is not None and not database.exists():
+        return
     client = open_tracker(home)
     with as_tracking_error(), store.locked(home / "locks" / "mlflow"):
         experiments = [experiment.experiment_id for experiment in client.search_experiments(max_results=MOST)]
         running = client.search_runs(experiments, CELLS, max_results=MOST)
-        left = [run for run in running if is_abandoned(home / "runs" / run.data.tags["ablate.cell"], own)]
-        end_runs(client, left)
-    return len(left)
+        own = database is not None
+        end_runs(client, [run for run in running if is_abandoned(store.run_folder(run.data.tags["ablate.cell"]), own)])
 
 
 def is_abandoned(folder: Path, own: bool) -> bool:
@@ -53,4 +52,4 @@ def is_abandoned(folder: Path, own: bool) -> bool:
 
 
 if __name__ == "__main__":
-    close_abandoned_runs(store.home())
+    close_abandoned_runs()

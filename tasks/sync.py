@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from contrastive.config.cell import Cell
 from contrastive.errors import UserError
 from contrastive.evaluation.grid_references import known_references
 from contrastive.grid.identity import evaluation_key
-from contrastive.grid.plan import Plan, grid_document
-from contrastive.grid.status import MEASURED_OTHERWISE, outcome
+from contrastive.grid.plan import Plan, recorded_grid
+from contrastive.grid.status import MEASURED_OTHERWISE, Status, outcome
 from contrastive.runs import claim, store
 from contrastive.runs.recorded import Stopping
 from reports.mlflow_runs import Artifacts
@@ -23,19 +23,23 @@ from tasks.tracking import TrackingFailed, as_tracking_error, open_tracker, remo
 
 
 @as_tracking_error()
-def sync(plan: Plan, document: dict[str, Any], *, thorough: bool = False) -> str:
+def sync(
+    plan: Plan, stopping: Stopping | None = None, cells: Mapping[Cell, Status] | None = None, *, thorough: bool = False
+) -> str:
     """Update MLflow to the run folders of an experiment, including cells that other experiments have trained.
 
-    A run with the mark of its folder is kept; with `thorough`, only if all its content equals the folder's.
+    `stopping`: the record of a study. `cells`: those to record, all if None. A run with the mark of its folder is kept;
+    with `thorough`, only if all its content equals the folder's.
     """
     client, name, key = open_tracker(store.home()), plan.experiment.name, evaluation_key(plan.experiment.evaluation)
     held, count = runs_of_cells(client, name), 0
-    for cell, status in plan.statuses.items():
-        folder, sections, runs = store.run_folder(status.id), plan.sections[cell], held.get(status.id, [])
+    for cell, status in (plan.statuses if cells is None else cells).items():
+        folder, sections, runs = store.run_folder(status.id), plan.resolved.titles[cell], held.get(status.id, [])
         if not folder.exists():
             continue
         count += 1
-        if thorough and not (len(runs) == 1 and store.finished(folder) and agrees(client, runs[0], folder, key)):
+        same = len(runs) == 1 and store.finished(folder)
+        if thorough and not (same and not any(differences_of_run(client, runs[0], folder, key))):
             remove_runs(client, runs)
             runs = []
         elif runs and runs[0].data.tags.get(EVALUATION) == key and outcome(folder, key)[1] == MEASURED_OTHERWISE:
@@ -43,7 +47,7 @@ def sync(plan: Plan, document: dict[str, Any], *, thorough: bool = False) -> str
         tags = quick_tags(folder, sections, key).items()
         if len(runs) != 1 or runs[0].info.status not in ENDED or not tags <= runs[0].data.tags.items():
             record_cell(client, name, folder, sections, key)
-    record_grid(client, name, document)
+    record_grid(client, name, recorded_grid(plan, known_references(plan), stopping).document())
     return f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
 
 
@@ -63,10 +67,6 @@ def audit(plan: Plan) -> list[str]:
             found = [*differences_of_run(client, runs[0], folder, key)] if runs else ["not in MLflow"]
         differing += [f"{status.id} {plan.name(cell)}: {difference}" for difference in found]
     return differing
-
-
-def agrees(client: MlflowClient, run: Run, folder: Path, key: str) -> bool:
-    return next(differences_of_run(client, run, folder, key), None) is None
 
 
 def differences_of_run(client: MlflowClient, run: Run, folder: Path, key: str = "") -> Iterator[str]:
@@ -122,8 +122,8 @@ def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
     home = store.home()
     address.set_aside_if_damaged(home, thorough=True)
     try:
-        close_abandoned_runs(home)
-        return sync(plan, grid_document(plan, known_references(plan), stopping), thorough=True)
+        close_abandoned_runs()
+        return sync(plan, stopping, thorough=True)
     except TrackingFailed as failed:
         path, of_file = address.file_of(home), isinstance(failed.__context__, OSError)  # for example of a run folder
         if path is None or of_file or "disk is full" in str(failed) or not address.accessible(path):

@@ -17,7 +17,7 @@ READERS = {
     "flows/": ("tests/flows", "tests/e2e"),
     "tasks/": ("tests/tasks", "tests/e2e"),
     "reports/templates/": ("tests/reports", "tests/tasks/test_report"),
-    "reports/locale/": ("tests/reports", "tests/flows/test_to_decide"),
+    "reports/locale/": ("tests/reports", "tests/flows/test_study"),
     "reports/output/": ("tests/reports/test_golden",),
     "benchmarks/": ("tests/benchmarks",),
     "configs/": ("tests/contrastive/test_configs", "tests/contrastive/grid", "tests/contrastive/training"),

@@ -3,14 +3,17 @@
 Work counts tokens × blocks × passes of the encoder, backward passes included. Seconds are work times a rate: the median
 seconds per unit of work of the finished cells, of those with the same tuning if there are any. If there are no finished
 cells, a few timed steps (contrastive/training/probe.py) give the rate.
+
+From the seconds follow the order in which cells train, and how long all of them take.
 """
 
+import heapq
 import math
 from collections.abc import Hashable, Iterable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +30,7 @@ TRAINED = 16  # bytes per trained parameter: itself, its gradient, AdamW's two m
 PROCESS = 600 * 2**20  # bytes of a process that has imported everything
 BATCH = 60  # overhead of a batch and its step, in tokens
 UNKNOWN_TEXTS = 20_000  # assumed size of data that has not been counted yet
+UNKNOWN_SECONDS = 1e12
 LATEST = 200  # number of finished cells that are read
 
 
@@ -114,7 +118,7 @@ class FinishedCell(NamedTuple):
     cell: Cell
     stored: bool
     seconds: float
-    memory: int | None
+    memory: int  # 0 if it was not measured
     evaluation_key: str
     evaluation_seconds: float
 
@@ -129,8 +133,8 @@ class CostEstimator:
         self._work: dict[Hashable, float] = {}
         self.finished = list(finished_cells())
         self.rates = medians((past.cell, past.seconds / self.work(past.cell, past.stored)) for past in self.finished)
-        measured = [(past.cell, past.memory) for past in self.finished if past.memory is not None]
-        self.memory_ratios = medians((cell, memory / self._memory(cell)) for cell, memory in measured)
+        measured = (past for past in self.finished if past.memory)
+        self.memory_ratios = medians((past.cell, past.memory / self._memory(past.cell)) for past in measured)
 
     def seconds(self, cell: Cell) -> float | None:
         """Return seconds of training and embedding."""
@@ -265,7 +269,8 @@ def finished_cells() -> Iterator[FinishedCell]:
     for folder in (marker.parent for marker in done[-LATEST:]):
         try:
             config, noted = store.read_json(folder / "config.json"), store.read_json(folder / "provenance.json")
-            ended = [each for each in claim.attempts(folder) if is_evaluation(each)]
+            tries = claim.attempts(folder)
+            ended = [each for each in tries if (each.get("stage"), each.get("outcome")) == ("evaluate", "done")]
             cell = Cell.model_validate(config["cell"])
             if not cell.encoder.model.startswith("scratch:") and locate.local_model_folder(cell.encoder.model) is None:
                 continue  # without the model its size is unknown
@@ -273,7 +278,7 @@ def finished_cells() -> Iterator[FinishedCell]:
                 cell,
                 (noted.get("speed") or {}).get("reuse", "none") != "none",
                 float(noted["wall_seconds"]),
-                int(noted.get("peak_memory_bytes") or 0) or None,
+                int(noted.get("peak_memory_bytes") or 0),
                 store.read_json(folder / "scores.json")["key"] if ended else "",
                 ended[-1]["ended"] - ended[-1]["began"] if ended else 0.0,
             )
@@ -281,5 +286,36 @@ def finished_cells() -> Iterator[FinishedCell]:
             continue
 
 
-def is_evaluation(attempt: dict[str, Any]) -> bool:
-    return (attempt.get("stage"), attempt.get("outcome")) == ("evaluate", "done")
+def in_order(cells: Iterable[Cell], fit: CostEstimator) -> list[Cell]:
+    """Sort by total time of the same data and encoder, then by time, longest first; unknown times come first.
+
+    Cells of the same data and encoder follow one another, so that a process can reuse what it has loaded.
+    """
+    families: dict[Hashable, list[tuple[float, Cell]]] = {}
+    for cell in cells:
+        seconds = fit.seconds(cell)
+        rank = UNKNOWN_SECONDS + fit.work(cell) if seconds is None else seconds
+        families.setdefault((cell.data, cell.encoder.model), []).append((rank, cell))
+    longest_first = sorted(families.values(), key=lambda family: sum(rank for rank, _ in family), reverse=True)
+    return [cell for family in longest_first for _, cell in sorted(family, key=lambda ranked: ranked[0], reverse=True)]
+
+
+class CellTime(NamedTuple):
+    """Seconds of training and evaluation of a cell, and the devices and threads per device of its training."""
+
+    train: float
+    evaluate: float
+    devices: int = 1
+    threads: int = 1
+
+
+def makespan(times: Iterable[CellTime], slots: int, evaluators: int = 0) -> float:
+    """Return seconds from the first start to the last end, with cells in this order. `evaluators`: number of slots for
+    evaluation alone; 0 if it occupies a training slot."""
+    free, evaluate = [0.0] * slots, 0.0
+    for time in times:
+        taken = [heapq.heappop(free) for _ in range(min(time.devices, slots))]
+        for _ in taken:
+            heapq.heappush(free, max(taken) + time.train + (0.0 if evaluators else time.evaluate))
+        evaluate += time.evaluate
+    return max(*free, evaluate / evaluators) if evaluators else max(free)

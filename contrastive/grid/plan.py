@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,7 @@ from contrastive.data.tokens import larger_test_key
 from contrastive.errors import UserError
 from contrastive.grid.expand import LoadedExperiment, Row
 from contrastive.grid.identity import evaluation_key, token_settings
-from contrastive.grid.status import Status, statuses, up_to_date
+from contrastive.grid.status import Action, Status, statuses, up_to_date
 from contrastive.runs import fingerprint, store
 from contrastive.runs.recorded import (
     DataCounts,
@@ -49,7 +50,7 @@ class Plan:
 
     @property
     def to_train(self) -> list[Cell]:
-        return [status.cell for status in self.to_do if status.action != "evaluate"]
+        return [status.cell for status in self.statuses.values() if status.trains]
 
     @property
     def most_threads(self) -> int:
@@ -58,11 +59,6 @@ class Plan:
 
     def name(self, cell: Cell) -> str:
         return self.resolved.names[cell]
-
-    @property
-    def sections(self) -> dict[Cell, list[str]]:
-        """The titles of the sections that show each cell."""
-        return self.resolved.titles
 
     def data_cells(self) -> dict[str, list[Cell]]:
         """Return data set name → one cell for each draw of its training texts; all other cells have the same texts."""
@@ -98,17 +94,12 @@ def make_plan(resolved: LoadedExperiment, *, keep_stale: bool = False) -> Plan:
     if not keep_stale:
         return Plan(resolved, by_cell)
     key = evaluation_key(evaluation)
-    kept = {cell: _keep(status, key) for cell, status in by_cell.items() if status.older}
+    kept: dict[Cell, Status] = {}
+    for cell, status in by_cell.items():
+        if status.older is not None:
+            action: Action = "reuse" if up_to_date(store.run_folder(status.older), key) else "evaluate"
+            kept[cell] = Status(cell, status.older, action, f"kept although {status.why}", status.older)
     return Plan(resolved, by_cell | kept, tuple(status.id for status in kept.values()))
-
-
-def _keep(status: Status, key: str) -> Status:
-    """Replace a status by that of its older run."""
-    assert status.older is not None
-    evaluated = up_to_date(store.run_folder(status.older), key)
-    return replace(
-        status, id=status.older, action="reuse" if evaluated else "evaluate", why=f"kept although {status.why}"
-    )
 
 
 def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
@@ -141,7 +132,7 @@ def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stoppi
             for part in plan.resolved.sections
         ],
         references=[Reference(**reference) for reference in references],
-        data=[DataCounts(**counts) for counts in dropped_row_counts(keys, plan.experiment.evaluation.transfer)],
+        data=[*data_counts(keys, plan.experiment.evaluation.transfer)],
         failed={name: f"{failure['kind']}: {failure['error']}" for name, failure in failures.items()},
         stale_kept=list(plan.kept),
         declared=recorded_declarations(plan.experiment.name),
@@ -160,11 +151,6 @@ def recorded_row(row: Row, plan: Plan, names: dict[Data, str]) -> RecordedRow:
         against=row.against,
         settings=settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"})),
     )
-
-
-def grid_document(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> dict[str, Any]:
-    """Return the recorded grid as the content of grid.json."""
-    return recorded_grid(plan, references, stopping).document()
 
 
 def declare_plan(plan: Plan, most_seeds: int | None = None) -> None:
@@ -205,31 +191,24 @@ def tokens_folder(key: str) -> Path:
     return store.cache_folder("tokens", key)
 
 
-def dropped_row_counts(own: Mapping[str, str], transfers: Iterable[Transfer]) -> list[dict[str, Any]]:
-    """Return name, transfer flag and row counts of each data set that has tokens. `own`: data set name → token key of
-    the cells' data."""
-    sets = [
-        {"name": name, "transfer": False, **counts} for name, key in own.items() for counts in counts_of_tokens(key)
-    ]
+def data_counts(keys: Mapping[str, str], transfers: Iterable[Transfer]) -> Iterator[DataCounts]:
+    """Yield the row counts of each data set that has tokens. `keys`: data set name → token key of the cells' data."""
+    for name, key in keys.items():
+        if (counts := counts_of_tokens(key)) is not None:
+            yield DataCounts(name, False, **counts)
     for transfer in transfers:
-        first = next((counts for key in own.values() for counts in transfer_row_counts(transfer, key)), None)
-        sets += [{"name": transfer.name, "transfer": True, **first}] if first is not None else []
-    return sets
+        with suppress(UserError):  # the file was deleted, but scores of it are recorded
+            each = (counts_of_tokens(transfer_data.transfer_key(transfer, key)) for key in keys.values())
+            if (counts := next(filter(None, each), None)) is not None:
+                yield DataCounts(transfer.name, True, **counts)
 
 
-def transfer_row_counts(transfer: Transfer, token_key: str) -> Iterator[dict[str, Any]]:
-    """Yield the row counts of a transfer data set; nothing if its file was deleted."""
-    try:
-        yield from counts_of_tokens(transfer_data.transfer_key(transfer, token_key))
-    except UserError:  # the file was deleted, but scores of it are recorded
-        return
-
-
-def counts_of_tokens(key: str) -> Iterator[dict[str, Any]]:
-    folder = store.cache_folder("tokens", key)
-    if store.finished(folder):
-        meta = store.read_json(folder / "meta.json")
-        yield {name: meta[name] for name in ("sifted", "wordless", "merged")}
+def counts_of_tokens(key: str) -> dict[str, Any] | None:
+    folder = tokens_folder(key)
+    if not store.finished(folder):
+        return None
+    meta = store.read_json(folder / "meta.json")
+    return {name: meta[name] for name in ("sifted", "wordless", "merged")}
 
 
 DECLARATIONS = TypeAdapter(list[Declaration])

@@ -23,11 +23,8 @@ ClassCounts = dict[str, dict[str, int]]  # split → class → texts
 class PreflightReport:
     """`errors`: why nothing can be trained or evaluated; `warnings`: which cells or scores will be missing."""
 
-    errors: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-    def __add__(self, other: "PreflightReport") -> "PreflightReport":
-        return PreflightReport(self.errors + other.errors, self.warnings + other.warnings)
+    errors: list[str]
+    warnings: list[str]
 
     def refuse(self) -> None:
         """Raise UserError if there are errors."""
@@ -36,13 +33,13 @@ class PreflightReport:
 
 
 def preflight(plan: Plan, *, on_gpu: bool) -> PreflightReport:
-    errors, warnings = check_data(plan)
+    found = check_data(plan)
     if not on_gpu and any(cell.training.precision == "fp16" for cell in plan.to_train):
-        errors.append("training.precision is fp16, which needs a GPU, but there is none here: take bf16 or fp32")
-    return PreflightReport(tuple(errors), tuple(warnings))
+        found.errors.append("training.precision is fp16, which needs a GPU, but there is none here: take bf16 or fp32")
+    return found
 
 
-def check_data(plan: Plan) -> tuple[list[str], list[str]]:
+def check_data(plan: Plan) -> PreflightReport:
     """Return errors and warnings about the data; unusable data is only an error if no other data is usable."""
     names, unusable, warnings = plan.resolved.data_names, list[str](), list[str]()
     divisions = {
@@ -58,8 +55,8 @@ def check_data(plan: Plan) -> tuple[list[str], list[str]]:
         except UserError as error:
             unusable.append(f"{about}{error}")
     if unusable and len(unusable) == min(len(divisions), MOST):
-        return unusable, warnings
-    return [], [f"{line} (the cells with this data will fail)" for line in unusable] + warnings
+        return PreflightReport(unusable, warnings)
+    return PreflightReport([], [f"{line} (the cells with this data will fail)" for line in unusable] + warnings)
 
 
 def known_class_counts(cell: Cell, key: str, measured: int | None = None) -> ClassCounts | None:

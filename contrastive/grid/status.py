@@ -23,6 +23,10 @@ class Status:
     why: str = ""
     older: str | None = None  # id of the finished run that differs only in code
 
+    @property
+    def trains(self) -> bool:
+        return self.action in ("run", "stale")
+
 
 def statuses(cells: Iterable[Cell], evaluation: Evaluation) -> list[Status]:
     """Return one status per cell. Finished runs outside the grid are searched for earlier versions of new cells."""
@@ -69,12 +73,8 @@ def _status(cell: Cell, name: str, document: dict[str, Any], key: str, present: 
         if damage is None and up_to_date(folder, key):
             return Status(cell, name, "reuse")
         if damage is None:
-            return Status(
-                cell,
-                name,
-                "evaluate",
-                "not evaluated yet" if not (folder / "DONE").exists() else "evaluated with other settings",
-            )
+            why = "evaluated with other settings" if (folder / "DONE").exists() else "not evaluated yet"
+            return Status(cell, name, "evaluate", why)
         failure = store.failure(folder)
         if failure and failure["kind"] == "diverged":
             return Status(cell, name, "reuse", f"diverged: {failure['error']}")
@@ -106,17 +106,14 @@ class Older:
             self.near[canonical_json(fields)] = (folder.name, "", None)
 
     def explain(self, cell: Cell, name: str, document: dict[str, Any]) -> Status:
-        if not self.near:
-            return Status(cell, name, "run")
         fields = dict(flattened(document))
-        shortened = self.near.get(canonical_json(fields))
-        if shortened is not None and shortened[1]:
-            return Status(cell, name, "stale", f"{shortened[1]} changed: {_shown(shortened[2])} → default")
+        _, longer, before = self.near.get(canonical_json(fields), ("", "", None))
+        if longer:
+            return Status(cell, name, "stale", f"{longer} changed: {_shown(before)} → default")
         for field in ("code", *(field for field in fields if field not in ("code", "seed"))):
-            candidate = self.near.get(without(fields, field)) or None
-            if candidate is None or candidate[1] not in (field, ""):
+            folder, differs, before = self.near.get(without(fields, field), ("", None, None))
+            if differs not in (field, ""):
                 continue
-            folder, _, before = candidate
             if field == "code":
                 files = code_digests(STAGES, registry_choices(cell))
                 changed = sorted(

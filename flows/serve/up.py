@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -40,25 +39,16 @@ SETTLE = [sys.executable, "-m", "tasks.settle"]  # closes abandoned MLflow runs
 PAUSE = 1.0  # seconds before a process that died is restarted
 
 
-@dataclass
-class Service:
-    name: str
-    command: list[str]
-    process: subprocess.Popen[bytes]
-
-
 class Services:
     def __init__(self, logs: Path, environment: dict[str, str]):
-        self.logs, self.environment, self.all = logs, environment, list[Service]()
+        self.logs, self.environment = logs, environment
+        self.commands, self.processes = dict[str, list[str]](), dict[str, subprocess.Popen[bytes]]()
         logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, command: list[str], health: str = "") -> None:
-        self.all.append(Service(name, command, self.process(name, command)))
+        self.commands[name], self.processes[name] = command, start_process(command, self.log(name), self.environment)
         if health:
-            wait_until_it_answers(health, self.all[-1].process, self.log(name))
-
-    def process(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
-        return start_process(command, self.log(name), self.environment)
+            wait_until_it_answers(health, self.processes[name], self.log(name))
 
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"
@@ -69,8 +59,8 @@ class Services:
             return subprocess.run(command, cwd=CHECKOUT, env=self.environment, stdout=log, stderr=log).returncode
 
     def stop(self) -> None:
-        for service in reversed(self.all):
-            stop_process(service.process)
+        for process in reversed(self.processes.values()):
+            stop_process(process)
 
 
 def up(home: Path, host: str = LOOPBACK) -> None:
@@ -158,18 +148,18 @@ def deploy(started: Services) -> None:
 def keep_going(started: Services, api: str) -> NoReturn:
     """Restart services that die. Flow runs of a dead worker are marked as crashed before it restarts."""
     while True:
-        for service in started.all:
-            if (code := service.process.poll()) is None:
+        for name, process in list(started.processes.items()):
+            if (code := process.poll()) is None:
                 continue
-            is_worker = service.name == "prefect-worker"
+            is_worker = name == "prefect-worker"
             if is_worker and not answers(f"{api}/health"):
                 continue  # the server died too, and is restarted first
-            stop_process(service.process)  # its remaining children may keep the port
-            say(f"{service.name} ended with code {code} and is restarted; its log is {started.log(service.name)}")
+            stop_process(process)  # its remaining children may keep the port
+            say(f"{name} ended with code {code} and is restarted; its log is {started.log(name)}")
             time.sleep(PAUSE)
             if is_worker:
                 started.run("deploy", SETUP)
-            service.process = started.process(service.name, service.command)
+            started.start(name, started.commands[name])
             if is_worker:
                 started.run("settle", SETTLE)
         time.sleep(0.5)

@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Literal
 
@@ -28,24 +27,22 @@ EngineName = Literal["local", "ray", "inline"]
 def start(name: EngineName, resources: Resources, threads: int) -> Iterator[Engine]:
     """Start an engine; stop it and all its processes at the end."""
     with stopping.work_permit(store.home()) as permit:
-        engine = _start(name, resources, threads, permit)
+        engine: Engine
+        if name == "ray":
+            try:
+                from tasks.engines.on_ray import connect
+            except ImportError as error:
+                raise UserError(
+                    "the engine ray is not installed; install it with `pip install 'ablate-contrastive[ray]'`"
+                ) from error
+            engine = connect(permit, resources, threads)
+        else:
+            engine = local.inline(permit) if name == "inline" else local.local(permit, resources, threads)
         try:
             with _ctrl_c(engine):
                 yield engine
         finally:
             engine.stop()
-
-
-def _start(name: EngineName, resources: Resources, threads: int, permit: Path) -> Engine:
-    if name == "ray":
-        try:
-            from tasks.engines.on_ray import connect
-        except ImportError as error:
-            raise UserError(
-                "the engine ray is not installed; install it with `pip install 'ablate-contrastive[ray]'`"
-            ) from error
-        return connect(permit, resources, threads)
-    return local.inline(permit) if name == "inline" else local.local(permit, resources, threads)
 
 
 @contextmanager

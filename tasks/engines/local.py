@@ -5,7 +5,10 @@ import logging
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -14,17 +17,91 @@ from typing import Any, NamedTuple
 from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
 from contrastive.runs import stopping
-from tasks.engines.slot import Slot
-from tasks.engines.types import Engine, Watch
+from contrastive.runs.stopping import Stopped
+from contrastive.training import processes as worker_processes
+from tasks.engines.types import LOOK_EVERY, Engine, Watch, WorkerLost
 
 logger = logging.getLogger(__name__)
 
 
-class Inline:
-    """The slot of the `inline` engine."""
+class Slot:
+    """A device or a share of the cores, and the warm worker process that uses it.
+
+    Workers are forked from a process that has imported torch, end with their parent, and are replaced when they die.
+    """
 
     def __init__(self, environment: dict[str, str]):
-        self.environment = environment
+        self.environment, self.closed = environment, False
+        self._start()
+
+    def _start(self) -> None:
+        context = worker_processes.start_fork_server()
+        environment = dict(os.environ) | self.environment
+        self.pool = ProcessPoolExecutor(1, mp_context=context, initializer=_become_worker, initargs=(environment,))
+
+    def run(self, work: Callable[..., Any], *arguments: Any, watch: Watch | None = None) -> Any:
+        """Run `work` in this slot's process, while `watch` checks its progress. A process that died is replaced."""
+        why = "the worker process died (killed, or out of memory)"
+        try:
+            future = self._begin(work, *arguments)
+            while True:
+                try:
+                    return future.result(timeout=LOOK_EVERY)
+                except TimeoutError:
+                    if future.done():  # the work itself raised TimeoutError
+                        raise
+                    if watch is not None and (hung := watch.look()):
+                        why, watch = hung, None  # killed; now wait until the pool notices
+                        self._kill()
+        except (BrokenProcessPool, CancelledError) as error:  # cancelled: the slot was closed before a worker started
+            if self.closed:
+                raise Stopped from None
+            self._replace()
+            raise WorkerLost(why) from error
+
+    def _begin(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        for patience in (0.2, 2.0, 0.0):
+            try:
+                return self.pool.submit(work, *arguments)
+            except (EOFError, OSError) as error:  # the fork server has just died; nothing has begun
+                if self.closed:
+                    raise Stopped from None
+                why = error
+                time.sleep(patience)
+                self._replace()
+            except RuntimeError:  # the pool is shut down
+                if self.closed:
+                    raise Stopped from None
+                raise
+        raise WorkerLost("no worker process could be started") from why
+
+    def _replace(self) -> None:
+        self.pool.shutdown(wait=False)
+        self._start()
+
+    def _kill(self) -> None:
+        for process in list((self.pool._processes or {}).values()):
+            process.kill()
+
+    def close(self) -> None:
+        self.closed = True
+        self._kill()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _become_worker(environment: dict[str, str]) -> None:
+    """Pin this process to its device; let it ignore Ctrl-C and end with its parent."""
+    worker_processes.set_process_name("ablate-worker")
+    environment |= {"TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error"}
+    environment.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    worker_processes.apply_worker_environment(environment)
+
+
+class Inline(Slot):
+    """The slot of the `inline` engine: this process."""
+
+    def _start(self) -> None:
+        pass
 
     def run(self, work: Callable[..., Any], *arguments: Any, watch: Watch | None = None) -> Any:
         os.environ.update(self.environment)
@@ -38,13 +115,13 @@ class Inline:
 class FreeSlots:
     """Free slots, given out in order of request, so that a request for several slots is not starved."""
 
-    def __init__(self, slots: list[Slot] | list[Inline]):
-        self.slots: list[Slot | Inline] = list(slots)
+    def __init__(self, slots: list[Slot]):
+        self.slots = list(slots)
         self.count = len(apart(self.slots))
         self.turn, self.changed = threading.Lock(), threading.Condition()
 
     @contextmanager
-    def take(self, number: int) -> Iterator[list[Slot | Inline]]:
+    def take(self, number: int) -> Iterator[list[Slot]]:
         assert number <= self.count, "`check_capacity` runs before a grid begins"
         with self.turn, self.changed:
             self.changed.wait_for(lambda: len(apart(self.slots)) >= number)
@@ -58,7 +135,7 @@ class FreeSlots:
                 self.changed.notify_all()
 
 
-def apart(slots: list[Slot | Inline]) -> list[Slot | Inline]:
+def apart(slots: list[Slot]) -> list[Slot]:
     """Return one slot per device, which processes of a cell cannot share; without devices, every slot."""
     return list({slot.environment.get("CUDA_VISIBLE_DEVICES") or id(slot): slot for slot in slots}.values())
 
@@ -66,13 +143,7 @@ def apart(slots: list[Slot | Inline]) -> list[Slot | Inline]:
 class Local(Engine):
     """Training takes a slot with a device, evaluation a slot on the cores; without a GPU both use the same slots."""
 
-    def __init__(
-        self,
-        permit: Path,
-        train: list[Slot] | list[Inline],
-        evaluate: list[Slot] | list[Inline],
-        share: float = 0,
-    ):
+    def __init__(self, permit: Path, train: list[Slot], evaluate: list[Slot], share: float = 0):
         super().__init__(permit, share)
         self.trainings = len(train)
         self.slots = {id(slot): slot for slot in (*train, *evaluate)}
@@ -99,7 +170,7 @@ class Local(Engine):
 
     def check_capacity(self, processes: int) -> None:
         super().check_capacity(processes)
-        if processes > 1 and not all(isinstance(slot, Slot) for slot in self.train.slots):
+        if processes > 1 and any(isinstance(slot, Inline) for slot in self.train.slots):
             raise UserError(f"a cell of {processes} processes cannot run inline; use --engine local")
         if processes > self.train.count:
             raise UserError(
@@ -120,7 +191,7 @@ class Local(Engine):
 
 
 def inline(permit: Path) -> Local:
-    here = [Inline({stopping.VARIABLE: str(permit)})]
+    here: list[Slot] = [Inline({stopping.VARIABLE: str(permit)})]
     return Local(permit, here, here)
 
 

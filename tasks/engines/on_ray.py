@@ -27,7 +27,7 @@ from contrastive.errors import UserError
 from contrastive.runs import stopping, store
 from contrastive.runs.provenance import commit
 from contrastive.training.launch import Machines
-from tasks.engines.slot import Slot
+from tasks.engines.local import Slot
 from tasks.engines.types import LOOK_EVERY, Engine, Watch, WorkerLost
 
 # These versions must be the same on all nodes; Ray checks its own and Python's.

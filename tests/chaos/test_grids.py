@@ -119,7 +119,7 @@ def planned(experiment_file: Path, home: Path) -> dict[str, str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ABLATE_HOME", str(home))
         plan = plans.make_plan(load.load_experiment(experiment_file))
-    return {title: status.id for cell, status in plan.statuses.items() for title in plan.sections[cell]}
+    return {title: status.id for cell, status in plan.statuses.items() for title in plan.resolved.titles[cell]}
 
 
 def told(home: Path, cells: dict[str, str], hangs_for_ever: bool) -> None:

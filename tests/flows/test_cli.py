@@ -53,16 +53,10 @@ def test_help_answers_at_once():
     assert not slow & set(imported.split())
 
 
-def test_a_misspelt_command_is_answered_with_the_right_one():
-    done = CliRunner().invoke(cli.app, ["pln", str(SMOKE)])
-    assert done.exit_code == 2 and "plan" in done.output
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--max-seeds", "4"), "need --until-decided"),
-        (("--budget", "2h"), "need --until-decided"),
         ((*STUDY, "--budget", "soon"), "the budget `soon`"),
         ((*STUDY, "--budget", "0h"), "the budget `0h`"),
         (("--until-decided", "--max-seeds", "1"), "than or equal to 2"),

@@ -1,6 +1,7 @@
 """What a grid says of itself where nobody watches a bar."""
 
 from queue import SimpleQueue
+from threading import Timer
 
 import pytest
 
@@ -20,23 +21,16 @@ def job(steps: int, done: int, name: str) -> Job:
     return made
 
 
-class Ending(Progress):
-    """Something ends as soon as a line was said."""
-
-    ended_next: SimpleQueue[str] = SimpleQueue()
-
-    def show(self, at_work):
-        super().show(at_work)
-        self.ended_next.put("it ended")
-
-
 def test_while_nothing_ends_a_line_says_how_far_cells_are(capfd: pytest.CaptureFixture[str]):
-    with Ending(5, 1, steps=200, seconds_between_lines=0.0) as progress:
+    ended: SimpleQueue[str] = SimpleQueue()
+    with Progress(5, 1, steps=200) as progress:
+        progress.every = 0.05
         progress.began -= 120.0
         working = [job(80, 30, "ce · seed 0"), job(40, 20, "rdrop · seed 0")]
-        assert progress.next_ended(progress.ended_next, working) == "it ended"
+        Timer(0.5, ended.put, ["it ended"]).start()
+        assert progress.next_ended(ended, working) == "it ended"
         progress.job_ended(working[0])
-    first, line = capfd.readouterr().err.splitlines()
+    first, line, *_ = capfd.readouterr().err.splitlines()
     assert first == "5 cells, 1 of them finished before"
     at_work = "ce · seed 0, step 30 of 80; rdrop · seed 0, step 20 of 40"
     assert line == f"2 min: 1 of 5 cells have ended, about 6 min left; running: {at_work}"

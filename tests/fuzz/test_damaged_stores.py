@@ -24,7 +24,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from contrastive.data import tokens
 from contrastive.errors import UserError
-from contrastive.evaluation.grid_references import data_folders, known_references
+from contrastive.evaluation.grid_references import data_folders
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.grid import load
 from contrastive.grid import plan as plans
@@ -34,7 +34,7 @@ from contrastive.grid.plan import Plan
 from contrastive.runs import store
 from contrastive.training.job import TrainRequest
 from flows.cli import app
-from flows.overhead import note_overhead
+from flows.forecast import note_overhead
 from tasks import worker_calls
 from tasks.record import record_cell
 from tasks.sync import sync
@@ -99,11 +99,11 @@ def run(path: Path) -> None:
         if report is not None and "traceback" in report and report["kind"] != "infrastructure":
             raise RuntimeError(report["traceback"])
         key = evaluation_key(asked.evaluation)
-        sections = plan.sections[status.cell]
+        sections = plan.resolved.titles[status.cell]
         record_cell(open_tracker(store.home()), asked.name, store.run_folder(status.id), sections, key)
         if report is not None:
             raise UserError(report["error"])
-    sync(plan, plans.grid_document(plan, known_references(plan)))
+    sync(plan)
     note_overhead(0.0)
 
 

@@ -120,11 +120,11 @@ def test_counts_come_from_the_tokens_to_the_report(home: Path):
     }
     (home / "small.yaml").write_text(yaml.safe_dump(settings))
     plan = plans.make_plan(load.load_experiment(home / "small.yaml"))
-    assert plans.grid_document(plan, [])["data"] == []  # nothing was prepared yet
+    assert plans.recorded_grid(plan, []).data == []  # nothing was prepared yet
     for cell in plan.statuses:
         prepared = tokens.prepare_tokens(cell.data, cell.encoder, home)
         transfer_data.prepare_transfer(plan.experiment.evaluation.transfer[0], prepared, home)
-    sync.sync(plan, plans.grid_document(plan, []))
+    sync.sync(plan)
     build(load_results("small", tracking.tracking_uri(home)), home / "out")
     text = (home / "out" / "README.md").read_text()
     assert re.findall(r"\| source \|.*", text) == ["| source | 30 | 0 | 0 | 0 | 60 | 90 |"] * 2

@@ -202,7 +202,7 @@ def test_gpus_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatc
 
 ENDED_EARLY = """
 import signal, sys, threading
-from tasks.engines.slot import Slot
+from tasks.engines.local import Slot
 
 def main():
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))

@@ -39,7 +39,7 @@ def plan(home: Path) -> Plan:
     (status,) = made.statuses.values()
     folder = cell_folder(status.id, "ce", 0, 0.75)
     measured(folder, evaluation_key(planned.experiment.evaluation), 0.75)
-    sync.sync(made, plans.grid_document(made, []))
+    sync.sync(made)
     assert sync.audit(made) == []
     return made
 
@@ -100,7 +100,7 @@ def test_a_damaged_database_is_set_aside_and_made_again(
     harm(place / "mlflow.db")
     with pytest.raises(tracking.TrackingFailed, match="is damaged; `ablate sync EXPERIMENT` moves it aside"):
         build_report(plan.experiment.name)
-    sync.sync(plan, plans.grid_document(plan, []))
+    sync.sync(plan)
     assert sync.audit(plan) == []
     assert len([path for path in place.glob("mlflow.db.damaged-*") if "-journal" not in path.name]) == 1
 
@@ -191,8 +191,9 @@ def left_running(plan: Plan) -> None:
 def test_a_run_that_nobody_works_on_is_ended_and_one_at_work_is_not(plan: Plan):
     left_running(plan)
     with claim.begin_attempt(folder_of(plan), "train", lambda: False):
-        assert settle.close_abandoned_runs(store.home()) == 0
-    assert settle.close_abandoned_runs(store.home()) == 1
+        settle.close_abandoned_runs()
+        assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("active", "RUNNING")]
+    settle.close_abandoned_runs()
     assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("active", "KILLED")]
 
 
@@ -200,8 +201,8 @@ def test_a_run_that_nobody_works_on_is_ended_and_one_at_work_is_not(plan: Plan):
 def test_runs_that_a_kill_left_are_replaced_and_ended_first(settled: bool, plan: Plan):
     left_running(plan)
     if settled:
-        settle.close_abandoned_runs(store.home())
-    sync.sync(plan, plans.grid_document(plan, []))
+        settle.close_abandoned_runs()
+    sync.sync(plan)
     assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("deleted", "FINISHED"), ("deleted", "KILLED")]
     assert sync.audit(plan) == []
 

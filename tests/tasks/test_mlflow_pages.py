@@ -86,15 +86,3 @@ def test_where_only_its_text_is_shown_a_report_has_its_figures_and_no_dead_link(
     text = report.markdown()
     assert "](data:image/svg+xml;base64," in text and "](figures/" not in text and "](index.html)" not in text
     assert "index.html" in text and "](index.html)" in report.path.read_text()
-
-
-def test_no_folder_of_a_user_is_a_setting(home: Path):
-    folder = cell_folder("c0s0", "ce", 0, 0.75)
-    document = store.read_json(folder / "config.json")
-    document["cell"]["data"]["source"] = "file:/home/somebody/secret/texts.csv"
-    store.write_json(folder / "config.json", document)
-    store.mark_finished(folder, "DONE")
-    client = tracking.open_tracker(home)
-    record.record_cell(client, "small", folder, [])
-    (run,) = of_kind(client, "cell").values()
-    assert run.data.params["data.source"] == "file:texts.csv"

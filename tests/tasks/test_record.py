@@ -28,12 +28,12 @@ def log_of(attempt: str) -> Path:
     return path
 
 
-def writer(home: Path) -> CurveWriter:
-    return CurveWriter(home, "small", store.run_folder("cell"), "ce · seed 0")
+def writer() -> CurveWriter:
+    return CurveWriter("small", store.run_folder("cell"), "ce · seed 0")
 
 
 def test_curves_arrive_while_a_cell_trains_and_no_point_twice(home: Path):
-    sender = writer(home)
+    sender = writer()
     assert sender.send_new() is None  # nothing has begun, and so nothing hangs
     log_of("0001").write_text("".join(map(line, range(10))) + line(10)[:9])  # the last one is still being written
     begun = sender.send_new()
@@ -49,7 +49,7 @@ def test_curves_arrive_while_a_cell_trains_and_no_point_twice(home: Path):
 
 def test_a_log_that_is_cut_where_its_checkpoint_was_taken_is_read_from_there(home: Path):
     """An attempt begins with the whole log of an earlier one, and reads the checkpoint a moment later."""
-    sender = writer(home)
+    sender = writer()
     log_of("0001").write_text("".join(map(line, range(10))))
     assert sender.send_new() == ("0001", len("".join(map(line, range(10))))) and steps(home) == list(range(10))
     store.write_atomic(log_of("0001"), "".join(map(line, range(4))))
@@ -68,7 +68,7 @@ def test_a_log_that_is_cut_where_its_checkpoint_was_taken_is_read_from_there(hom
 
 def test_an_attempt_of_before_is_not_the_one_that_is_waited_for(home: Path):
     log_of("0001").write_text(line(0))
-    sender = writer(home)
+    sender = writer()
     assert sender.send_new() is None
     log_of("0002").write_text("")
     assert sender.send_new() == ("0002", 0)
@@ -79,7 +79,7 @@ def test_an_attempt_of_before_is_not_the_one_that_is_waited_for(home: Path):
 def test_what_arrived_while_it_trained_is_not_sent_again_at_its_end(home: Path):
     folder = cell_folder("c0s0", "ce", 0, 0.75)
     whole = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
-    sender = CurveWriter(home, "small", folder, "ce · seed 0")
+    sender = CurveWriter("small", folder, "ce · seed 0")
     (folder / "attempts" / "0001").mkdir(parents=True)
     (folder / "attempts" / "0001" / "metrics.jsonl").write_text("".join(whole[:10]))
     sender.send_new()
@@ -97,7 +97,7 @@ def test_a_failure_of_tracking_is_logged_once_without_a_password_and_stops_no_tr
 ):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:hush-hush@127.0.0.1:1")  # where nobody listens
-    sender = writer(home)
+    sender = writer()
     log_of("0001").write_text(line(0))
     with caplog.at_level(logging.WARNING, logger=tracking.logger.name):
         sender.send_new()

@@ -74,7 +74,7 @@ def test_no_text_leaves_the_run_folders(home: Path):
     plan = plans.make_plan(experiment.load_experiment(home / "small.yaml"))
     for cell in plan.statuses:
         tokens.prepare_tokens(cell.data, cell.encoder, home)
-    sync.sync(plan, plans.grid_document(plan, []))
+    sync.sync(plan)
     run, *_ = tracking.find_runs(tracking.open_tracker(home), "small", "ablate.kind", "grid")
     artifacts = list((home / "mlartifacts" / "small" / run.info.run_id).rglob("*.*"))
     assert [path.name for path in artifacts] == ["grid.json"] and "text number" not in artifacts[0].read_text()

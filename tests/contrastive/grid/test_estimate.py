@@ -13,16 +13,14 @@ from contrastive.config.experiment import Speed
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.grid import estimate
-from contrastive.grid.estimate import CostEstimator
+from contrastive.grid.estimate import CellTime, CostEstimator
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan, make_plan
-from contrastive.grid.schedule import CellTime
 from contrastive.models import encoder
 from contrastive.runs import store
 from contrastive.training import probe
 from flows import forecast
-from flows.preflight import preflight_report
 
 
 @pytest.fixture(autouse=True)
@@ -215,7 +213,7 @@ def test_after_a_calibration_a_plan_knows_time_and_memory(small: Plan):
     assert (after.slots, after.calibrated, after.finished, after.lengths_known) == (1, 8, 0, True)
     assert 0 < after.device_seconds <= after.wall_seconds < 600
     assert 200 * 2**20 < after.memory_bytes < 2 * 2**30
-    said = forecast.forecast_dict(small, preflight_report(small))
+    said = forecast.forecast_dict(small, forecast.preflight_report(small))
     assert said["predicted"]["wall_seconds"] == pytest.approx(after.wall_seconds)
     assert all(cell["rests_on"] == "calibration" and cell["predicted"]["seconds"] > 0 for cell in said["cells"])
     assert len(list((store.home() / "cache" / "calibration").iterdir())) == 1

@@ -15,7 +15,7 @@ from contrastive.grid.load import parse_experiment
 from contrastive.grid.preflight import PreflightReport, preflight
 from contrastive.runs import store
 from flows import cli
-from flows.preflight import preflight_report
+from flows.forecast import preflight_report
 from tests.contrastive.grid.examples import mistakes
 
 Planned = Callable[..., plans.Plan]
@@ -55,8 +55,8 @@ def told(text: str, **asked: Any) -> PreflightReport:
 
 
 def test_sound_data_says_nothing_and_what_cannot_be_measured_is_told(text):
-    assert told(text()) == PreflightReport((), ())
-    assert told(text("a" * 9)).warnings == ("test has 9 texts, all of one class: svm, kmeans will be left out",)
+    assert told(text()) == PreflightReport([], [])
+    assert told(text("a" * 9)).warnings == ["test has 9 texts, all of one class: svm, kmeans will be left out"]
     (line,) = told(text("aaaaaaabbb")).warnings
     said = "the smallest class of test has 3, and 5 folds need 5 texts: svm will be left out; set evaluation.folds"
     assert line.startswith(said)
@@ -69,9 +69,8 @@ def test_what_was_prepared_is_not_read_again(text, tmp_path):
     folder.mkdir(parents=True)
     store.write_json(folder / "meta.json", {"class_counts": {"test": {"a": 4, "b": 0}}})
     store.mark_finished(folder, "DONE")
-    assert preflight(plan, on_gpu=False).warnings == (
-        "test has 4 texts, all of one class: svm, kmeans will be left out",
-    )
+    (line,) = preflight(plan, on_gpu=False).warnings
+    assert line == "test has 4 texts, all of one class: svm, kmeans will be left out"
 
 
 def test_data_that_cannot_be_divided_is_an_error_and_all_are_told_at_once(text):
@@ -84,20 +83,20 @@ def test_data_that_cannot_be_divided_is_an_error_and_all_are_told_at_once(text):
 
 def test_where_some_data_can_be_used_the_rest_is_a_warning(text):
     found = told(text(axes="axes: {train: [40, 4000]}"))
-    assert found.errors == ()
+    assert found.errors == []
     (line,) = found.warnings
     assert line.startswith("data train=4000: ") and line.endswith("(the cells with this data will fail)")
 
 
 def test_a_share_of_a_gpu_that_is_not_there(text):
     refused = "--gpus-per-cell is 1, but this machine has no GPU: leave it out or set it to 0"
-    assert told(text(), gpus_per_cell=1.0).errors == (refused,)
-    assert told(text(), gpus_per_cell=0.0) == PreflightReport((), ())
+    assert told(text(), gpus_per_cell=1.0).errors == [refused]
+    assert told(text(), gpus_per_cell=0.0) == PreflightReport([], [])
     half = "resources: {gpus_per_cell: 0.5}\n"
     warned = "resources.gpus_per_cell is 0.5, but this machine has no GPU: cells train on the CPU"
-    assert told(text(more=half)).warnings == (warned,)
+    assert told(text(more=half)).warnings == [warned]
     fp16 = text(axes="base: {precision: fp16}", more=half)
-    assert told(fp16, engine="ray") == PreflightReport((), ())  # on a cluster, whose devices nobody knows here
+    assert told(fp16, engine="ray") == PreflightReport([], [])  # on a cluster, whose devices nobody knows here
 
 
 def test_the_command_prints_warnings_and_refuses_errors(text, tmp_path):
@@ -176,7 +175,7 @@ def test_too_few_texts_are_foreseen_and_enough_are_too(tmp_path, monkeypatch, di
     data = rows(tmp_path / "data.csv", "ab" * 30)
     plan = plans.make_plan(parse_experiment(drawn(divided, measured=measured, data=data)))
     found = preflight(plan, on_gpu=False)
-    assert (found.errors == ()) == (message is None)
+    assert (found.errors == []) == (message is None)
     if message:
         with pytest.raises(UserError, match=message):
             found.refuse()

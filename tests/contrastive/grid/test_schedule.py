@@ -6,8 +6,7 @@ from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.config.objective import Objective
-from contrastive.grid.estimate import CostEstimator
-from contrastive.grid.schedule import CellTime, in_order, makespan
+from contrastive.grid.estimate import CellTime, CostEstimator, in_order, makespan
 
 
 def cell(alpha: float, source: str = "a", **training: object) -> Cell:

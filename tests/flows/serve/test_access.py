@@ -43,12 +43,9 @@ def test_an_address_that_this_machine_has_not(host):
         checked_port("prefect", host)
 
 
-@pytest.mark.parametrize(
-    ("host", "asked"),
-    [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("10.1.1.1", "10.1.1.1")],
-)
-def test_where_a_service_is_asked(host, asked):
-    assert url(host, 4200) == f"http://{asked}:4200"
+def test_where_a_service_is_asked():
+    for host, asked in (("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("10.1.1.1", "10.1.1.1")):
+        assert url(host, 4200) == f"http://{asked}:4200"
 
 
 def test_a_password_is_made_once_and_only_its_owner_reads_it(tmp_path: Path):

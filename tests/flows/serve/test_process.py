@@ -31,7 +31,7 @@ import os, pathlib, sys, time
 from flows.serve.up import services
 with services(pathlib.Path(sys.argv[1]), os.environ | {"ABLATE_UP": "1"}) as started:
     started.start("prefect-worker", [sys.executable, "-c", sys.argv[2]])
-    print(started.all[0].process.pid, flush=True)
+    print(started.processes["prefect-worker"].pid, flush=True)
     time.sleep(100)
 """
 
