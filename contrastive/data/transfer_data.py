@@ -120,7 +120,6 @@ def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None
         "sifted": divided.row_counts,
         "wordless": wordless,
         "merged": divided.merged,
-        "notes": [*divided.notes, *tokens.notes_of_wordless(wordless)],
     }
     store.write_json(folder / "meta.json", meta)
 
