@@ -90,9 +90,8 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
     os.dup2(said, 1)
     os.dup2(said, 2)
     from contrastive import losses
-    from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
     from contrastive.training import gather
-    from contrastive.training.job import train_here
+    from contrastive.training.job import prepare, train_here
     from contrastive.training.train import CellTraining
 
     gather.init_process_group(str(into / "meeting"), rank, 2)
@@ -111,11 +110,8 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
         losses.LOSSES.update(usual)
         case.before()
         try:
-            prepared = prepare_cell_tokens(case.cell)
-            wanted = prepare_evaluation(case.cell, MORE, prepared)
             asked = TrainRequest(case.cell, "a cell", 3, MORE)
-            tokens = token_store.open_tokens(prepared)
-            train_here(asked, case.cell.training, folder, tokens, wanted)
+            train_here(asked, case.cell.training, folder, *prepare(asked))
         except BaseException:
             (folder / f"failed.{rank}").write_text(traceback.format_exc())
     os._exit(0)
