@@ -25,7 +25,7 @@ from contrastive.training.processes import LOST, JobFailed, ProcessSpec, fork_pr
 MEETING = "meeting.json"  # in an attempt's folder; tells the other machines where to join
 # DeepSpeed's engine imports the second to look up an optimizer's name, which takes three seconds.
 DEEPSPEED = ("deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer", "accelerate.utils.deepspeed")
-# For cells on one machine. Accelerate requires an address, which is unused once the processes have joined.
+# Where processes meet on this machine. Accelerate requires an address, which is unused once they have joined.
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 
 
@@ -141,24 +141,17 @@ def check_devices(devices: str, count: int) -> None:
 
 def process_environment(training: Training, devices: str, meeting: str, count: int) -> dict[str, str]:
     """Return the environment that the `count` processes of this machine share."""
+    address = urlsplit(meeting)
+    is_remote = address.scheme == "tcp" and address.hostname not in ("127.0.0.1", "::1", "localhost")
     return {
         **os.environ,
-        **network_environment(meeting),
+        **({"MASTER_ADDR": str(address.hostname), "MASTER_PORT": str(address.port)} if is_remote else LOOPBACK),
         **({"CUDA_VISIBLE_DEVICES": devices} if devices else {}),
         MEETING_VARIABLE: meeting,
         "WORLD_SIZE": str(training.processes),
         "LOCAL_WORLD_SIZE": str(count),
         "OMP_NUM_THREADS": str(training.threads),
     }
-
-
-def network_environment(meeting: str) -> dict[str, str]:
-    """Return variables for distributed set-up: loopback only, unless the processes meet at another machine's
-    address."""
-    address = urlsplit(meeting)
-    if address.scheme != "tcp" or address.hostname in ("127.0.0.1", "::1", "localhost"):
-        return LOOPBACK
-    return {"MASTER_ADDR": str(address.hostname), "MASTER_PORT": str(address.port)}
 
 
 def explain_exit_codes(folder: Path, codes: dict[int, int | None]) -> dict[str, Any]:

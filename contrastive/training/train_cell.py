@@ -16,7 +16,7 @@ from contrastive.grid.identity import STAGES, cell_id, identity, registry_choice
 from contrastive.runs import claim, provenance, store
 from contrastive.runs.fingerprint import code_digests
 from contrastive.training import meters
-from contrastive.training.failures import failure_kind
+from contrastive.training.failures import failure_report
 from contrastive.training.health import collapsed_since
 from contrastive.training.job import TrainRequest, prepare, train_here
 from contrastive.training.launch import Machines, launch
@@ -38,15 +38,16 @@ def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines:
         link_checkpoint(folder, work.folder)
         write_config(work.folder, request, document)
         before = meters.gpu_joules(gpus)
-        with meters.Peak() as peak:
-            done = train(request, work, *prepare(request), devices, machines)
+        meters.reset_peak()
+        done = train(request, work, *prepare(request), devices, machines)
         seconds, after = round(time.perf_counter() - began, 3), meters.gpu_joules(gpus)
         measured = {
             "wall_seconds": seconds,
             "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
             "energy_joules": {} if before is None or after is None else {"gpu": after - before},
             "predicted": request.predicted,
-            "peak_memory_bytes": peak.bytes if request.cell.training.processes == 1 else None,  # of this process alone
+            # of this process alone
+            "peak_memory_bytes": meters.peak_bytes() if request.cell.training.processes == 1 else None,
         }
         write_provenance(work.folder, document, measured | done)
         work.publish("TRAINED")
@@ -73,7 +74,7 @@ def train(
         except Exception as error:
             largest_batch = training.batch_size * (1 if training.token_budget is None else training.bucket)
             texts = training.micro_batch or largest_batch
-            if failure_kind(error) != "memory" or training.sharding is not None or texts == 1:
+            if failure_report(error)["kind"] != "memory" or training.sharding is not None or texts == 1:
                 raise
             # the loss still sees the whole batch (GradCache)
             training = training.model_copy(update={"micro_batch": math.ceil(texts / 2)})
@@ -92,11 +93,13 @@ def train(
 
 def link_checkpoint(folder: Path, into: Path) -> None:
     """Give an earlier attempt's last checkpoint, and the log up to it, to a new attempt."""
-    earlier = claim.latest_attempt_with(folder, ("resume/state.pt", "metrics.jsonl"))
-    if earlier is not None:
-        shutil.copyfile(earlier / "metrics.jsonl", into / "metrics.jsonl")
-        (into / "resume").mkdir()
-        os.link(earlier / "resume" / "state.pt", into / "resume" / "state.pt")  # writers replace it, never change it
+    for state in sorted(folder.glob("attempts/*/resume/state.pt"), reverse=True):
+        log = state.parents[1] / "metrics.jsonl"
+        if log.exists():
+            shutil.copyfile(log, into / "metrics.jsonl")
+            (into / "resume").mkdir()
+            os.link(state, into / "resume" / "state.pt")  # writers replace it, never change it
+            return
 
 
 def write_config(folder: Path, request: TrainRequest, document: dict[str, Any]) -> None:
