@@ -1,9 +1,6 @@
 """Tokens are prepared once, whole, and hold the texts they say."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -57,18 +54,6 @@ def test_tokens_are_those_of_the_tokenizer(reviews, home):
     assert meta["class_counts"] == splits.class_counts() and meta["sifted"] == splits.row_counts
 
 
-def test_a_whole_folder_is_left_alone_and_a_damaged_one_made_again(reviews, home):
-    folder = tokens.prepare_tokens(reviews, SCRATCH, home)
-    ids = folder / "train.ids.npy"
-    content, made = ids.read_bytes(), ids.stat().st_mtime_ns
-    assert tokens.prepare_tokens(reviews, SCRATCH, home) == folder
-    assert ids.stat().st_mtime_ns == made
-    os.truncate(ids, 100)
-    (home / "cache" / "tokens" / f"{folder.name}.unfinished").mkdir()  # of a process that was killed
-    assert tokens.prepare_tokens(reviews, SCRATCH, home) == folder
-    assert ids.read_bytes() == content
-
-
 def test_what_makes_other_tokens(reviews, tmp_path):
     first = tokens.token_key(reviews, SCRATCH)
     updates = ({"max_length": 9}, {"test": 11}, {"validation": 6}, {"train": 20})
@@ -81,30 +66,6 @@ def test_what_makes_other_tokens(reviews, tmp_path):
     copy = tmp_path / "copy.csv"
     copy.write_bytes((tmp_path / "reviews.csv").read_bytes())
     assert tokens.token_key(reviews.model_copy(update={"source": f"file:{copy}"}), SCRATCH) == first
-
-
-@pytest.mark.slow
-def test_two_processes_prepare_once(reviews, home):
-    code = (
-        "import sys, time; from pathlib import Path; from contrastive.config.cell import Data, Encoder;"
-        "from contrastive.data import tokens; make = tokens._tokenise;\n"
-        "def slowly(*arguments):\n"
-        "    print('made'); end = time.monotonic() + 60\n"
-        "    while '->' not in Path('/proc/locks').read_text() and time.monotonic() < end: time.sleep(0.01)\n"
-        "    make(*arguments)\n"
-        "tokens._tokenise = slowly\n"
-        "data, encoder = (kind.model_validate_json(text) for kind, text in zip((Data, Encoder), sys.argv[1:]))\n"
-        "print('ready', flush=True); sys.stdin.readline(); tokens.prepare_tokens(data, encoder, Path(sys.argv[3]))"
-    )
-    command = [sys.executable, "-c", code, reviews.model_dump_json(), SCRATCH.model_dump_json(), str(home)]
-    both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [process.stdout.readline() for process in both] == ["ready\n"] * 2
-    for process in both:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    outputs = [process.communicate(timeout=300)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert sorted(outputs) == ["", "made\n"]
 
 
 @pytest.mark.full

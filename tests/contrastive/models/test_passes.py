@@ -138,11 +138,3 @@ def test_what_was_read_from_a_store_decides_it_too(
         trained(cell, speed)
     assert torch.equal(shown[0], shown[3]) and torch.equal(shown[1], shown[2])
     assert not torch.equal(shown[0], shown[1])
-
-
-def test_a_damaged_one_is_computed_again(source: str, home: Path, computed: list[int]):
-    before = trained(sccl(source))
-    (path,) = (store.home() / "cache" / "untrained").glob("*/embeddings.npy")
-    path.write_bytes(path.read_bytes()[:-8])
-    store.remove(folder_of(sccl(source)))
-    assert trained(sccl(source)) == before and len(computed) == 2
