@@ -24,7 +24,7 @@ from contrastive.grid import frozen_readers, identity
 from contrastive.grid.frozen_readers import frozen_output_settings, separable_blocks
 from contrastive.grid.identity import untrained_output_settings
 from contrastive.models import encoder as encoders
-from contrastive.models import frozen
+from contrastive.models import tuning
 from contrastive.runs import fingerprint, store
 from contrastive.views.batches import by_length, collate
 
@@ -106,7 +106,7 @@ def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder
             kept = open_memmap(folder / f"{name}.npy", mode="w+", dtype=WIDTH[speed.reuse], shape=shape)
             for rows in by_length(texts.lengths):
                 batch = collate(texts, rows, tokens.pad_id, tokens.special_ids).to(device)
-                outputs = frozen.outputs_below(backbone, batch, separable_blocks(cell))[batch.attention_mask]
+                outputs = tuning.outputs_below(backbone, batch, separable_blocks(cell))[batch.attention_mask]
                 positions = np.concatenate([np.arange(texts.offsets[row], texts.offsets[row + 1]) for row in rows])
                 kept[positions] = outputs.float().cpu().numpy()
             kept.flush()

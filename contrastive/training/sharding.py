@@ -121,23 +121,27 @@ class StepModule(nn.Module):
         return loss
 
 
-def reading_work(model: Model, reader: ModelReader) -> Work:
-    """Return work that only reads the model, with a zero loss."""
-
-    def work(encode: Callable[[Batch], Any]) -> tuple[Tensor, Any]:
-        with torch.autocast(next(model.parameters()).device.type, enabled=False):
-            return torch.zeros(()), reader(model)
-
-    return work
-
-
 def vector_gradients(output: Output) -> Gradients:
     """Return gradients of a term by the vectors and logits it reads: enough to detect a dead term."""
     reached = [tensor for tensor in gradcache.output_tensors(output) if tensor.requires_grad]
     return lambda value, _: torch.autograd.grad(value, reached, retain_graph=True, allow_unused=True)
 
 
-class Fsdp(Shared):
+class Split(Shared):
+    """A model whose state is split; each read of weights is part of a forward call of `step_module`."""
+
+    step_module: StepModule
+
+    def read(self, reader: ModelReader) -> Any:
+        def work(encode: Callable[[Batch], Any]) -> tuple[Tensor, Any]:
+            with torch.autocast(next(self.model.parameters()).device.type, enabled=False):
+                return torch.zeros(()), reader(self.model)
+
+        with torch.no_grad():
+            return self.forward(work)[1]
+
+
+class Fsdp(Split):
     """PyTorch's FSDP splits weights, gradients and moments; a block is whole only while it computes."""
 
     def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
@@ -165,11 +169,6 @@ class Fsdp(Shared):
     def term_gradients(self, encoded: gradcache.Direct | gradcache.Replayed, output: Output) -> tuple[Gradients, bool]:
         return vector_gradients(output), False
 
-    def read(self, reader: ModelReader) -> Any:
-        with torch.no_grad():
-            self.step_module(reading_work(self.model, reader))
-        return self.step_module.result
-
     def local_part(self, parameter: Any) -> Tensor:
         return parameter.detach().to_local()
 
@@ -195,7 +194,7 @@ class Fsdp(Shared):
             state |= {name: gather.local_shard(parameter, value) for name, value in state.items() if name != "step"}
 
 
-class Zero(Shared):
+class Zero(Split):
     """DeepSpeed's ZeRO. Stage 1 splits what AdamW keeps, 2 also the gradients, 3 also the weights."""
 
     def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
@@ -228,11 +227,6 @@ class Zero(Shared):
                 return gradients(value, parameters)
 
         return counted_gradients, False
-
-    def read(self, reader: ModelReader) -> Any:
-        with torch.no_grad():
-            self.engine(reading_work(self.model, reader))
-        return self.step_module.result
 
     def local_part(self, parameter: nn.Parameter) -> Tensor:
         part: Tensor = getattr(parameter, "ds_tensor", parameter)

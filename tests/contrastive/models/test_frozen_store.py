@@ -22,7 +22,7 @@ from contrastive.data.tokens import Tokens
 from contrastive.evaluation.evaluate_cell import embed_cell
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.grid import frozen_readers
-from contrastive.models import frozen, frozen_store
+from contrastive.models import frozen_store, tuning
 from contrastive.models import model as models
 from contrastive.runs import store
 from contrastive.training.job import TrainRequest
@@ -91,8 +91,8 @@ OBJECTIVES = [  # one of each class of losses, whose formulas read no store
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each pass through the frozen blocks that is computed."""
     counted: list[int] = []
-    real = frozen.outputs_below
-    monkeypatch.setattr(frozen, "outputs_below", lambda *given: counted.append(1) or real(*given))
+    real = tuning.outputs_below
+    monkeypatch.setattr(tuning, "outputs_below", lambda *given: counted.append(1) or real(*given))
     return counted
 
 
@@ -208,7 +208,7 @@ def test_it_is_what_the_frozen_blocks_give_token_by_token(source: str, bert: str
         rows = np.argsort(texts.lengths)[[0, 3, -1]]
         batch = collate(texts, rows, tokens.pad_id, tokens.special_ids)
         assert batch.frozen_outputs is not None and not batch.frozen_outputs[~batch.attention_mask].any()
-        expected = frozen.outputs_below(backbone, replace(batch, frozen_outputs=None), 2)[batch.attention_mask]
+        expected = tuning.outputs_below(backbone, replace(batch, frozen_outputs=None), 2)[batch.attention_mask]
         torch.testing.assert_close(batch.frozen_outputs[batch.attention_mask], expected, atol=1e-5, rtol=1e-5)
 
 
