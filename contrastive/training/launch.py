@@ -20,7 +20,7 @@ from contrastive.grid import deepspeed_file
 from contrastive.runs import claim, stopping, store
 from contrastive.training import job
 from contrastive.training.job import MEETING_VARIABLE
-from contrastive.training.processes import LOST, JobFailed, ProcessSpec, fork_processes
+from contrastive.training.processes import LOST, JobFailed, fork_processes
 
 MEETING = "meeting.json"  # in an attempt's folder; tells the other machines where to join
 # DeepSpeed's engine imports the second to look up an optimizer's name, which takes three seconds.
@@ -104,20 +104,15 @@ def run_processes(
         (folder / f"failed.{rank}.json").unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as meeting_folder:
         environment = process_environment(training, devices, address or f"{meeting_folder}/meeting", len(ranks))
-        processes = [
-            ProcessSpec(
-                job.train_rank,
-                (folder / "config.json", folder, checkpoint_every, training.micro_batch),
-                environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)},
-                os.getcwd(),
-                folder / f"stderr.{rank}.txt",
-            )
+        environments = {
+            folder / f"stderr.{rank}.txt": environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)}
             for rank in ranks
-        ]
+        }
+        arguments = (folder / "config.json", folder, checkpoint_every, training.micro_batch)
         # On a GPU these imports may touch a device before the fork.
         on_cpu = environment.get("CUDA_VISIBLE_DEVICES") == ""
         preload = DEEPSPEED if on_cpu and deepspeed_file.uses_deepspeed(training) else ()
-        with fork_processes(processes, preload) as exit_codes:
+        with fork_processes(job.train_rank, arguments, environments, preload) as exit_codes:
             while None in (codes := exit_codes(0.2)) and not any(codes):
                 pass
     if any(codes):
