@@ -220,6 +220,7 @@ def test_tokens_and_the_vocabulary_of_a_new_encoder_follow_the_draw(source: str,
 @pytest.mark.parametrize("measured", [20, 21, 45, 60])
 def test_the_first_are_the_old_ones_and_nobody_else_moves(measured: int):
     own, more = divided(), divided(measured)
+    assert more.test.texts == divided(60, train=10).test.texts[:measured]
     assert more.test.texts[:20] == own.test.texts and len(set(more.test.texts)) == len(more.test) == measured
     assert (more.train, more.validation, more.labels) == (own.train, own.validation, own.labels)
     assert not {*more.test.texts} & {*more.train.texts, *more.validation.texts}
@@ -227,17 +228,8 @@ def test_the_first_are_the_old_ones_and_nobody_else_moves(measured: int):
                for text, label in zip(more.test.texts, more.test.labels, strict=True))  # fmt: skip
 
 
-def test_fewer_are_the_beginning_of_more():
-    texts = [divided(measured).test.texts for measured in (25, 40, 60)]
-    assert texts[0] == texts[2][:25] and texts[1] == texts[2][:40]
-
-
 def test_without_validation_they_are_those_of_a_larger_data_test():
     assert divided(55, validation=0) == divided(test=55, validation=0)
-
-
-def test_cells_with_other_numbers_of_training_texts_are_measured_on_the_same():
-    assert divided(50, train=10).test == divided(50, train=40).test
 
 
 def test_too_few_texts_are_told_with_what_there_is():
