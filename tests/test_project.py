@@ -97,7 +97,7 @@ def test_a_checkpoint_that_would_run_code_is_ignored(tmp_path: Path):
     assert (tmp_path / "it would run").exists()
     (tmp_path / "resume").mkdir()
     torch.save({"step": 3, "model": Runs(tmp_path / "ran")}, tmp_path / "resume" / "state.pt")
-    assert checkpoint.read_checkpoint(tmp_path) is None and not (tmp_path / "ran").exists()
+    assert checkpoint.load_checkpoint(tmp_path, first_process=False) is None and not (tmp_path / "ran").exists()
 
 
 def test_arrays_that_would_run_code_are_refused(tmp_path: Path):

@@ -226,7 +226,7 @@ def read_model_json(model: str, path: Path) -> dict[str, Any]:
         ) from None
 
 
-UNLIMITED = 10**6  # tokenizers without a limit report a larger number
+UNLIMITED = 10**6  # tokenizers without a limit report a larger number, such as 1e30
 # Architecture with a learned vector for each position → whether positions start after the padding token's id.
 FROM_PADDING = {"bert": False, "distilbert": False, "electra": False, "albert": False, "mpnet": True, "roberta": True}
 FROM_PADDING |= {"xlm-roberta": True, "camembert": True}
@@ -242,16 +242,19 @@ def most_tokens(model: str) -> int | None:
     if folder is None:
         return None
     config, tokenizer = json_object(folder / "config.json"), json_object(folder / "tokenizer_config.json")
-    limits = [positions(config), whole_number(tokenizer.get("model_max_length"))]
-    return min((number for number in limits if number is not None and number < UNLIMITED), default=None)
+    limits = positions(config), tokenizer.get("model_max_length")
+    known = (int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < UNLIMITED)
+    return min(known, default=None)
 
 
 def positions(config: dict[str, Any]) -> int | None:
     """Return the number of position embeddings; None for relative positions or an unknown architecture."""
-    count, kind = whole_number(config.get("max_position_embeddings")), config.get("model_type")
+    count, kind = config.get("max_position_embeddings"), config.get("model_type")
+    if not isinstance(count, int):
+        return None
     if kind in ("deberta", "deberta-v2"):
         return count if config.get("position_biased_input", True) else None
-    if count is None or kind not in FROM_PADDING or config.get("position_embedding_type", "absolute") != "absolute":
+    if kind not in FROM_PADDING or config.get("position_embedding_type", "absolute") != "absolute":
         return None
     padding = config.get("pad_token_id", ROBERTA_PADDING)
     return count - padding - 1 if FROM_PADDING[kind] and isinstance(padding, int) else count
@@ -276,8 +279,3 @@ def json_object(path: Path) -> dict[str, Any]:
         return read_model_json("", path)
     except (OSError, UserError):
         return {}
-
-
-def whole_number(number: Any) -> int | None:
-    """Return a positive number as int, else None; tokenizers without a limit report a float, such as 1e30."""
-    return int(number) if isinstance(number, int | float) and number > 0 else None

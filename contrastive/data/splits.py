@@ -8,7 +8,7 @@ data.resample each seed reorders what is left after test and validation, and tra
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import NamedTuple
@@ -32,10 +32,14 @@ class Split:
         return len(self.texts)
 
 
-# Rows of a source or separate split, and the rows dropped for each reason: repeated, with contradicting labels, also in
-# another split (which keeps them), or with a positive or negative that is in another split.
-RowCounts = dict[str, int]
-COUNTED = ("rows", "repeated", "contradicting", "held_out", "partner_held_out")
+RowCounts = dict[str, int]  # the rows of a source or separate split, and those dropped for each reason
+COUNTED = {
+    "rows": "rows",
+    "repeated": "repeated",
+    "contradicting": "with contradicting labels",
+    "held_out": "also in another split, which keeps them",
+    "partner_held_out": "whose positive or negative is held out",
+}  # → how a message names them
 
 
 class Labelled(NamedTuple):
@@ -49,14 +53,13 @@ Distinct = dict[str, Labelled]  # key: the text with its white space normalised,
 
 @dataclass(frozen=True)
 class Splits:
-    """Train, validation and test; no text is in two splits, or twice in one. `notes` say what was dropped, `row_counts`
-    counts it by source; `merged` maps classes that the data spells in several ways, such as 1 and 1.0, to these."""
+    """Train, validation and test; no text is in two splits, or twice in one. `row_counts` counts what was dropped;
+    `merged` maps classes that the data spells in several ways, such as 1 and 1.0, to these."""
 
     labels: tuple[str, ...]
     train: Split
     validation: Split
     test: Split
-    notes: tuple[str, ...] = ()
     # key: `source`, or a separate `validation` or `test`
     row_counts: Mapping[str, RowCounts] = field(default_factory=dict)
     merged: Mapping[str, list[str]] = field(default_factory=dict)
@@ -75,19 +78,17 @@ def divide(
     """Divide `pool`; `own` holds the rows of separate test or validation splits, and `draw` is the seed that selects
     the training texts under data.resample. `measured`, if given, replaces data.test as the number of test texts and
     leaves validation and training as they are."""
-    notes: list[str] = []
     row_counts: dict[str, RowCounts] = {}
-    rest, own_parts = _separated(pool, own, notes, row_counts)
+    rest, own_parts = _separated(pool, own, row_counts)
     order = sorted(rest, key=_sort_key)
     test, validation = (0 if isinstance(count, str) else count for count in (data.test, data.validation))
     held_out = {*order[: test + validation], *chain(*own_parts.values())}
     left = order[test + validation :]
     partners = {key: {without_white_space(partner) for partner in rest[key].partners} for key in left}
     kept = [key for key in left if not held_out & partners[key]]
-    if removed := len(left) - len(kept):
-        row_counts["source"]["partner_held_out"] = removed
-        notes.append(f"source: {removed} texts removed whose positive or negative is held out")
-    _check_size(len(order) - removed, {"test": test, "validation": validation, "train": data.train}, pool, notes)
+    row_counts["source"]["partner_held_out"] = removed = len(left) - len(kept)
+    sizes = {"test": test, "validation": validation, "train": data.train}
+    _check_size(len(order) - removed, sizes, pool.name, row_counts["source"])
     train = _training_texts(kept, data, draw, pool.name)
     chosen = {"test": order[:test], "validation": order[test : test + validation], "train": train}
     if measured is not None:
@@ -96,7 +97,6 @@ def divide(
     parts = {name: [rest[key] for key in keys] for name, keys in chosen.items()}
     parts |= {name: list(part.values()) for name, part in own_parts.items()}
 
-    merged = _merged_labels(pool, own.values(), notes)
     labels = _labels(parts, pool.name)
     index = {label: i for i, label in enumerate(labels)}
     splits = {
@@ -104,21 +104,21 @@ def divide(
     }
     if data.positive is not None:
         splits["train"].partners.extend(row.partners for row in parts["train"])
-    return Splits(labels, **splits, notes=tuple(notes), row_counts=row_counts, merged=merged)
+    return Splits(labels, **splits, row_counts=row_counts, merged=_merged_labels(pool, *own.values()))
 
 
 def _separated(
-    pool: Rows, own: Mapping[str, Rows], notes: list[str], row_counts: dict[str, RowCounts]
+    pool: Rows, own: Mapping[str, Rows], row_counts: dict[str, RowCounts]
 ) -> tuple[Distinct, dict[str, Distinct]]:
-    """Return the distinct texts of the pool and of each split in `own`; add what was removed to the last two
-    arguments."""
-    parts = {name: _distinct(own[name], name, notes, row_counts) for name in ("test", "validation") if name in own}
-    if {"test", "validation"} <= parts.keys():
-        _remove_shared(parts["validation"], parts["test"], "validation", "test", notes, row_counts)
-    rest = _distinct(pool, "source", notes, row_counts)
-    for name, part in parts.items():
-        _remove_shared(rest, part, "source", name, notes, row_counts)
-    return rest, parts
+    """Return the distinct texts of the pool and of each split in `own`; add what was removed to `row_counts`."""
+    sources = {name: own[name] for name in ("test", "validation") if name in own} | {"source": pool}
+    parts: dict[str, Distinct] = {}
+    for name, rows in sources.items():
+        texts, counts = _distinct(rows)
+        kept = texts.keys() - set().union(*parts.values())
+        row_counts[name] = counts | {"held_out": len(texts) - len(kept)}
+        parts[name] = {key: row for key, row in texts.items() if key in kept}
+    return parts.pop("source"), parts
 
 
 def _training_texts(left: list[str], data: Data, draw: int | None, name: str) -> list[str]:
@@ -152,22 +152,18 @@ def _sort_key(key: str, prefix: str = "") -> bytes:
     return hashlib.sha256((prefix + key).encode()).digest()
 
 
-def _merged_labels(pool: Rows, own: Iterable[Rows], notes: list[str]) -> dict[str, list[str]]:
+def _merged_labels(*sources: Rows) -> dict[str, list[str]]:
     """Return the first classes that the data spells in several ways, each with its first spellings."""
     spellings: dict[str, set[str]] = defaultdict(set)
-    for rows in (pool, *own):
+    for rows in sources:
         for label, spelled in zip(rows.labels, rows.spelled, strict=False):
             spellings[label].add(spelled)
     several = [(label, sorted(words)) for label, words in sorted(spellings.items()) if len(words) > 1]
-    merged = {brief(label, 80): [brief(word, 80) for word in words[:LISTED]] for label, words in several[:LISTED]}
-    if merged:
-        classes = (f"`{label}` ({', '.join(f'`{word}`' for word in words)})" for label, words in merged.items())
-        notes.append(f"classes spelled in several ways: {', '.join(classes)}")
-    return merged
+    return {brief(label, 80): [brief(word, 80) for word in words[:LISTED]] for label, words in several[:LISTED]}
 
 
-def _distinct(rows: Rows, role: str, notes: list[str], row_counts: dict[str, RowCounts]) -> Distinct:
-    """Return each text once; texts with several labels are dropped, since none of the labels can be trusted.
+def _distinct(rows: Rows) -> tuple[Distinct, RowCounts]:
+    """Return each text once, and the counts of rows; texts with several labels are dropped, since none can be trusted.
 
     Among texts that differ only in white space, and among several partners, the first in alphabetical order is kept.
     """
@@ -183,13 +179,8 @@ def _distinct(rows: Rows, role: str, notes: list[str], row_counts: dict[str, Row
             contradicting.add(key)
     untrusted = sum(times[key] for key in contradicting)
     repeated = len(rows.texts) - untrusted - (len(distinct) - len(contradicting))
-    row_counts[role] = dict(zip(COUNTED, (len(rows.texts), repeated, untrusted, 0, 0), strict=True))
-    notes.append(f"{role}: {len(rows.texts)} rows, {len(distinct)} distinct texts")
-    if repeated:
-        notes.append(f"{role}: {repeated} repeated rows dropped")
-    if contradicting:
-        notes.append(f"{role}: {len(contradicting)} texts with contradicting labels dropped")
-    return {key: row for key, row in distinct.items() if key not in contradicting}
+    counts = dict(zip(COUNTED, (len(rows.texts), repeated, untrusted, 0, 0), strict=True))
+    return {key: row for key, row in distinct.items() if key not in contradicting}, counts
 
 
 def without_white_space(text: str) -> str:
@@ -197,26 +188,15 @@ def without_white_space(text: str) -> str:
     return " ".join(text.split())
 
 
-def _remove_shared(
-    texts: Distinct, kept: Distinct, name: str, kept_name: str, notes: list[str], row_counts: dict[str, RowCounts]
-) -> None:
-    """Remove from `texts` those that are also in `kept`."""
-    shared = texts.keys() & kept.keys()
-    for key in shared:
-        del texts[key]
-    if shared:
-        row_counts[name]["held_out"] += len(shared)
-        notes.append(f"{len(shared)} texts of {kept_name} removed from {name}")
-
-
-def _check_size(available: int, sizes: Mapping[str, int | None], pool: Rows, notes: list[str]) -> None:
+def _check_size(available: int, sizes: Mapping[str, int | None], name: str, counts: RowCounts) -> None:
     needed = sum(count if count is not None else 1 for count in sizes.values())
     if needed > available:
         terms = " + ".join(
-            f"{name} {'(at least 1)' if count is None else count}" for name, count in sizes.items() if count != 0
+            f"{split} {'(at least 1)' if count is None else count}" for split, count in sizes.items() if count != 0
         )
+        found = ", ".join(f"{count} {COUNTED[why]}" for why, count in counts.items() if count)
         raise UserError(
-            f"{pool.name}: {terms} needs {needed} texts, but only {available} can be used ({'; '.join(notes)}). "
+            f"{name}: {terms} needs {needed} texts, but only {available} can be used ({found}). "
             "Lower data.train, data.validation or data.test"
         )
 

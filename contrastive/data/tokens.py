@@ -1,21 +1,26 @@
-"""Tokenise a data set once for each (data, tokenizer, length); all cells memory-map the result."""
+"""Tokenise a data set once for each (data, tokenizer, length); all cells memory-map the result.
+
+The tokenizer is the encoder's own, or trained on the training texts for a scratch encoder.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from contrastive import data as datasets
 from contrastive.config.cell import Data, Encoder
-from contrastive.data import tokenizer
-from contrastive.data.splits import SPLITS, Split
+from contrastive.data import locate
+from contrastive.data.splits import SPLITS, Split, Splits
 from contrastive.errors import UserError
 from contrastive.runs import fingerprint, store
 
@@ -25,7 +30,9 @@ if TYPE_CHECKING:
 CHUNK = 1000  # texts tokenised at a time, so that memory does not grow with the data
 LONGEST_TOKEN = 100  # characters: a text is cut to max_length times this before it is tokenised
 PARTS = ("ids", "offsets", "labels", "digests")  # one file each for a split
-UNLIMITED = 10**6  # tokenizers without a limit report a larger number
+SPECIAL = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+LONGEST_TEXT = 20_000  # characters of each text that the trained tokenizer learns from
+ALPHABET = 3 / 4  # largest share of a trained vocabulary that single characters take; Chinese needs most of it
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ def token_key(data: Data, encoder: Encoder, draw: int | None = None) -> str:
         content=datasets.data_digest(data),
         splits=sizes if draw is None else sizes | {"draw": draw},
         max_length=data.max_length,
-        tokenizer=tokenizer.tokenizer_digest(encoder),
+        tokenizer=tokenizer_digest(encoder),
         code=fingerprint.code_digest(("contrastive.data.tokens",), chosen),
     )
 
@@ -105,8 +112,8 @@ def open_split(folder: Path, name: str, partners: Iterable[str] = ()) -> TokenSp
 
 def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> None:
     splits = datasets.load_splits(data, draw)
-    fast = tokenizer.tokenizer_of(encoder, splits)
-    if data.max_length > fast.model_max_length and fast.model_max_length < UNLIMITED:
+    fast = tokenizer_of(encoder, splits)
+    if data.max_length > fast.model_max_length and fast.model_max_length < locate.UNLIMITED:
         raise UserError(
             f"data.max_length is {data.max_length}, but {encoder.model} takes at most {fast.model_max_length} tokens"
         )
@@ -127,7 +134,6 @@ def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> N
         "sifted": splits.row_counts,
         "wordless": wordless,
         "merged": splits.merged,
-        "notes": [*splits.notes, *notes_of_wordless(wordless)],
     }
     store.write_json(folder / "meta.json", meta)
 
@@ -156,10 +162,6 @@ def write_split(
         partner_split = Split([texts[number] for texts in split.partners], split.labels)
         wordless |= write_split(folder, f"{name}.{partner}", partner_split, fast, length)
     return wordless
-
-
-def notes_of_wordless(wordless: dict[str, int]) -> list[str]:
-    return [f"{name}: {count} texts with special tokens only" for name, count in wordless.items() if count]
 
 
 def _tokenised(
@@ -195,7 +197,7 @@ def larger_test_key(prepared: str, count: int) -> str:
 
 def prepared_tokenizer(prepared: Path) -> tuple[PreTrainedTokenizerFast, int]:
     """Return the tokenizer of prepared tokens, and the most tokens of a text."""
-    fast = tokenizer.read_tokenizer("the prepared tokens", prepared / "tokenizer")
+    fast = read_tokenizer("the prepared tokens", prepared / "tokenizer")
     return fast, store.read_json(prepared / "meta.json")["max_length"]
 
 
@@ -203,3 +205,102 @@ def _tokenise_test(data: Data, count: int, prepared: Path, folder: Path) -> None
     splits = datasets.load_splits(data, measured=count)
     write_split(folder, "test", splits.test, *prepared_tokenizer(prepared))
     store.write_json(folder / "meta.json", {"class_counts": splits.class_counts()})
+
+
+def tokenizer_of(encoder: Encoder, splits: Splits) -> PreTrainedTokenizerFast:
+    if encoder.model.startswith("scratch:"):
+        texts = chain(splits.train.texts, *splits.train.partners)
+        return train_tokenizer(texts, locate.scratch_sizes(encoder)["vocabulary"])
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = read_tokenizer(encoder.model, locate.model_folder(encoder.model))
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise UserError(
+            f"{encoder.model}: {type(tokenizer).__name__} is not a fast tokenizer; its folder needs tokenizer.json"
+        )
+    if tokenizer.pad_token_id is None:
+        raise UserError(
+            f"{encoder.model}: the tokenizer has no padding token; set `pad_token` in tokenizer_config.json"
+        )
+    return tokenizer
+
+
+def read_tokenizer(model: str, folder: Path) -> Any:
+    """Load the tokenizer in a folder, fast or slow; raise UserError if there is none."""
+    from transformers import AutoTokenizer
+
+    if not any((folder / name).is_file() for name in locate.VOCABULARIES):  # the loader would make an empty tokenizer
+        raise UserError(f"{model}: {folder} has no tokenizer ({', '.join(locate.VOCABULARIES)})")
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # a damaged or foreign file may raise anything
+        raise UserError(
+            f"{model}: could not load a tokenizer from {folder} ({error}); check that the folder is complete"
+        ) from error
+
+
+def tokenizer_digest(encoder: Encoder) -> str:
+    """Return what identifies a tokenizer: encoders with the same tokenizer share prepared tokens."""
+    if encoder.model.startswith("hf:"):
+        return locate.parse_hub_source(encoder.model).revision
+    if encoder.model.startswith("scratch:"):
+        return f"trained {locate.scratch_sizes(encoder)['vocabulary']}"
+    return locate.files_digest(locate.model_folder(encoder.model), ("config.json", *locate.TOKENIZER_FILES))
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
+    """Train a lower-case WordPiece tokenizer like BERT's; the same texts give the same tokenizer.
+
+    The library's trainer numbers pieces in the order of a hash map and breaks ties by these numbers, so two runs give
+    two vocabularies. Passing all single-character pieces in order makes it deterministic.
+    """
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    texts = [text[:LONGEST_TEXT] for text in texts]
+    normalizer, splitter = (normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer())
+    words: Counter[str] = Counter()
+    for text in texts:
+        words.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
+    characters, inner = _alphabet(words, room=int(vocabulary * ALPHABET))
+
+    learner = Tokenizer(models.WordPiece(unk_token=SPECIAL["unk"]))
+    learner.normalizer, learner.pre_tokenizer = normalizer, splitter
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[*SPECIAL.values(), *inner],
+        initial_alphabet=characters,
+        limit_alphabet=len(characters),
+        show_progress=False,
+    )
+    learner.train_from_iterator(texts, trainer)
+
+    tokenizer = Tokenizer(models.WordPiece(learner.get_vocab(), unk_token=SPECIAL["unk"]))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
+    tokenizer.decoder = decoders.WordPiece()
+    ends = [(SPECIAL[name], tokenizer.token_to_id(SPECIAL[name])) for name in ("cls", "sep")]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{ends[0][0]} $A {ends[1][0]}", special_tokens=ends
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_max_length=locate.SCRATCH_POSITIONS,
+        **{f"{name}_token": token for name, token in SPECIAL.items()},
+    )
+
+
+def _alphabet(words: Counter[str], room: int) -> tuple[list[str], list[str]]:
+    """Return the most frequent characters, and `##c` for those that occur inside words; at most `room` in total."""
+    counts: Counter[str] = Counter()
+    within: set[str] = set()
+    for word, count in words.items():
+        within.update(word[1:])
+        for character in word:
+            counts[character] += count
+    kept = []
+    for character in sorted(counts, key=lambda character: (-counts[character], character)):
+        room -= 1 + (character in within)
+        if room < 0:
+            break
+        kept.append(character)
+    return sorted(kept), sorted(f"##{character}" for character in kept if character in within)

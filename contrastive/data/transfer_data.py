@@ -76,7 +76,7 @@ def open_transfer(folder: Path) -> TransferTexts:
     """Open prepared transfer data: the tokens of its train and test texts, and the classes or the pairs' scores."""
     meta = store.read_json(folder / "meta.json")
     sides = {name: tokens.open_split(folder, name, meta["partners"]) for name in meta["sides"]}
-    scores = np.load(folder / "scores.npy") if meta["scored"] else None
+    scores = None if meta["scores"] is None else np.array(meta["scores"], np.float64)
     return TransferTexts(sides, tuple(meta["classes"]), scores, tuple(meta["subsets"]))
 
 
@@ -101,26 +101,25 @@ def _sources(transfer: Transfer) -> tuple[str, dict[str, str]]:
 def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None:
     fast, max_length = tokens.prepared_tokenizer(prepared)
     partners = [] if transfer.other is None else [OTHER]
+    scores: list[float] | None = None
     subsets: list[str] = []
     if transfer.score is None:
-        divided, sides = _labelled_texts(transfer), ["train", "test"]
+        divided = _labelled_texts(transfer)
     else:
         divided, scores, subsets = _scored_pairs(transfer)
-        sides = ["test"]
-        np.save(folder / "scores.npy", np.array(scores, np.float64))
+    sides = {name: split for name, split in divided.named().items() if len(split)}
     wordless: dict[str, int] = {}
-    for name in sides:
-        wordless |= tokens.write_split(folder, name, divided.named()[name], fast, max_length, partners)
+    for name, split in sides.items():
+        wordless |= tokens.write_split(folder, name, split, fast, max_length, partners)
     meta = {
-        "sides": sides,
+        "sides": list(sides),
         "partners": partners,
         "classes": divided.labels,
-        "scored": transfer.score is not None,
+        "scores": scores,
         "subsets": subsets,
         "sifted": divided.row_counts,
         "wordless": wordless,
         "merged": divided.merged,
-        "notes": [*divided.notes, *tokens.notes_of_wordless(wordless)],
     }
     store.write_json(folder / "meta.json", meta)
 

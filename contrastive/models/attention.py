@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from contrastive.errors import UserError
-from contrastive.models import frozen
+from contrastive.models import tuning
 
 SUPPORTED = ("bert", "roberta", "deberta-v2")
 
@@ -29,7 +29,7 @@ def cls_row(
     backbone: Any, block: int, inputs: Float[Tensor, "n s d"], mask: Bool[Tensor, "n s"]
 ) -> Float[Tensor, "n s"]:
     """Return the attention of position 0 to each position in a block with this input, averaged over its heads."""
-    model = frozen.without_adapters(backbone)
+    model = tuning.without_adapters(backbone)
     kind = model.config.model_type
     if kind not in SUPPORTED:
         raise UserError(

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from contrastive.config.cell import Encoder, Tune
 from contrastive.data import locate
 from contrastive.errors import UserError
-from contrastive.models import attention, frozen, tuning
+from contrastive.models import attention, tuning
 from contrastive.models.pooling import POOLINGS
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encoded, Hidden
@@ -175,9 +175,9 @@ def encode(
     if whole:
         states = backbone(**given, attention_mask=batch.attention_mask.long(), output_hidden_states=True).hidden_states
     else:
-        stored = None if frozen.has_active_dropout(backbone) else batch.frozen_outputs
-        states = frozen.outputs_above(
-            backbone, frozen.outputs_below(backbone, batch, cut) if stored is None else stored, batch, cut
+        stored = None if tuning.has_active_dropout(backbone) else batch.frozen_outputs
+        states = tuning.outputs_above(
+            backbone, tuning.outputs_below(backbone, batch, cut) if stored is None else stored, batch, cut
         )
 
     def attention_row(encoded: Encoded, block: int) -> Float[Tensor, "n s"]:

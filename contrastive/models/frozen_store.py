@@ -24,7 +24,7 @@ from contrastive.grid import frozen_readers, identity
 from contrastive.grid.frozen_readers import frozen_output_settings, separable_blocks
 from contrastive.grid.identity import untrained_output_settings
 from contrastive.models import encoder as encoders
-from contrastive.models import frozen
+from contrastive.models import tuning
 from contrastive.runs import fingerprint, store
 from contrastive.views.batches import by_length, collate
 
@@ -45,8 +45,20 @@ def with_stored_outputs(tokens: Tokens, cell: Cell, speed: Speed, splits: tuple[
 
 
 def _with(tokens: Tokens, names: tuple[str, ...], cell: Cell, speed: Speed) -> Tokens:
-    read = {name: _split(tokens, name, cell, speed) for name in names if name in tokens.splits}
-    return replace(tokens, splits=tokens.splits | read)
+    splits = dict(tokens.splits)
+    for name in names:
+        if name in splits and (folder := make_store(tokens, name, cell, speed)) is not None:
+            texts = splits[name]
+            partners = tuple(
+                replace(partner, frozen_outputs=_mapped(folder, f"partner{i}"))
+                for i, partner in enumerate(texts.partners)
+            )
+            splits[name] = replace(texts, frozen_outputs=_mapped(folder, "below"), partners=partners)
+    return replace(tokens, splits=splits)
+
+
+def _mapped(folder: Path, name: str) -> np.ndarray:
+    return np.load(folder / f"{name}.npy", mmap_mode="r")
 
 
 def make_store(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | None:
@@ -55,7 +67,9 @@ def make_store(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | No
     if not len(split):
         return None
     folder = store_folder(tokens.folder.name, cell, speed) / name
-    if not store.finished(folder) and not has_room(split, cell.encoder, speed):
+    store.home().mkdir(parents=True, exist_ok=True)
+    room = SPARE * shutil.disk_usage(store.home()).free
+    if not store.finished(folder) and bytes_of_store(split, cell.encoder, speed) >= room:
         return None
     return store.make_once(folder, lambda unfinished: _compute(tokens, split, cell, speed, unfinished))
 
@@ -74,29 +88,10 @@ def store_folder(tokens: str, cell: Cell, speed: Speed) -> Path:
     return store.cache_folder("prefix", key)
 
 
-def has_room(split: TokenSplit, encoder: Encoder, speed: Speed) -> bool:
-    store.home().mkdir(parents=True, exist_ok=True)
-    return bytes_of_store(split, encoder, speed) < SPARE * shutil.disk_usage(store.home()).free
-
-
 def bytes_of_store(split: TokenSplit, encoder: Encoder, speed: Speed) -> int:
     """Return the size in bytes, partner texts included."""
     tokens = sum(len(texts.ids) for texts in (split, *split.partners))
     return tokens * locate.shape(encoder)[1] * WIDTH[speed.reuse].itemsize
-
-
-def _split(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> TokenSplit:
-    split, folder = tokens.splits[name], make_store(tokens, name, cell, speed)
-    if folder is None:
-        return split
-    partners = tuple(
-        replace(partner, frozen_outputs=_mapped(folder, f"partner{i}")) for i, partner in enumerate(split.partners)
-    )
-    return replace(split, frozen_outputs=_mapped(folder, "below"), partners=partners)
-
-
-def _mapped(folder: Path, name: str) -> np.ndarray:
-    return np.load(folder / f"{name}.npy", mmap_mode="r")
 
 
 def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder: Path) -> None:
@@ -111,7 +106,7 @@ def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder
             kept = open_memmap(folder / f"{name}.npy", mode="w+", dtype=WIDTH[speed.reuse], shape=shape)
             for rows in by_length(texts.lengths):
                 batch = collate(texts, rows, tokens.pad_id, tokens.special_ids).to(device)
-                outputs = frozen.outputs_below(backbone, batch, separable_blocks(cell))[batch.attention_mask]
+                outputs = tuning.outputs_below(backbone, batch, separable_blocks(cell))[batch.attention_mask]
                 positions = np.concatenate([np.arange(texts.offsets[row], texts.offsets[row + 1]) for row in rows])
                 kept[positions] = outputs.float().cpu().numpy()
             kept.flush()

@@ -19,7 +19,7 @@ from contrastive.errors import UserError
 from contrastive.grid.frozen_readers import separable_blocks
 from contrastive.losses import LOSSES
 from contrastive.models import encoder as encoders
-from contrastive.models import frozen
+from contrastive.models import tuning
 from contrastive.models.pooling import POOLINGS, mean_token
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
@@ -70,7 +70,7 @@ class Model(nn.Module):
         super().train(mode)
         if self.dropout_blocks is not None:
             for backbone in (self.backbone, self.slow, self.twin):
-                for module in () if backbone is None else frozen.frozen_modules(backbone, self.dropout_blocks):
+                for module in () if backbone is None else tuning.frozen_modules(backbone, self.dropout_blocks):
                     module.eval()
         return self
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -157,11 +157,3 @@ def invalidate_damaged(run: Path) -> str:
         for marker in markers:
             store.remove(run / marker)
     return str(damaged[markers[-1]])
-
-
-def latest_attempt_with(run: Path, names: Iterable[str]) -> Path | None:
-    """Return the folder of the latest attempt that has all these files; None if none has."""
-    for path in sorted((run / "attempts").glob("[0-9]*"), reverse=True):
-        if all((path / name).exists() for name in names):
-            return path
-    return None

@@ -18,15 +18,15 @@ PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "scikit-lear
 def describe_run(device: str) -> dict[str, Any]:
     return {
         "commit": commit(),
-        "packages": package_versions(),
-        "hardware": hardware(device),
+        "packages": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "hardware": {
+            "device": device,
+            "cpu": processor(),
+            "cores": os.cpu_count(),
+            "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        },
         "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }
-
-
-@cache
-def package_versions() -> dict[str, str]:
-    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 
 @cache  # the process keeps the code that it loaded, even if files change later
@@ -48,17 +48,9 @@ def commit() -> str:
     return head.strip() + ("+" if changed.strip() else "")
 
 
-def hardware(device: str) -> dict[str, Any]:
-    return {"device": device, "cpu": processor(), "cores": os.cpu_count(), "memory_gib": memory_gib()}
-
-
 def processor() -> str:
     if sys.platform == "linux":
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def memory_gib() -> float:
-    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)

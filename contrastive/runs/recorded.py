@@ -1,6 +1,6 @@
 """Types of grid.json and provenance.json in MLflow, which record a grid and the origin of each cell's numbers.
 
-Fields that earlier versions did not record have a default.
+Fields that results of other programs lack have a default.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ class RecordedRow:
     cells: list[str]  # ids
     seeds: list[int]  # of the cells, in their order
     against: int | None = None  # index of its baseline in the section; None for a baseline
-    settings: dict[str, str] | None = None  # settings of its cells by name; None in older grids
+    settings: dict[str, str] | None = None  # settings of its cells by name; None for results of other programs
 
     @property
     def drawn(self) -> bool:

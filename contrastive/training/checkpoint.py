@@ -2,6 +2,7 @@
 
 import io
 import pickle
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,10 @@ def save_checkpoint(folder: Path, step: int, shared: Shared, scheduler: LambdaLR
 
 def load_checkpoint(folder: Path, first_process: bool) -> dict[str, Any] | None:
     """Load the last checkpoint of an interrupted attempt and cut the log at its step; None without a valid one."""
-    log, state = folder / "metrics.jsonl", read_checkpoint(folder)
+    log = folder / "metrics.jsonl"
+    state: dict[str, Any] | None = None
+    with suppress(OSError, RuntimeError, EOFError, pickle.UnpicklingError):  # missing or incomplete
+        state = torch.load(folder / "resume" / "state.pt", map_location="cpu", weights_only=True)
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
     valid = state is not None and len(lines) >= state["step"]
     step = gather_objects(state["step"] if state is not None and valid else 0)[0]
@@ -60,14 +64,6 @@ def load_checkpoint(folder: Path, first_process: bool) -> dict[str, Any] | None:
         write_atomic(log, "".join(lines[:step]))
     assert step == 0 or state is not None, "the first process found a checkpoint that this one cannot read"
     return state if step else None
-
-
-def read_checkpoint(folder: Path) -> dict[str, Any] | None:
-    try:
-        state: dict[str, Any] = torch.load(folder / "resume" / "state.pt", map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):  # missing or incomplete
-        return None
-    return state
 
 
 def resume(state: dict[str, Any] | None, shared: Shared, scheduler: LambdaLR, accelerator: Accelerator) -> int:

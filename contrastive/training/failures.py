@@ -52,8 +52,6 @@ def failure_report(error: BaseException) -> dict[str, Any]:
 
 
 def failure_kind(error: BaseException) -> str:
-    if isinstance(error, JobFailed):
-        return str(error.report["kind"])
     if isinstance(error, Diverged):
         return "diverged"
     if isinstance(error, stopping.Stopped):

@@ -16,6 +16,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from contrastive.training.gradcache import padded_group
 from contrastive.views.types import Guesses, Output, VectorGroup
 
 Gradients: TypeAlias = Callable[[Tensor, list[nn.Parameter]], Sequence[Tensor | None]]
@@ -138,11 +139,10 @@ def gather_batch(output: Output, labels: Int[Tensor, " n"]) -> tuple[Output, Int
 def _group(group: VectorGroup) -> VectorGroup:
     """Gather a group; where another process has more vectors per text, pad this one's and mask the padding."""
     width = int(_all_gather(torch.tensor([group.mask.shape[1]], device=group.mask.device)).max())
-    missing = width - group.mask.shape[1]
-    vectors, mask = F.pad(group.vectors, (0, 0, 0, missing)), F.pad(group.mask, (0, missing))
-    targets = None if group.targets is None else gather_rows(F.pad(group.targets, (0, 0, 0, missing)))
+    group = padded_group(group, width)
+    targets = None if group.targets is None else gather_rows(group.targets)
     negatives = None if group.negatives is None else gather_rows(group.negatives)
-    return VectorGroup(gather_rows(vectors), gather_rows(mask), targets, negatives)
+    return VectorGroup(gather_rows(group.vectors), gather_rows(group.mask), targets, negatives)
 
 
 def gather_rows(tensor: Tensor) -> Tensor:

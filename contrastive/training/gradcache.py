@@ -98,15 +98,11 @@ def join_outputs(outputs: list[Output]) -> Output:
     groups = []
     for parts in zip(*(output.groups for output in outputs), strict=True):
         width = max(group.mask.shape[1] for group in parts)
-        padded = [_padded(group, width) for group in parts]
-        groups.append(
-            VectorGroup(
-                torch.cat([group.vectors for group in padded]),
-                torch.cat([group.mask for group in padded]),
-                concatenate_present([group.targets for group in padded]),
-                concatenate_present([group.negatives for group in padded]),
-            )
-        )
+        padded = [padded_group(group, width) for group in parts]
+        vectors, mask = torch.cat([group.vectors for group in padded]), torch.cat([group.mask for group in padded])
+        targets = concatenate_present([group.targets for group in padded])
+        negatives = concatenate_present([group.negatives for group in padded])
+        groups.append(VectorGroup(vectors, mask, targets, negatives))
     guesses = [output.guesses for output in outputs if output.guesses is not None]
     return Output(
         groups,
@@ -122,7 +118,8 @@ def concatenate_present(parts: Sequence[Tensor | None]) -> Tensor | None:
     return torch.cat(present) if present else None
 
 
-def _padded(group: VectorGroup, count: int) -> VectorGroup:
+def padded_group(group: VectorGroup, count: int) -> VectorGroup:
+    """Return the group with `count` vectors per text; those added are masked."""
     extra = count - group.mask.shape[1]
     targets = None if group.targets is None else F.pad(group.targets, (0, 0, 0, extra))
     return VectorGroup(F.pad(group.vectors, (0, 0, 0, extra)), F.pad(group.mask, (0, extra)), targets, group.negatives)

@@ -32,21 +32,16 @@ class GradientPathError(RuntimeError):
 class GradientAudit:
     """Check the gradients of one cell's first steps; afterwards the audit costs nothing."""
 
-    def __init__(self, shared: Shared, terms: Iterable[str], weights: dict[str, float]):
-        """Check the optimizer's parameters; no term or parameter has shown a gradient yet.
-
-        `terms` must each give the encoder a gradient; `weights` has all terms of the objective.
-        """
+    def __init__(self, shared: Shared, terms: Iterable[str]):
+        """Check the optimizer's parameters. Each of the objective's terms must give the encoder a gradient."""
         trained = {name: p for name, p in shared.model.named_parameters() if p.requires_grad}
         listed = {id(p) for p in shared.listed}
-        unexpected = [n for n, p in shared.model.named_parameters() if not p.requires_grad and id(p) in listed]
-        absent = [name for name, p in trained.items() if id(p) not in listed]
-        if unexpected or absent:
+        wrong = [name for name, p in shared.model.named_parameters() if p.requires_grad != (id(p) in listed)]
+        if wrong:
             raise GradientPathError(
-                f"the parameters in the optimizer are not the trainable parameters of the model: "
-                f"{', '.join(unexpected + absent)}"
+                f"the parameters in the optimizer are not the trainable parameters of the model: {', '.join(wrong)}"
             )
-        if any(registry.loss_entries()[name].facts.supervised for name in weights) and not any(
+        if any(registry.loss_entries()[name].facts.supervised for name in terms) and not any(
             name.startswith("head.") for name in trained
         ):
             raise GradientPathError(
@@ -55,7 +50,7 @@ class GradientAudit:
             )
         self.shared = shared
         self.encoder = {name: p for name, p in trained.items() if not name.startswith(HEADS)}
-        self.silent_terms = {name for name in terms if self.encoder}
+        self.silent_terms = set(terms) if self.encoder else set()
         self.silent = list(trained)
         self.unmoved = {name: shared.local_part(p).clone() for name, p in trained.items()}
         self.parameters = trained

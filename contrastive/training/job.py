@@ -54,10 +54,20 @@ def train_rank(config: Path, folder: Path, checkpoint_every: int, micro_batch: i
 
     if MEETING_VARIABLE in os.environ:
         gather.init_process_group(os.environ[MEETING_VARIABLE], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
-    request = read_request(config, checkpoint_every)
+    content = store.read_json(config)
+    request = TrainRequest(
+        Cell.model_validate(content["cell"]),
+        "",
+        checkpoint_every,
+        Evaluation.model_validate(content["evaluation"]),
+        Speed.model_validate(content["speed"]),
+    )
+    training = request.cell.training
+    if micro_batch is not None:
+        training = training.model_copy(update={"micro_batch": micro_batch})
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        trained = train_request(request, folder, micro_batch)
+        trained = train_here(request, training, folder, *prepare(request))
         store.write_json(folder / f"trained.{gather.rank()}.json", {"parameters": trained})
     except Exception as error:
         store.write_json(folder / f"failed.{gather.rank()}.json", failure_report(error))
@@ -65,26 +75,14 @@ def train_rank(config: Path, folder: Path, checkpoint_every: int, micro_batch: i
     gather.leave_process_group()
 
 
-def read_request(config: Path, checkpoint_every: int) -> TrainRequest:
-    content = store.read_json(config)
-    return TrainRequest(
-        Cell.model_validate(content["cell"]),
-        "",
-        checkpoint_every,
-        Evaluation.model_validate(content.get("evaluation", {})),
-        Speed.model_validate(content.get("speed", {})),
-    )
-
-
-def train_request(request: TrainRequest, folder: Path, micro_batch: int | None) -> int:
+def prepare(request: TrainRequest) -> tuple[Tokens, EmbeddingSpec]:
+    """Return the tokens to train on, with the outputs of frozen blocks if the cell reads them, and what is embedded."""
     from contrastive.models import frozen_store
 
-    cell = request.cell
-    training = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
-    prepared = prepare_cell_tokens(cell)
-    spec = prepare_evaluation(cell, request.evaluation, prepared)
-    tokens = frozen_store.with_stored_training_outputs(token_store.open_tokens(prepared), cell, request.speed)
-    return train_here(request, training, folder, tokens, spec)
+    prepared = prepare_cell_tokens(request.cell)
+    spec = prepare_evaluation(request.cell, request.evaluation, prepared)
+    tokens = token_store.open_tokens(prepared)
+    return frozen_store.with_stored_training_outputs(tokens, request.cell, request.speed), spec
 
 
 def train_here(request: TrainRequest, training: Training, folder: Path, tokens: Tokens, spec: EmbeddingSpec) -> int:

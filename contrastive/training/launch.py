@@ -20,12 +20,12 @@ from contrastive.grid import deepspeed_file
 from contrastive.runs import claim, stopping, store
 from contrastive.training import job
 from contrastive.training.job import MEETING_VARIABLE
-from contrastive.training.processes import LOST, JobFailed, ProcessSpec, fork_processes
+from contrastive.training.processes import LOST, JobFailed, fork_processes
 
 MEETING = "meeting.json"  # in an attempt's folder; tells the other machines where to join
 # DeepSpeed's engine imports the second to look up an optimizer's name, which takes three seconds.
 DEEPSPEED = ("deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer", "accelerate.utils.deepspeed")
-# For cells on one machine. Accelerate requires an address, which is unused once the processes have joined.
+# Where processes meet on this machine. Accelerate requires an address, which is unused once they have joined.
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 
 
@@ -104,20 +104,15 @@ def run_processes(
         (folder / f"failed.{rank}.json").unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as meeting_folder:
         environment = process_environment(training, devices, address or f"{meeting_folder}/meeting", len(ranks))
-        processes = [
-            ProcessSpec(
-                job.train_rank,
-                (folder / "config.json", folder, checkpoint_every, training.micro_batch),
-                environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)},
-                os.getcwd(),
-                folder / f"stderr.{rank}.txt",
-            )
+        environments = {
+            folder / f"stderr.{rank}.txt": environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)}
             for rank in ranks
-        ]
+        }
+        arguments = (folder / "config.json", folder, checkpoint_every, training.micro_batch)
         # On a GPU these imports may touch a device before the fork.
         on_cpu = environment.get("CUDA_VISIBLE_DEVICES") == ""
         preload = DEEPSPEED if on_cpu and deepspeed_file.uses_deepspeed(training) else ()
-        with fork_processes(processes, preload) as exit_codes:
+        with fork_processes(job.train_rank, arguments, environments, preload) as exit_codes:
             while None in (codes := exit_codes(0.2)) and not any(codes):
                 pass
     if any(codes):
@@ -141,24 +136,17 @@ def check_devices(devices: str, count: int) -> None:
 
 def process_environment(training: Training, devices: str, meeting: str, count: int) -> dict[str, str]:
     """Return the environment that the `count` processes of this machine share."""
+    address = urlsplit(meeting)
+    is_remote = address.scheme == "tcp" and address.hostname not in ("127.0.0.1", "::1", "localhost")
     return {
         **os.environ,
-        **network_environment(meeting),
+        **({"MASTER_ADDR": str(address.hostname), "MASTER_PORT": str(address.port)} if is_remote else LOOPBACK),
         **({"CUDA_VISIBLE_DEVICES": devices} if devices else {}),
         MEETING_VARIABLE: meeting,
         "WORLD_SIZE": str(training.processes),
         "LOCAL_WORLD_SIZE": str(count),
         "OMP_NUM_THREADS": str(training.threads),
     }
-
-
-def network_environment(meeting: str) -> dict[str, str]:
-    """Return variables for distributed set-up: loopback only, unless the processes meet at another machine's
-    address."""
-    address = urlsplit(meeting)
-    if address.scheme != "tcp" or address.hostname in ("127.0.0.1", "::1", "localhost"):
-        return LOOPBACK
-    return {"MASTER_ADDR": str(address.hostname), "MASTER_PORT": str(address.port)}
 
 
 def explain_exit_codes(folder: Path, codes: dict[int, int | None]) -> dict[str, Any]:

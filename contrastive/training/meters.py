@@ -4,9 +4,9 @@ import ctypes
 import resource
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 import pynvml
+import torch
 
 CLEAR = Path("/proc/self/clear_refs")
 STATUS = Path("/proc/self/status")
@@ -30,31 +30,16 @@ def gpu_joules(devices: str | None) -> float | None:
         return None
 
 
-class Peak:
-    """Context manager that measures peak memory in `bytes`: of the tensors on a GPU, else of the process."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-
-    def __enter__(self) -> "Peak":
-        import torch
-
-        self.on_gpu = torch.cuda.is_available()
-        if self.on_gpu:
-            torch.cuda.reset_peak_memory_stats()
-        else:
-            reset_peak()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        import torch
-
-        self.bytes = torch.cuda.max_memory_allocated() if self.on_gpu else memory_bytes("VmHWM")
+def peak_bytes() -> int:
+    """Return the peak memory since `reset_peak`: of the tensors on a GPU, else of the process."""
+    return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else memory_bytes("VmHWM")
 
 
 def reset_peak() -> None:
-    """Release unused heap memory and reset the peak counter VmHWM. Where the system cannot reset it, VmHWM stays the
-    peak of the whole process."""
+    """Release unused heap memory and reset the peak. Where the system cannot, it stays that of the whole process."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+        return
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
     with suppress(OSError):

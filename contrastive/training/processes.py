@@ -6,8 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import connection, forkserver
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
@@ -28,17 +27,6 @@ class JobFailed(RuntimeError):
         self.report = report
 
 
-@dataclass(frozen=True)
-class ProcessSpec:
-    """A process to start: its function, arguments, environment, working directory, and file for stderr."""
-
-    work: Callable[..., None]
-    arguments: tuple[Any, ...]
-    environment: dict[str, str]
-    directory: str
-    stderr: Path
-
-
 def start_fork_server(*more: str) -> ForkServerContext:
     """Let the server that all workers are forked from import what they need, unless it runs already; return without
     waiting for it. `more`: further modules to import."""
@@ -50,15 +38,21 @@ def start_fork_server(*more: str) -> ForkServerContext:
 
 @contextlib.contextmanager
 def fork_processes(
-    processes: list[ProcessSpec], preload: tuple[str, ...] = ()
+    work: Callable[..., None],
+    arguments: tuple[Any, ...],
+    environments: Mapping[Path, dict[str, str]],
+    preload: tuple[str, ...],
 ) -> Iterator[Callable[[float], list[int | None]]]:
-    """Run these processes, none of which outlives the block. Yield a function that waits up to some seconds and returns
-    the exit codes.
+    """Run `work` in a process for each file for stderr and its environment; none of them outlives the block.
 
-    `preload`: modules for the fork server to import, if it is not running yet.
+    Yield a function that waits up to some seconds and returns the exit codes. `preload`: modules for the fork server to
+    import, if it is not running yet.
     """
     context = start_fork_server(*preload)
-    started = [context.Process(target=_run_worker, args=(spec,)) for spec in processes]
+    started = [
+        context.Process(target=_run_worker, args=(work, arguments, os.getcwd(), stderr, environment))
+        for stderr, environment in environments.items()
+    ]
 
     def exit_codes(timeout: float) -> list[int | None]:
         connection.wait([process.sentinel for process in started if process.exitcode is None], timeout)
@@ -75,16 +69,18 @@ def fork_processes(
                 process.join()
 
 
-def _run_worker(spec: ProcessSpec) -> None:
+def _run_worker(
+    work: Callable[..., None], arguments: tuple[Any, ...], directory: str, stderr: Path, environment: dict[str, str]
+) -> None:
     set_process_name("ablate-job")
     os.setsid()
-    for number, path in ((1, Path(os.devnull)), (2, spec.stderr)):
+    for number, path in ((1, Path(os.devnull)), (2, stderr)):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
         os.close(file)
-    os.chdir(spec.directory)
-    apply_worker_environment(spec.environment)
-    spec.work(*spec.arguments)
+    os.chdir(directory)
+    apply_worker_environment(environment)
+    work(*arguments)
 
 
 def apply_worker_environment(environment: dict[str, str]) -> None:

@@ -75,8 +75,7 @@ class CellTraining:
         self.shared = sharding.share(self.model, cell, self.accelerator)
         self.total = total = count_steps(cell, tokens)  # a closure over `self` would keep the model in memory
         self.scheduler = LambdaLR(self.shared.optimizer, lambda done: learning_rate_factor(done, total, cell.training))
-        weights = cell.objective.term_weights()
-        self.audit = GradientAudit(self.shared, weights, weights)
+        self.audit = GradientAudit(self.shared, cell.objective.term_weights())
         self.first_step = checkpoint.resume(state, self.shared, self.scheduler, self.accelerator)
         self.model.train()
 

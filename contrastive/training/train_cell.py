@@ -4,25 +4,21 @@ import math
 import os
 import shutil
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from contrastive.config.cell import Training
-from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
-from contrastive.evaluation.prepare import EmbeddingSpec, prepare_cell_tokens, prepare_evaluation
+from contrastive.evaluation.prepare import EmbeddingSpec
 from contrastive.grid.identity import STAGES, cell_id, identity, registry_choices
-from contrastive.models import frozen_store
 from contrastive.runs import claim, provenance, store
 from contrastive.runs.fingerprint import code_digests
 from contrastive.training import meters
-from contrastive.training.failures import failure_kind
+from contrastive.training.failures import failure_report
 from contrastive.training.health import collapsed_since
-from contrastive.training.job import TrainRequest, train_here
+from contrastive.training.job import TrainRequest, prepare, train_here
 from contrastive.training.launch import Machines, launch
 
 
@@ -41,88 +37,69 @@ def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines:
         began, gpus = time.perf_counter(), devices or os.environ.get("CUDA_VISIBLE_DEVICES")
         link_checkpoint(folder, work.folder)
         write_config(work.folder, request, document)
-        prepared = prepare_cell_tokens(request.cell)
-        spec, before = prepare_evaluation(request.cell, request.evaluation, prepared), meters.gpu_joules(gpus)
-        with meters.Peak() as peak:
-            tokens = frozen_store.with_stored_training_outputs(
-                token_store.open_tokens(prepared), request.cell, request.speed
-            )
-            run = TrainingWithOomRetry(request, work, tokens, spec, devices, machines)
-            run.train()
+        before = meters.gpu_joules(gpus)
+        meters.reset_peak()
+        done = train(request, work, *prepare(request), devices, machines)
         seconds, after = round(time.perf_counter() - began, 3), meters.gpu_joules(gpus)
         measured = {
             "wall_seconds": seconds,
             "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
             "energy_joules": {} if before is None or after is None else {"gpu": after - before},
             "predicted": request.predicted,
-            "peak_memory_bytes": peak.bytes if request.cell.training.processes == 1 else None,  # of this process alone
+            # of this process alone
+            "peak_memory_bytes": meters.peak_bytes() if request.cell.training.processes == 1 else None,
         }
-        write_provenance(work.folder, document, measured | run.notes())
+        write_provenance(work.folder, document, measured | done)
         work.publish("TRAINED")
 
 
-@dataclass
-class TrainingWithOomRetry:
-    """One attempt at a cell, which halves the micro-batch after each out-of-memory error."""
-
-    request: TrainRequest
-    work: claim.Attempt
-    tokens: Tokens
-    spec: EmbeddingSpec
-    devices: str
-    machines: Machines | None
-
-    def __post_init__(self) -> None:
-        self.micro_batch = self.request.cell.training.micro_batch
-        self.trained_parameters: int | None = None
-
-    def train(self) -> None:
-        """Train; after an out-of-memory error, retry with half the micro-batch."""
-        while self.trained_parameters is None:
-            training = self.request.cell.training.model_copy(update={"micro_batch": self.micro_batch})
-            try:
-                # sharding leaves state behind, so it gets its own process
-                if training.processes > 1 or training.sharding is not None:
-                    every = self.request.checkpoint_every
-                    self.trained_parameters = launch(self.work.folder, every, training, self.devices, self.machines)
-                else:
-                    self.trained_parameters = train_here(
-                        self.request, training, self.work.folder, self.tokens, self.spec
-                    )
-            except Exception as error:
-                texts = effective_micro_batch(training)
-                if failure_kind(error) != "memory" or training.sharding is not None or texts == 1:
-                    raise
-                self.micro_batch = math.ceil(texts / 2)  # the loss still sees the whole batch (GradCache)
-                self.work.note(micro_batch=self.micro_batch)
-
-    def notes(self) -> dict[str, Any]:
-        """Return how the cell was trained, for provenance.json."""
-        training = self.request.cell.training
-        from_store = self.tokens.splits["train"].frozen_outputs is not None
-        return {
-            "threads": training.threads,
-            "processes": training.processes,
-            "micro_batch": self.micro_batch,
-            "speed": {"reuse": self.request.speed.reuse if from_store else "none"},
-            "trained_parameters": self.trained_parameters,
-            "collapsed_since": collapsed_since(self.work.folder / "metrics.jsonl"),
-            "class_counts": store.read_json(self.tokens.folder / "meta.json")["class_counts"],
-        }
+def train(
+    request: TrainRequest,
+    attempt: claim.Attempt,
+    tokens: Tokens,
+    spec: EmbeddingSpec,
+    devices: str,
+    machines: Machines | None,
+) -> dict[str, Any]:
+    """Train, after an out-of-memory error again with half the micro-batch; return how, for provenance.json."""
+    training, folder = request.cell.training, attempt.folder
+    parameters: int | None = None
+    while parameters is None:
+        try:
+            # sharding leaves state behind, so it gets its own process
+            if training.processes > 1 or training.sharding is not None:
+                parameters = launch(folder, request.checkpoint_every, training, devices, machines)
+            else:
+                parameters = train_here(request, training, folder, tokens, spec)
+        except Exception as error:
+            largest_batch = training.batch_size * (1 if training.token_budget is None else training.bucket)
+            texts = training.micro_batch or largest_batch
+            if failure_report(error)["kind"] != "memory" or training.sharding is not None or texts == 1:
+                raise
+            # the loss still sees the whole batch (GradCache)
+            training = training.model_copy(update={"micro_batch": math.ceil(texts / 2)})
+            attempt.note(micro_batch=training.micro_batch)
+    from_store = tokens.splits["train"].frozen_outputs is not None
+    return {
+        "threads": training.threads,
+        "processes": training.processes,
+        "micro_batch": training.micro_batch,
+        "speed": {"reuse": request.speed.reuse if from_store else "none"},
+        "trained_parameters": parameters,
+        "collapsed_since": collapsed_since(folder / "metrics.jsonl"),
+        "class_counts": store.read_json(tokens.folder / "meta.json")["class_counts"],
+    }
 
 
 def link_checkpoint(folder: Path, into: Path) -> None:
     """Give an earlier attempt's last checkpoint, and the log up to it, to a new attempt."""
-    earlier = claim.latest_attempt_with(folder, ("resume/state.pt", "metrics.jsonl"))
-    if earlier is not None:
-        shutil.copyfile(earlier / "metrics.jsonl", into / "metrics.jsonl")
-        (into / "resume").mkdir()
-        os.link(earlier / "resume" / "state.pt", into / "resume" / "state.pt")  # writers replace it, never change it
-
-
-def effective_micro_batch(training: Training) -> int:
-    """Return how many texts are encoded at a time; without a micro-batch, the most that a batch can have."""
-    return training.micro_batch or training.batch_size * (1 if training.token_budget is None else training.bucket)
+    for state in sorted(folder.glob("attempts/*/resume/state.pt"), reverse=True):
+        log = state.parents[1] / "metrics.jsonl"
+        if log.exists():
+            shutil.copyfile(log, into / "metrics.jsonl")
+            (into / "resume").mkdir()
+            os.link(state, into / "resume" / "state.pt")  # writers replace it, never change it
+            return
 
 
 def write_config(folder: Path, request: TrainRequest, document: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ MEANT = {
     ("contrastive/config/cell.py", "cls"): 1,  # a pooling
     ("contrastive/config/facts.py", "layers"): 1,  # a setting
     ("contrastive/config/objective.py", "layers"): 1,  # a setting
-    ("contrastive/data/tokenizer.py", "cls"): 2,  # a special token
+    ("contrastive/data/tokens.py", "cls"): 2,  # a special token
     ("contrastive/grid/check.py", "layers"): 1,  # a setting
     ("contrastive/models/pooling.py", "cls"): 1,
     ("contrastive/models/encoder.py", "cls"): 1,  # a pooling

@@ -208,7 +208,8 @@ def check_splits(splits: Splits, settings: Data, told: str) -> None:
         assert len(split.texts) == len(split.labels), told
         assert all(0 <= label < len(splits.labels) for label in split.labels), told
         assert set(split.labels) <= set(splits.train.labels), told
-    assert all(len(note) < LONGEST and note.isprintable() for note in splits.notes), told
+    words = [word for label, ways in splits.merged.items() for word in (label, *ways)]
+    assert all(len(word) < LONGEST and word.isprintable() for word in words), told
 
 
 def check_message(message: str, path: Path, told: str) -> None:

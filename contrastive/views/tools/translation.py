@@ -14,8 +14,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from contrastive.data import locate, tokenizer
-from contrastive.data.tokens import UNLIMITED, Tokens
+from contrastive.data import locate
+from contrastive.data.tokens import Tokens, read_tokenizer
 from contrastive.errors import UserError
 from contrastive.views.batches import Batch
 
@@ -78,7 +78,7 @@ def load_translator(model: str, digest: str, device: torch.device) -> Translator
 
     disable_progress_bar()
     folder = locate.model_folder(model, locate.TRANSLATOR_FILES)
-    tokens = tokenizer.read_tokenizer(model, folder)
+    tokens = read_tokenizer(model, folder)
     try:
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             loaded, report = AutoModelForSeq2SeqLM.from_pretrained(
@@ -99,7 +99,7 @@ def load_translator(model: str, digest: str, device: torch.device) -> Translator
     loaded.generation_config.forced_eos_token_id = None  # it depends on the longest text of the batch
     loaded.generation_config.max_length = None  # each text has its own limit
     parts = (loaded.config, getattr(loaded.config, "decoder", None))
-    limits = [getattr(part, "max_position_embeddings", None) or UNLIMITED for part in parts]
+    limits = [getattr(part, "max_position_embeddings", None) or locate.UNLIMITED for part in parts]
     return Translator(loaded.to(device).eval(), tokens, min(tokens.model_max_length, *limits))
 
 
@@ -112,7 +112,7 @@ class Rephrase:
 
     @cached_property
     def tokenizer(self) -> Any:
-        return tokenizer.read_tokenizer("the prepared tokens", self.tokens.tokenizer)
+        return read_tokenizer("the prepared tokens", self.tokens.tokenizer)
 
     def __call__(self, batch: Batch, translators: Translators) -> Batch:
         device = batch.input_ids.device

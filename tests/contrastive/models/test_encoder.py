@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -106,12 +105,6 @@ def test_a_folder_gives_the_encoder_that_was_saved_there_and_damaged_weights_are
     content = (saved / "model.safetensors").read_bytes()
     (saved / "model.safetensors").write_bytes(content[: len(content) // 2])
     refused(saved, "could not load an encoder")
-
-
-def test_pickled_weights_are_never_loaded(saved: Path):
-    torch.save({"embeddings": np.zeros(2)}, saved / "pytorch_model.bin")
-    (saved / "model.safetensors").unlink()
-    refused(saved, "Pickled weights are never loaded")
 
 
 def test_the_code_of_a_models_authors_is_never_run(saved: Path):

@@ -4,7 +4,6 @@ Stores are made once, again where damaged, and only where the disk has room.
 """
 
 import shutil
-import threading
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -23,10 +22,9 @@ from contrastive.data.tokens import Tokens
 from contrastive.evaluation.evaluate_cell import embed_cell
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.grid import frozen_readers
-from contrastive.models import frozen, frozen_store
+from contrastive.models import frozen_store, tuning
 from contrastive.models import model as models
 from contrastive.runs import store
-from contrastive.training import checkpoint
 from contrastive.training.job import TrainRequest
 from contrastive.training.train_cell import train_cell
 from contrastive.views.batches import collate
@@ -93,8 +91,8 @@ OBJECTIVES = [  # one of each class of losses, whose formulas read no store
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each pass through the frozen blocks that is computed."""
     counted: list[int] = []
-    real = frozen.outputs_below
-    monkeypatch.setattr(frozen, "outputs_below", lambda *given: counted.append(1) or real(*given))
+    real = tuning.outputs_below
+    monkeypatch.setattr(tuning, "outputs_below", lambda *given: counted.append(1) or real(*given))
     return counted
 
 
@@ -210,7 +208,7 @@ def test_it_is_what_the_frozen_blocks_give_token_by_token(source: str, bert: str
         rows = np.argsort(texts.lengths)[[0, 3, -1]]
         batch = collate(texts, rows, tokens.pad_id, tokens.special_ids)
         assert batch.frozen_outputs is not None and not batch.frozen_outputs[~batch.attention_mask].any()
-        expected = frozen.outputs_below(backbone, replace(batch, frozen_outputs=None), 2)[batch.attention_mask]
+        expected = tuning.outputs_below(backbone, replace(batch, frozen_outputs=None), 2)[batch.attention_mask]
         torch.testing.assert_close(batch.frozen_outputs[batch.attention_mask], expected, atol=1e-5, rtol=1e-5)
 
 
@@ -277,50 +275,6 @@ def stores() -> list[Path]:
     return sorted((store.home() / "cache" / "prefix").glob("*/*/DONE"))
 
 
-def test_one_store_is_made_for_all_and_by_one_of_those_who_want_it_at_once(
-    source: str, bert: str, home: Path, made: list[str]
-):
-    cells = [cell_of(source, bert, loss="simcse_sup", seed=seed) for seed in (0, 1)]
-    tokens, ready = opened(cells[0]), threading.Barrier(2)
-    found: list[Tokens] = []
-
-    def attach(cell: Cell) -> None:
-        ready.wait()
-        found.append(frozen_store.with_stored_training_outputs(tokens, cell, FULL))
-
-    threads = [threading.Thread(target=attach, args=(cell,)) for cell in cells]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert made == ["train.unfinished"] and len(stores()) == 1
-    assert np.array_equal(*(tokens.splits["train"].frozen_outputs for tokens in found))
-    for cell in (cells[1], cell_of(source, bert, loss="simcse", alpha=0.3, data={})):
-        with_store(cell)
-    assert len(made) == 1
-
-
-@pytest.mark.parametrize("damage", ["short", "missing", "changed", "unfinished"])
-def test_a_damaged_store_is_made_again(damage: str, source: str, bert: str, home: Path):
-    cell = cell_of(source, bert, loss="ce")
-    expected = np.array(
-        frozen_store.with_stored_training_outputs(tokens := opened(cell), cell, FULL).splits["train"].frozen_outputs
-    )
-    path = place(cell) / "train" / "below.npy"
-    if damage == "short":
-        path.write_bytes(path.read_bytes()[:-100])
-    elif damage == "missing":
-        path.unlink()
-    elif damage == "changed":
-        path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 0xFF]))
-    else:  # as one who was killed leaves it
-        path.parent.rename(path.parent.with_suffix(".unfinished"))
-    assert np.array_equal(
-        frozen_store.with_stored_training_outputs(tokens, cell, FULL).splits["train"].frozen_outputs, expected
-    )
-    assert not path.parent.with_suffix(".unfinished").exists()
-
-
 def small_disk(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
 
@@ -363,18 +317,3 @@ def test_provenance_tells_what_was_read(source: str, bert: str, home: Path):
     assert [told(cell, speed) for speed in (NONE, FULL, HALF)] == ["none", "full", "half"]
     for tune in ({"frozen_dropout": True}, {"last_blocks": 3}, {"last_blocks": None, "frozen_dropout": True}):
         assert told(cell_of(source, bert, tune, loss="ce"), FULL) == "none"
-
-
-def test_room_that_came_while_a_cell_trained_changes_nothing_that_is_told(
-    source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
-    small_disk(monkeypatch, 0)
-    real = checkpoint.save_weights
-
-    def make_room(*given) -> None:
-        small_disk(monkeypatch, 10**9)
-        real(*given)
-
-    monkeypatch.setattr(checkpoint, "save_weights", make_room)
-    assert told(cell_of(source, bert, loss="ce"), FULL) == "none"
-    assert [path.parent.name for path in stores()] == ["test"]  # to embed, which it changes no bit of

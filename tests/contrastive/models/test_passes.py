@@ -22,19 +22,6 @@ from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numb
 LENGTHS = (5, 2, 4)
 
 
-def test_reuse_changes_no_bit_of_a_cell(source: str, home: Path, monkeypatch: pytest.MonkeyPatch):
-    """Which masks of dropout a cell draws does not follow from whether anything is reused."""
-    training = {"micro_batch": 3, "accumulate": 2}
-    cell = make(source, encoder=LAST_BLOCK, data={"train": 32}, training=training, loss="ce+ntxent")
-    found = []
-    for reuse in ("full", "none"):
-        monkeypatch.setenv("ABLATE_HOME", str(home / reuse))
-        folder = folder_of(cell)
-        train_cell(folder, TrainRequest(cell, "a cell", 1000, speed=Speed(reuse=reuse)))
-        found.append(numbers(folder))
-    assert found[0] == found[1]
-
-
 SPEED = Speed()
 STILL = {"tune": {"last_blocks": 1, "frozen_dropout": False}, "scratch": {"layers": 3, "hidden": 32}}
 
@@ -138,11 +125,3 @@ def test_what_was_read_from_a_store_decides_it_too(
         trained(cell, speed)
     assert torch.equal(shown[0], shown[3]) and torch.equal(shown[1], shown[2])
     assert not torch.equal(shown[0], shown[1])
-
-
-def test_a_damaged_one_is_computed_again(source: str, home: Path, computed: list[int]):
-    before = trained(sccl(source))
-    (path,) = (store.home() / "cache" / "untrained").glob("*/embeddings.npy")
-    path.write_bytes(path.read_bytes()[:-8])
-    store.remove(folder_of(sccl(source)))
-    assert trained(sccl(source)) == before and len(computed) == 2

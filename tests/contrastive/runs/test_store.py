@@ -107,6 +107,44 @@ def _take(path: Path, freed: threading.Event) -> None:
         freed.set()
 
 
+@pytest.mark.parametrize("harm", ["nothing", "short", "missing", "changed", "unfinished"])
+def test_a_folder_is_made_once_and_again_where_it_is_damaged(harm: str, tmp_path: Path):
+    made: list[Path] = []
+
+    def make(folder: Path) -> None:
+        made.append(folder)
+        (folder / "content").write_bytes(b"whole")
+
+    path = store.make_once(tmp_path / "cache" / "key", make) / "content"
+    if harm == "unfinished":  # as one who was killed leaves it
+        path.parent.rename(path.parent.with_suffix(".unfinished"))
+    elif harm == "missing":
+        path.unlink()
+    elif harm != "nothing":
+        path.write_bytes(b"whol" if harm == "short" else b"other")
+    assert store.make_once(path.parent, make) == path.parent and path.read_bytes() == b"whole"
+    assert len(made) == (1 if harm == "nothing" else 2) and not path.parent.with_suffix(".unfinished").exists()
+
+
+def test_of_several_who_want_a_folder_at_once_one_makes_it(tmp_path: Path):
+    made, ready = list[Path](), threading.Barrier(3)
+
+    def make(folder: Path) -> None:
+        made.append(folder)
+        time.sleep(0.2)
+
+    def want() -> None:
+        ready.wait()
+        store.make_once(tmp_path / "key", make)
+
+    threads = [threading.Thread(target=want) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1 and store.finished(tmp_path / "key")
+
+
 def test_a_json_file_that_cannot_be_read_is_named(tmp_path: Path):
     for content in ('{"kine": "code"}', "[]", "3", "{", ""):
         (tmp_path / "FAILED.json").write_text(content)

@@ -13,7 +13,6 @@ from transformers import BertConfig, BertForMaskedLM
 
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.data import tokenizer
 from contrastive.data import tokens as token_store
 from contrastive.training.job import TrainRequest
 from tests.contrastive.conftest import WORDS
@@ -29,7 +28,7 @@ def write_sources(folder: Path) -> tuple[str, str]:
     rows = [f"{text},{'ab'[i % 2]},{text} too,{text} not" for i, text in enumerate(texts)]
     (folder / "texts.csv").write_text("\n".join(["text,label,same,other", *rows]) + "\n")
     torch.manual_seed(0)
-    words = tokenizer.train_tokenizer(texts, 300)
+    words = token_store.train_tokenizer(texts, 300)
     sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     config = BertConfig(vocab_size=len(words), pad_token_id=0, **sizes, **still)
@@ -91,9 +90,8 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
     os.dup2(said, 1)
     os.dup2(said, 2)
     from contrastive import losses
-    from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
     from contrastive.training import gather
-    from contrastive.training.job import train_here
+    from contrastive.training.job import prepare, train_here
     from contrastive.training.train import CellTraining
 
     gather.init_process_group(str(into / "meeting"), rank, 2)
@@ -112,11 +110,8 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
         losses.LOSSES.update(usual)
         case.before()
         try:
-            prepared = prepare_cell_tokens(case.cell)
-            wanted = prepare_evaluation(case.cell, MORE, prepared)
             asked = TrainRequest(case.cell, "a cell", 3, MORE)
-            tokens = token_store.open_tokens(prepared)
-            train_here(asked, case.cell.training, folder, tokens, wanted)
+            train_here(asked, case.cell.training, folder, *prepare(asked))
         except BaseException:
             (folder / f"failed.{rank}").write_text(traceback.format_exc())
     os._exit(0)

@@ -94,7 +94,7 @@ def test_the_audit_finds_a_frozen_head_and_a_parameter_that_the_optimizer_forgot
         else:
             shared.listed = [parameter for parameter in shared.listed if parameter.shape != head.weight.shape]
         with pytest.raises(GradientPathError, match="head"):
-            GradientAudit(shared, ["ce"], cell.objective.term_weights())
+            GradientAudit(shared, ["ce"])
 
 
 def test_the_audit_stops_a_cell_whose_term_or_block_trains_nothing(

@@ -16,7 +16,7 @@ import psutil
 import pytest
 import torch
 
-from contrastive.config.cell import Cell
+from contrastive.config.cell import Cell, Training
 from contrastive.runs import stopping, store
 from contrastive.training import launch
 from contrastive.training.launch import Machines
@@ -191,5 +191,7 @@ def test_processes_of_two_machines_meet_at_an_address(sources: tuple[str, str], 
 
 
 def test_only_a_meeting_on_this_machine_keeps_to_loopback():
-    assert launch.network_environment("/a/file") == launch.network_environment("tcp://127.0.0.1:5") == launch.LOOPBACK
-    assert launch.network_environment("tcp://node-3:29500") == {"MASTER_ADDR": "node-3", "MASTER_PORT": "29500"}
+    for meeting in ("/a/file", "tcp://127.0.0.1:5"):
+        assert launch.process_environment(Training(), "", meeting, 1).items() >= launch.LOOPBACK.items()
+    far = launch.process_environment(Training(), "", "tcp://node-3:29500", 1)
+    assert (far["MASTER_ADDR"], far["MASTER_PORT"]) == ("node-3", "29500") and "GLOO_SOCKET_IFNAME" not in far

@@ -157,11 +157,6 @@ REFUSED = [
     ("{}", "zero_optimization.stage must be 1, 2 or 3"),
     ({"zero_optimization": {"stage": 0}}, "without ZeRO, leave `sharding` out"),
     (ZERO | {"optimizer": {"type": "AdamW"}}, "remove `optimizer`; set it in the experiment file, training.head"),
-    (ZERO | {"scheduler": {"type": "WarmupLR"}}, "remove `scheduler`; .* training.schedule"),
-    (ZERO | {"train_batch_size": 8}, "remove `train_batch_size`; .* training.batch_size"),
-    (ZERO | {"gradient_accumulation_steps": 2}, "remove `gradient_accumulation_steps`; .* training.accumulate"),
-    (ZERO | {"gradient_clipping": 1.0}, "remove `gradient_clipping`; .* training.clip"),
-    (ZERO | {"bf16": {"enabled": True}}, "remove `bf16`; .* training.precision"),
     (ZERO | {"tensorboard": {"enabled": True}}, "remove `tensorboard`; only ZeRO is supported"),
     ({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}}, "offload_param.device must be cpu"),
 ]

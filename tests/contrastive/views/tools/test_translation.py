@@ -11,8 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from contrastive.data.tokenizer import train_tokenizer
-from contrastive.data.tokens import Tokens
+from contrastive.data.tokens import Tokens, train_tokenizer
 from contrastive.errors import UserError
 from contrastive.views.batches import Batch
 from contrastive.views.tools import translation
