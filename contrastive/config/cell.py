@@ -173,7 +173,20 @@ class Cell(Settings):
     seed: Seed
 
     def conflict(self) -> str:
-        return incompatibility(self.data, self.encoder, self.objective, self.training)
+        """Return why the settings of different parts cannot be combined; empty if they can."""
+        data, encoder, objective, training = self.data, self.encoder, self.objective, self.training
+        if reason := _batching_error(training, data.max_length) or resample_error(data):
+            return reason
+        if training.sharding is not None and training.micro_batch is not None:
+            return "micro_batch encodes each text twice, which does not work with sharding: leave one of them out"
+        if training.sharding is not None and training.precision == "fp16":
+            return "precision fp16 scales the loss, which does not work with sharding: take bf16 or fp32"
+        on_encoder = [entry.name for entry in objective.loss_entries() if entry.input_name != "logits"]
+        if encoder.tune.last_blocks == 0 and on_encoder:
+            return f"last_blocks 0 freezes the encoder, but {on_encoder[0]} only trains the encoder"
+        if not objective.compares():
+            return ""
+        return _too_few_texts(data, objective, training) or _missing_requirement(data, encoder, objective)
 
     def train_sample_seed(self) -> int | None:
         """Return the seed that draws the training texts, or None if all seeds share them."""
@@ -195,24 +208,6 @@ def idle_rates(tune: Tune, objective: Objective) -> set[str]:
     frozen = tune.last_blocks == 0
     idle = {"layer_decay": frozen or tune.lora is not None, "encoder_lr": frozen, "head_lr": not objective.has_heads()}
     return {name for name, is_idle in idle.items() if is_idle}
-
-
-def incompatibility(data: Data, encoder: Encoder, objective: Objective, training: Training) -> str:
-    """Return why these settings cannot be combined in one cell; empty if they can."""
-    if reason := _batching_error(training, data.max_length):
-        return reason
-    if reason := resample_error(data):
-        return reason
-    if training.sharding is not None and training.micro_batch is not None:
-        return "micro_batch encodes each text twice, which does not work with sharding: leave one of them out"
-    if training.sharding is not None and training.precision == "fp16":
-        return "precision fp16 scales the loss, which does not work with sharding: take bf16 or fp32"
-    on_encoder = [entry.name for entry in objective.loss_entries() if entry.input_name != "logits"]
-    if encoder.tune.last_blocks == 0 and on_encoder:
-        return f"last_blocks 0 freezes the encoder, but {on_encoder[0]} only trains the encoder"
-    if not objective.compares():
-        return ""
-    return _too_few_texts(data, objective, training) or _missing_requirement(data, encoder, objective)
 
 
 def resample_error(data: Data) -> str:

@@ -86,9 +86,6 @@ LISTS = {
     "unknown settings": lambda count: ONE + "".join(f"key{number}: 1\n" for number in range(count)),
     "sections": lambda count: HEAD + "".join(f"  - {{title: T{number}}}\n" for number in range(count)),
     "further cells that are none": lambda count: HEAD + f"  - {{title: T, include: {list(range(count))}}}\n",
-    "excludes": lambda count: values(count).replace(
-        "}}\n", f"}}, exclude: [{', '.join(f'{{temperature: {n + 1}}}' for n in range(1, count))}]}}\n"
-    ),
 }
 
 
