@@ -234,9 +234,9 @@ def _too_few_texts(data: Data, objective: Objective, training: Training) -> str:
 
 def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> str:
     """Return what the data or encoder lack that the losses or the view need; empty if nothing."""
-    view, facts = objective.view_entry(), objective.view_facts()
+    view, facts, shown = objective.view_entry(), objective.view_facts(), objective.view_with_variant()
     if facts.partners and data.positive is None:
-        return f"{objective.view_with_variant()} compares a text with its positive: name its column in data.positive"
+        return f"the view {shown} compares a text with its positive: name its column in data.positive"
     hard = [entry.name for entry in objective.loss_entries() if "negatives" in entry.settings]
     if hard and data.negative is None:
         return f"{hard[0]} needs a hard negative for each text: name its column in data.negative"
@@ -248,8 +248,8 @@ def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> 
         )
     if facts.positions and encoder.model == "scratch:deberta-v2":
         return (
-            f"{objective.view_with_variant()} needs an encoder with position embeddings; scratch:deberta-v2 only has "
-            "relative distances"
+            f"the view {shown} needs an encoder with position embeddings; scratch:deberta-v2 only has relative "
+            "distances"
         )
     return ""
 

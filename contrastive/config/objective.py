@@ -101,8 +101,8 @@ class Objective(Settings):
         if self.view_facts().judged and not self.supervised():
             supervised = next(name for name, entry in registry.loss_entries().items() if entry.facts.supervised)
             return (
-                f"{self.view_with_variant()} is computed from the cross-entropy, which `{self.loss}` does not contain: "
-                f"write `{supervised}+{self.loss}`, or take another view"
+                f"the view {self.view_with_variant()} is computed from the cross-entropy, which `{self.loss}` does not "
+                f"contain: write `{supervised}+{self.loss}`, or take another view"
             )
         return ""
 
@@ -185,7 +185,7 @@ class Objective(Settings):
     def view_with_variant(self) -> str:
         """Return the view as an error names it, with the setting that selects its variant."""
         variant = self._variant()
-        return f"the view {self.chosen_view()}" + (f" with {variant.setting} {variant.value}" if variant else "")
+        return self.chosen_view() + (f" with {variant.setting} {variant.value}" if variant else "")
 
     def _variant(self) -> FactsVariant | None:
         return next((variant for variant in self.view_entry().facts.variants if variant.applies(self)), None)
@@ -232,7 +232,7 @@ def _setting_help(name: str) -> str:
 def _loss_view_conflict(loss: RegistryEntry[LossFacts], objective: Objective) -> str:
     """Return why a loss cannot be computed on the view; empty if it can."""
     number, facts, tools = loss.facts.vectors, objective.view_facts(), objective.view_entry().tools
-    view = objective.view_with_variant().removeprefix("the view ")
+    view = objective.view_with_variant()
 
     def fitting(fits: Callable[[RegistryEntry[ViewFacts]], bool]) -> list[str]:
         return [entry.name for entry in registry.views().values() if fits(entry)]

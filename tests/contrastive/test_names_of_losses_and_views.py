@@ -23,7 +23,6 @@ WORDS = {"cls", "cluster", "layers", "pair"}
 MEANT = {
     ("contrastive/config/cell.py", "cls"): 1,  # a pooling
     ("contrastive/config/facts.py", "layers"): 1,  # a setting
-    ("contrastive/config/objective.py", "layers"): 1,  # a setting
     ("contrastive/data/tokenizer.py", "cls"): 2,  # a special token
     ("contrastive/grid/check.py", "layers"): 1,  # a setting
     ("contrastive/models/pooling.py", "cls"): 1,
