@@ -171,8 +171,14 @@ class Objective(Settings):
         return {reader.defaults.get(name) for reader in readers if name in reader.settings}
 
     def chosen_view(self) -> str:
-        """Return the view that is set, or else the usual one."""
-        return self.view or self.usual_view()
+        """Return the view that is set, or else the first that fits all terms: of the losses' usual views, then of the
+        general ones."""
+        if self.view:
+            return self.view
+        preferred = [entry.facts.usual_view for entry in self.loss_entries() if entry.facts.usual_view is not None]
+        candidates = [*preferred, *registry.literal("contrastive.views", "USUAL_VIEWS")]
+        fitting = (view for view in candidates if not self.model_copy(update={"view": view})._unfit_view())
+        return str(next(fitting, candidates[0]))
 
     def view_entry(self) -> RegistryEntry[ViewFacts]:
         return registry.views()[self.chosen_view()]
@@ -189,13 +195,6 @@ class Objective(Settings):
 
     def _variant(self) -> FactsVariant | None:
         return next((variant for variant in self.view_entry().facts.variants if variant.applies(self)), None)
-
-    def usual_view(self) -> str:
-        """Return the first view that fits all terms: the usual views of the losses, then the general ones."""
-        preferred = [entry.facts.usual_view for entry in self.loss_entries() if entry.facts.usual_view is not None]
-        candidates = [*preferred, *registry.literal("contrastive.views", "USUAL_VIEWS")]
-        fitting = (view for view in candidates if not self.model_copy(update={"view": view})._unfit_view())
-        return str(next(fitting, candidates[0]))
 
     def _unfit_view(self) -> str:
         """Return why a term cannot be computed on the view; empty if all can."""

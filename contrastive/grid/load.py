@@ -104,7 +104,7 @@ def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) 
         return {name: anchored(value, folder, str(name), of_file) for name, value in settings.items()}
     if isinstance(settings, list | tuple):
         return type(settings)(anchored(item, folder, key) for item in settings)
-    if not isinstance(settings, str) or (key := key.rpartition(".")[2]) not in HOLD_PATHS:
+    if not isinstance(settings, str) or key not in HOLD_PATHS:
         return settings
     prefix = next((prefix for prefix in PREFIXES if settings.startswith(prefix)), "")
     name = settings.removeprefix(prefix)
