@@ -159,10 +159,9 @@ def one_way(
     neither anchors nor candidates.
     """
     with torch.autocast(views.device.type, enabled=False):
-        kept_N = views.new_ones(len(views), dtype=torch.bool) if mask is None else mask.all(1)
-        hard_negatives = [] if negatives is None else [negatives[kept_N]]
-        anchor_ND, positive_ND = (F.normalize(exact(view), dim=-1) for view in views[kept_N].unbind(1))
-        candidate_MD = torch.cat([positive_ND, *(F.normalize(exact(hard), dim=-1) for hard in hard_negatives)])
+        anchor_ND, positive_ND = (F.normalize(view, dim=-1) for view in pairs(views, mask).unbind(1))
+        hard = [] if negatives is None else [negatives if mask is None else negatives[mask.all(1)]]
+        candidate_MD = torch.cat([positive_ND, *(F.normalize(exact(each), dim=-1) for each in hard)])
 
         def anchors(index_C: Int[Tensor, " c"]) -> tuple[Float[Tensor, " c"], Bool[Tensor, " c"]]:
             similarity_CM = anchor_ND[index_C] @ candidate_MD.T / temperature
@@ -173,8 +172,8 @@ def one_way(
 
 
 def pairs(views: Float[Tensor, "n 2 d"], mask: Bool[Tensor, "n 2"] | None) -> Float[Tensor, "m 2 d"]:
-    """Return the samples with both views unmasked."""
-    return views if mask is None else views[mask.all(1)]
+    """Return the samples with both views unmasked, in at least fp32."""
+    return exact(views if mask is None else views[mask.all(1)])
 
 
 def least(
