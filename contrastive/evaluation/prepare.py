@@ -7,6 +7,7 @@ import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from contrastive.config import registry
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation, Transfer
 from contrastive.data import locate, transfer_data
@@ -49,7 +50,8 @@ def embedding_spec(evaluation: Evaluation, token_digest: str) -> EmbeddingSpec:
     if evaluation.test is not None:
         larger = larger_split_name(evaluation.test, larger_test_key(token_digest, evaluation.test))
         splits = tuple(larger if split == "test" else split for split in splits)
-    return EmbeddingSpec(splits, evaluation.vectors, evaluation.needs_dropout_pairs(), transfer)
+    pairs = any(registry.metrics()[name].facts.needs_dropout_pairs for name in evaluation.metrics)
+    return EmbeddingSpec(splits, evaluation.vectors, pairs, transfer)
 
 
 def prepare_cell_tokens(cell: Cell) -> Path:
