@@ -173,12 +173,7 @@ class Objective(Settings):
     def chosen_view(self) -> str:
         """Return the view that is set, or else the first that fits all terms: of the losses' usual views, then of the
         general ones."""
-        if self.view:
-            return self.view
-        preferred = [entry.facts.usual_view for entry in self.loss_entries() if entry.facts.usual_view is not None]
-        candidates = [*preferred, *registry.literal("contrastive.views", "USUAL_VIEWS")]
-        fitting = (view for view in candidates if not self.model_copy(update={"view": view})._unfit_view())
-        return str(next(fitting, candidates[0]))
+        return self.view or _usual_view(self.loss, tuple(getattr(self, name) for name in registry.variant_settings()))
 
     def view_entry(self) -> RegistryEntry[ViewFacts]:
         return registry.views()[self.chosen_view()]
@@ -207,6 +202,16 @@ def _entries_of(loss: str) -> tuple[RegistryEntry[LossFacts], ...]:
     losses = registry.loss_entries()
     names = [inner for name in loss.split("+") for inner in (*losses[name].facts.contains, name)]
     return tuple(losses[name] for name in dict.fromkeys(names))
+
+
+@cache
+def _usual_view(loss: str, variant: tuple[Any, ...]) -> str:
+    """Return the usual view of a sum of losses. `variant`: the values of `registry.variant_settings`."""
+    preferred = [entry.facts.usual_view for entry in _entries_of(loss) if entry.facts.usual_view is not None]
+    candidates = [*preferred, *registry.literal("contrastive.views", "USUAL_VIEWS")]
+    chosen = dict(zip(registry.variant_settings(), variant, strict=True))
+    objectives = (Objective.model_construct(loss=loss, view=view, **chosen) for view in candidates)
+    return next((str(objective.view) for objective in objectives if not objective._unfit_view()), candidates[0])
 
 
 def _term_order(name: str) -> tuple[bool, bool, str]:
