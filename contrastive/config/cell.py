@@ -173,7 +173,20 @@ class Cell(Settings):
     seed: Seed
 
     def conflict(self) -> str:
-        return incompatibility(self.data, self.encoder, self.objective, self.training)
+        """Return why the settings of different parts cannot be combined; empty if they can."""
+        data, encoder, objective, training = self.data, self.encoder, self.objective, self.training
+        if reason := _batching_error(training, data.max_length) or resample_error(data):
+            return reason
+        if training.sharding is not None and training.micro_batch is not None:
+            return "micro_batch encodes each text twice, which does not work with sharding: leave one of them out"
+        if training.sharding is not None and training.precision == "fp16":
+            return "precision fp16 scales the loss, which does not work with sharding: take bf16 or fp32"
+        on_encoder = [entry.name for entry in objective.loss_entries() if entry.input_name != "logits"]
+        if encoder.tune.last_blocks == 0 and on_encoder:
+            return f"last_blocks 0 freezes the encoder, but {on_encoder[0]} only trains the encoder"
+        if not objective.compares():
+            return ""
+        return _too_few_texts(data, objective, training) or _missing_requirement(data, encoder, objective)
 
     def train_sample_seed(self) -> int | None:
         """Return the seed that draws the training texts, or None if all seeds share them."""
@@ -195,24 +208,6 @@ def idle_rates(tune: Tune, objective: Objective) -> set[str]:
     frozen = tune.last_blocks == 0
     idle = {"layer_decay": frozen or tune.lora is not None, "encoder_lr": frozen, "head_lr": not objective.has_heads()}
     return {name for name, is_idle in idle.items() if is_idle}
-
-
-def incompatibility(data: Data, encoder: Encoder, objective: Objective, training: Training) -> str:
-    """Return why these settings cannot be combined in one cell; empty if they can."""
-    if reason := _batching_error(training, data.max_length):
-        return reason
-    if reason := resample_error(data):
-        return reason
-    if training.sharding is not None and training.micro_batch is not None:
-        return "micro_batch encodes each text twice, which does not work with sharding: leave one of them out"
-    if training.sharding is not None and training.precision == "fp16":
-        return "precision fp16 scales the loss, which does not work with sharding: take bf16 or fp32"
-    on_encoder = [entry.name for entry in objective.loss_entries() if entry.input_name != "logits"]
-    if encoder.tune.last_blocks == 0 and on_encoder:
-        return f"last_blocks 0 freezes the encoder, but {on_encoder[0]} only trains the encoder"
-    if not objective.compares():
-        return ""
-    return _too_few_texts(data, objective, training) or _missing_requirement(data, encoder, objective)
 
 
 def resample_error(data: Data) -> str:
@@ -239,9 +234,9 @@ def _too_few_texts(data: Data, objective: Objective, training: Training) -> str:
 
 def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> str:
     """Return what the data or encoder lack that the losses or the view need; empty if nothing."""
-    view, facts = objective.view_entry(), objective.view_facts()
+    view, facts, shown = objective.view_entry(), objective.view_facts(), objective.view_with_variant()
     if facts.partners and data.positive is None:
-        return f"{objective.view_with_variant()} compares a text with its positive: name its column in data.positive"
+        return f"the view {shown} compares a text with its positive: name its column in data.positive"
     hard = [entry.name for entry in objective.loss_entries() if "negatives" in entry.settings]
     if hard and data.negative is None:
         return f"{hard[0]} needs a hard negative for each text: name its column in data.negative"
@@ -253,8 +248,8 @@ def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> 
         )
     if facts.positions and encoder.model == "scratch:deberta-v2":
         return (
-            f"{objective.view_with_variant()} needs an encoder with position embeddings; scratch:deberta-v2 only has "
-            "relative distances"
+            f"the view {shown} needs an encoder with position embeddings; scratch:deberta-v2 only has relative "
+            "distances"
         )
     return ""
 

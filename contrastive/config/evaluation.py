@@ -129,7 +129,3 @@ class Evaluation(Settings):
         """Return the splits to embed; training texts only if they are evaluated or a transformation is fitted."""
         train = ("train",) if "train" in self.splits or self.post else ()
         return (*train, "validation", "test")
-
-    def needs_dropout_pairs(self) -> bool:
-        """Return whether a metric needs the vectors of a text under two dropout masks."""
-        return any(registry.metrics()[name].facts.needs_dropout_pairs for name in self.metrics)

@@ -24,9 +24,6 @@ class Speed(Settings):
     )
 
 
-USUAL = Speed()
-
-
 # Setting → the part of a cell that holds it. `base`, `axes`, `include`, `exclude` and `baseline` use these names.
 PARTS: dict[str, type[Settings]] = {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}
 SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name in model.model_fields}

@@ -1,6 +1,7 @@
 """Schema of `objective`: the losses and the view of a cell, their settings, and which of them fit together."""
 
 import json
+from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -92,8 +93,7 @@ class Objective(Settings):
         view = self.view_entry()
         if "slow" in view.tools and self.view and not any("targets" in entry.settings for entry in self.loss_entries()):
             return f"no loss of `{self.loss}` reads the slow copy that the view `{self.view}` keeps"
-        conflicts = (_loss_view_conflict(entry, view.name, self) for entry in self.loss_entries())
-        if reason := next(filter(None, conflicts), ""):
+        if reason := self._unfit_view():
             return reason if self.view else f"no view fits all terms of `{self.loss}`: {reason}"
         for name in view.settings:
             if name not in view.defaults and getattr(self, name) is None:
@@ -101,8 +101,8 @@ class Objective(Settings):
         if self.view_facts().judged and not self.supervised():
             supervised = next(name for name, entry in registry.loss_entries().items() if entry.facts.supervised)
             return (
-                f"{self.view_with_variant()} is computed from the cross-entropy, which `{self.loss}` does not contain: "
-                f"write `{supervised}+{self.loss}`, or take another view"
+                f"the view {self.view_with_variant()} is computed from the cross-entropy, which `{self.loss}` does not "
+                f"contain: write `{supervised}+{self.loss}`, or take another view"
             )
         return ""
 
@@ -171,30 +171,29 @@ class Objective(Settings):
         return {reader.defaults.get(name) for reader in readers if name in reader.settings}
 
     def chosen_view(self) -> str:
-        """Return the view that is set, or else the usual one."""
-        return self.view or self.usual_view()
+        """Return the view that is set, or else the first that fits all terms: of the losses' usual views, then of the
+        general ones."""
+        return self.view or _usual_view(self.loss, tuple(getattr(self, name) for name in registry.variant_settings()))
 
     def view_entry(self) -> RegistryEntry[ViewFacts]:
         return registry.views()[self.chosen_view()]
 
     def view_facts(self) -> ViewFacts:
         """Return the facts of the view at these settings."""
-        return _view_facts(self.chosen_view(), self)
+        variant = self._variant()
+        return variant.facts if variant else self.view_entry().facts
 
     def view_with_variant(self) -> str:
         """Return the view as an error names it, with the setting that selects its variant."""
-        return f"the view {_view_with_variant(self.chosen_view(), self)}"
+        variant = self._variant()
+        return self.chosen_view() + (f" with {variant.setting} {variant.value}" if variant else "")
 
-    def usual_view(self) -> str:
-        """Return the first view that fits all terms: the usual views of the losses, then the general ones."""
-        preferred = [entry.facts.usual_view for entry in self.loss_entries() if entry.facts.usual_view is not None]
-        candidates = [*preferred, *registry.literal("contrastive.views", "USUAL_VIEWS")]
-        fitting = (
-            view
-            for view in candidates
-            if not any(_loss_view_conflict(entry, view, self) for entry in self.loss_entries())
-        )
-        return str(next(fitting, candidates[0]))
+    def _variant(self) -> FactsVariant | None:
+        return next((variant for variant in self.view_entry().facts.variants if variant.applies(self)), None)
+
+    def _unfit_view(self) -> str:
+        """Return why a term cannot be computed on the view; empty if all can."""
+        return next(filter(None, (_loss_view_conflict(entry, self) for entry in self.loss_entries())), "")
 
 
 @cache
@@ -203,6 +202,16 @@ def _entries_of(loss: str) -> tuple[RegistryEntry[LossFacts], ...]:
     losses = registry.loss_entries()
     names = [inner for name in loss.split("+") for inner in (*losses[name].facts.contains, name)]
     return tuple(losses[name] for name in dict.fromkeys(names))
+
+
+@cache
+def _usual_view(loss: str, variant: tuple[Any, ...]) -> str:
+    """Return the usual view of a sum of losses. `variant`: the values of `registry.variant_settings`."""
+    preferred = [entry.facts.usual_view for entry in _entries_of(loss) if entry.facts.usual_view is not None]
+    candidates = [*preferred, *registry.literal("contrastive.views", "USUAL_VIEWS")]
+    chosen = dict(zip(registry.variant_settings(), variant, strict=True))
+    objectives = (Objective.model_construct(loss=loss, view=view, **chosen) for view in candidates)
+    return next((str(objective.view) for objective in objectives if not objective._unfit_view()), candidates[0])
 
 
 def _term_order(name: str) -> tuple[bool, bool, str]:
@@ -218,53 +227,39 @@ def _weight_of(facts: LossFacts, has_cross_entropy: bool) -> str | None:
     return facts.weight
 
 
-def _variant_of(view: str, objective: Objective) -> FactsVariant | None:
-    return next((variant for variant in registry.views()[view].facts.variants if variant.applies(objective)), None)
-
-
-def _view_facts(view: str, objective: Objective) -> ViewFacts:
-    variant = _variant_of(view, objective)
-    return variant.facts if variant else registry.views()[view].facts
-
-
-def _view_with_variant(view: str, objective: Objective) -> str:
-    variant = _variant_of(view, objective)
-    return f"{view} with {variant.setting} {variant.value}" if variant else view
-
-
 def _setting_help(name: str) -> str:
     field = Objective.model_fields[name]
     example = f", for example {json.dumps(field.examples[0])}" if field.examples else ""
     return f"({field.description}){example}"
 
 
-def _loss_view_conflict(loss: RegistryEntry[LossFacts], view: str, objective: Objective) -> str:
-    """Return why a loss cannot be computed on a view; empty if it can."""
-    number, views, view_text = loss.facts.vectors, registry.views(), _view_with_variant(view, objective)
-    facts = _view_facts(view, objective)
+def _loss_view_conflict(loss: RegistryEntry[LossFacts], objective: Objective) -> str:
+    """Return why a loss cannot be computed on the view; empty if it can."""
+    number, facts, tools = loss.facts.vectors, objective.view_facts(), objective.view_entry().tools
+    view = objective.view_with_variant()
+
+    def fitting(fits: Callable[[RegistryEntry[ViewFacts]], bool]) -> list[str]:
+        return [entry.name for entry in registry.views().values() if fits(entry)]
+
     if loss.input_name == "logits":
         if number in (None, facts.predictions):
             return ""
-        fitting = [
-            name for name, entry in views.items() if entry.facts.predictions == number and "slow" not in entry.tools
-        ]
-        choice = " or ".join(fitting)
-        return f"{loss.name} compares {number} predictions of a text: take the view {choice}, not {view_text}"
+        names = fitting(lambda entry: entry.facts.predictions == number and "slow" not in entry.tools)
+        return f"{loss.name} compares {number} predictions of a text: take the view {' or '.join(names)}, not {view}"
     if loss.input_name != "views":
         return ""
-    if "targets" in loss.settings and "slow" not in views[view].tools:
-        fitting = [name for name, entry in views.items() if "slow" in entry.tools]
-        choice = " or ".join(fitting)
-        return f"{loss.name} needs the view {choice}, which keeps a slow copy of the encoder, not {view_text}"
+    if "targets" in loss.settings and "slow" not in tools:
+        names = fitting(lambda entry: "slow" in entry.tools)
+        return f"{loss.name} needs the view {' or '.join(names)}, which keeps a slow copy of the encoder, not {view}"
     if "negatives" in loss.settings and not facts.partners:
-        fitting = [name for name, entry in views.items() if entry.facts.partners]
+        names = fitting(lambda entry: entry.facts.partners)
         return (
-            f"{loss.name} needs the view {' or '.join(fitting)}, which has positives and hard negatives from the data, "
-            f"not {view_text}"
+            f"{loss.name} needs the view {' or '.join(names)}, which has positives and hard negatives from the data, "
+            f"not {view}"
         )
     if number is not None and facts.vectors != number:
-        fitting = [name for name, entry in views.items() if entry.facts.vectors == number and "slow" not in entry.tools]
-        return f"{loss.name} compares {number} views of a text: take {', '.join(fitting)}, not {view_text}"
+        names = fitting(lambda entry: entry.facts.vectors == number and "slow" not in entry.tools)
+        return f"{loss.name} compares {number} views of a text: take {', '.join(names)}, not {view}"
     if "labels" not in loss.settings and facts.vectors == 1:
-        return f"{loss.name} compares the views of a text, but {view_text} gives only one"
+        return f"{loss.name} compares the views of a text, but {view} gives only one"
     return ""

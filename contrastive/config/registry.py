@@ -70,12 +70,10 @@ def literal(module: str, name: str) -> Any:
     return ast.literal_eval(_defined(module, name))
 
 
-@cache
 def loss_entries() -> dict[str, RegistryEntry[LossFacts]]:
     return entries("contrastive.losses", "LOSSES")
 
 
-@cache
 def views() -> dict[str, RegistryEntry[ViewFacts]]:
     return entries("contrastive.views", "VIEWS")
 
@@ -86,7 +84,6 @@ def variant_settings() -> tuple[str, ...]:
     return tuple(sorted({variant.setting for entry in views().values() for variant in entry.facts.variants}))
 
 
-@cache
 def metrics() -> dict[str, RegistryEntry[MetricFacts]]:
     return entries("contrastive.evaluation.metrics", "METRICS")
 

@@ -14,7 +14,7 @@ from contrastive.config.cell import Cell
 from contrastive.data import transfer_data
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.data.transfer_data import TransferTexts
-from contrastive.evaluation.prepare import EmbeddingSpec, array_names, transfer_prefix
+from contrastive.evaluation.prepare import EmbeddingSpec, array_name, array_names, transfer_prefix
 from contrastive.models import model as models
 from contrastive.models.model import Model, ModelOutput
 from contrastive.views.batches import EVAL_BATCH, Batch, by_length, collate
@@ -101,7 +101,7 @@ def embed_transfer(embedder: Embedder, name: str, data: TransferTexts, others: t
 
 
 def with_prefix(name: str, arrays: Arrays) -> Arrays:
-    return {f"{name}/{other}" if other else name: array for other, array in arrays.items()}
+    return {array_name(name, other): array for other, array in arrays.items()}
 
 
 def concatenated(parts: list[torch.Tensor]) -> Any:

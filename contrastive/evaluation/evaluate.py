@@ -7,6 +7,7 @@ post-processing; the score name says which: `mean/whiten:256/test.svm_accuracy`.
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ from contrastive.evaluation import metrics, parallel, post
 from contrastive.evaluation import transfer as transfers
 from contrastive.evaluation.metrics.types import Inputs, Score
 from contrastive.evaluation.picture import make_picture
-from contrastive.evaluation.prepare import larger_split_name
+from contrastive.evaluation.prepare import array_name, larger_split_name
 from contrastive.grid.identity import EVALUATION_VERSION, evaluation_key
 from contrastive.runs import store
 
@@ -36,16 +37,15 @@ def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads
     ):
         notes: dict[str, str] = {}
         with error_context(folder.name):
-            scores = dict(all_scores(embeddings, predictions, evaluation, notes))
+            scores = list(all_scores(embeddings, predictions, evaluation, notes))
         test = stored_split_name("test", evaluation, embeddings)
         write_arrays(into / "picture.npz", make_picture(embeddings, evaluation, test))
-        per_example = {name: np.asarray(s.per_example) for name, s in scores.items() if s.per_example is not None}
+        per_example = {s.name: np.asarray(s.per_example) for s in scores if s.per_example is not None}
         names: dict[str, str] = {split: stored_split_name(split, evaluation, embeddings) for split in evaluation.splits}
         ids = {f"{split}.ids": embeddings[f"{name}.ids"] for split, name in names.items()}
         counted = {split: embeddings[f"{name}.labels"] for split, name in names.items() if name != split}
     write_arrays(into / "examples.npz", per_example | ids)
-    described = [score.described() | {"name": name} for name, score in scores.items()]
-    key = evaluation_key(evaluation)
+    described, key = [score.described() for score in scores], evaluation_key(evaluation)
     document = {"version": EVALUATION_VERSION, "key": key, "scores": described}
     classes = {"class_counts": counts_of_classes(folder, counted)} if counted else {}
     store.write_json(into / "scores.json", document | classes | ({"notes": notes} if notes else {}))
@@ -68,8 +68,8 @@ def counts_of_classes(folder: Path, labels: Mapping[str, Integer[np.ndarray, " n
 
 def all_scores(
     embeddings: Arrays, predictions: Arrays, evaluation: Evaluation, notes: dict[str, str]
-) -> Iterator[tuple[str, Score]]:
-    """Yield names and scores for each kind of vectors and post-processing, the plain trained vectors first.
+) -> Iterator[Score]:
+    """Yield the scores for each kind of vectors and post-processing, the plain trained vectors first.
 
     `notes` receives undefined scores (row, split and metric) with the reason.
     """
@@ -83,15 +83,13 @@ def all_scores(
             row = "".join(f"{part}/" for part in (vectors_name, post_name) if part)
             left_out: dict[str, str] = {}
             with error_context(row.rstrip("/")):
-                transform = fitted_post(post_name, embeddings, vectors_name)
-                named_scores = [
-                    *split_scores(
-                        embeddings, predictions if not row else {}, evaluation, vectors_name, transform, left_out
-                    ),
+                transform, logits = fitted_post(post_name, embeddings, vectors_name), predictions if not row else {}
+                scores = [
+                    *split_scores(embeddings, logits, evaluation, vectors_name, transform, left_out),
                     *transfer_scores(embeddings, evaluation, vectors_name, transform),
                 ]
             notes |= {f"{row}{name}": reason for name, reason in left_out.items()}
-            yield from ((f"{row}{name}", score) for name, score in named_scores)
+            yield from (replace(score, name=f"{row}{score.name}") for score in scores)
 
 
 def split_scores(
@@ -101,7 +99,7 @@ def split_scores(
     vectors_name: str,
     transform: Transform,
     notes: dict[str, str],
-) -> Iterator[tuple[str, Score]]:
+) -> Iterator[Score]:
     for split in evaluation.splits:
         with error_context(split):
             stored = stored_split_name(split, evaluation, embeddings)
@@ -114,20 +112,18 @@ def split_scores(
             inputs = Inputs(transform(vectors), labels, inputs.logits, evaluation.folds, twice)
             left_out: dict[str, str] = {}
             for score in metrics.measure(evaluation.metrics, inputs, left_out):
-                yield f"{split}.{score.name}", score
+                yield replace(score, name=f"{split}.{score.name}")
             notes |= {f"{split}.{name}": reason for name, reason in left_out.items()}
 
 
-def transfer_scores(
-    embeddings: Arrays, evaluation: Evaluation, vectors_name: str, transform: Transform
-) -> Iterator[tuple[str, Score]]:
+def transfer_scores(embeddings: Arrays, evaluation: Evaluation, vectors_name: str, transform: Transform) -> list[Score]:
     """Score the transfer data: classification, or correlation of cosines with similarity scores."""
     scores: list[Score] = []
     for transfer in evaluation.transfer:
         scores += transfers.score(transfer, transfer_arrays(embeddings, transfer, vectors_name, transform))
     if len(evaluation.transfer) > 1:
         scores.append(transfers.mean(scores))
-    return ((score.name, score) for score in scores)
+    return scores
 
 
 def transfer_arrays(embeddings: Arrays, transfer: Transfer, vectors_name: str, transform: Transform) -> dict[str, Any]:
@@ -153,10 +149,6 @@ def fitted_post(post_name: str, embeddings: Arrays, vectors_name: str) -> Transf
     if not post_name:
         return lambda vectors: vectors
     return post.fit_post(post_name, embeddings[array_name("train", vectors_name)])
-
-
-def array_name(split: str, vectors_name: str) -> str:
-    return f"{split}/{vectors_name}" if vectors_name else split
 
 
 @contextmanager

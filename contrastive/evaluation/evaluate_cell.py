@@ -47,8 +47,7 @@ def embed_cell(folder: Path, evaluation: Evaluation) -> None:
             copy = work.folder / path.relative_to(folder)
             copy.parent.mkdir(exist_ok=True)
             os.link(path, copy)  # a hard link is safe: writers replace files and never modify them
-        recorded = store.read_json(folder / "config.json").get("speed", {})
-        speed = Speed(reuse=recorded.get("reuse", "full"))  # other keys are from earlier versions
+        speed = Speed.model_validate(store.read_json(folder / "config.json")["speed"])
         tokens = with_larger_test(token_store.open_tokens(prepared), evaluation)
         tokens = frozen_store.with_stored_outputs(tokens, cell, speed, spec.splits)
         torch.set_num_threads(cell.training.threads)

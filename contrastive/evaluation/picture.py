@@ -43,36 +43,21 @@ def make_picture(embeddings: Mapping[str, Any], evaluation: Evaluation, test: st
 
 
 def coordinates_of(vectors: Float[np.ndarray, "n d"], kind: str) -> tuple[Float[np.ndarray, "m 2"], str]:
-    """Return the coordinates, or none and the reason."""
+    """Return the coordinates; or none, and why these vectors cannot be drawn."""
+    (texts, dimensions), exact, method = vectors.shape, vectors.astype(np.float64), NAMES[kind]
     no_points = np.zeros((0, 2), np.float32)
-    if reason := unplottable_reason(vectors, NAMES[kind]):
-        return no_points, reason
-    coordinates = {"tsne": tsne, "umap": umap}[kind](scaled(vectors))
-    reason = failed_picture_reason(coordinates, NAMES[kind])
-    return (no_points, reason) if reason else (coordinates, "")
-
-
-def unplottable_reason(vectors: Float[np.ndarray, "n d"], method: str) -> str:
-    """Return why these vectors cannot be drawn, or an empty string."""
-    texts, dimensions = vectors.shape
     if texts < FEWEST or dimensions < 2:
-        return f"{method} needs {FEWEST} texts and 2 dimensions, but there are {texts} texts of {dimensions}"
-    exact = vectors.astype(np.float64)
+        return no_points, f"{method} needs {FEWEST} texts and 2 dimensions, but there are {texts} texts of {dimensions}"
     if not np.isfinite(exact).all():
-        return f"the embeddings of these {texts} texts contain NaN or infinity"
+        return no_points, f"the embeddings of these {texts} texts contain NaN or infinity"
     if exact.std(0).max() <= COLLAPSED * np.abs(exact).max():
-        return f"the embeddings of all {texts} texts are the same: they have collapsed"
-    return ""
-
-
-def failed_picture_reason(coordinates: Float[np.ndarray, "n 2"], method: str) -> str:
-    """Return why these coordinates are useless, or an empty string; t-SNE puts equidistant texts onto one point."""
-    texts = len(coordinates)
+        return no_points, f"the embeddings of all {texts} texts are the same: they have collapsed"
+    coordinates = {"tsne": tsne, "umap": umap}[kind](scaled(vectors))
     if not np.isfinite(coordinates).all():
-        return f"{method} returned coordinates with NaN or infinity for {texts} texts"
-    if coordinates.std(0).max() <= ONE_POINT:
-        return f"{method} put all {texts} texts onto one point: they are all equally far apart"
-    return ""
+        return no_points, f"{method} returned coordinates with NaN or infinity for {texts} texts"
+    if coordinates.std(0).max() <= ONE_POINT:  # where t-SNE puts equidistant texts
+        return no_points, f"{method} put all {texts} texts onto one point: they are all equally far apart"
+    return coordinates, ""
 
 
 def scaled(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:

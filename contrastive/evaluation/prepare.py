@@ -7,6 +7,7 @@ import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from contrastive.config import registry
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation, Transfer
 from contrastive.data import locate, transfer_data
@@ -35,7 +36,7 @@ class EmbeddingSpec:
         existing = array_names(path)
         splits = [split for split in self.splits if split in existing or split != "validation"]
         texts = [*splits, *(f"{transfer_prefix(*with_digest)}.test" for with_digest in self.transfer)]
-        arrays = {f"{name}/{other}" if other else name for name in texts for other in ("", *self.extra_vectors)}
+        arrays = {array_name(name, vectors) for name in texts for vectors in ("", *self.extra_vectors)}
         return not arrays | {f"{split}.twice" for split in splits if self.dropout_pairs} <= existing
 
 
@@ -49,7 +50,8 @@ def embedding_spec(evaluation: Evaluation, token_digest: str) -> EmbeddingSpec:
     if evaluation.test is not None:
         larger = larger_split_name(evaluation.test, larger_test_key(token_digest, evaluation.test))
         splits = tuple(larger if split == "test" else split for split in splits)
-    return EmbeddingSpec(splits, evaluation.vectors, evaluation.needs_dropout_pairs(), transfer)
+    pairs = any(registry.metrics()[name].facts.needs_dropout_pairs for name in evaluation.metrics)
+    return EmbeddingSpec(splits, evaluation.vectors, pairs, transfer)
 
 
 def prepare_cell_tokens(cell: Cell) -> Path:
@@ -83,6 +85,11 @@ def with_larger_test(tokens: Tokens, evaluation: Evaluation) -> Tokens:
 def larger_split_name(count: int, key: str) -> str:
     """Return the name of a larger test set of `count` texts; `key` (of its tokens) tells different texts apart."""
     return f"larger.{count}@{key}.test"
+
+
+def array_name(texts: str, vectors: str) -> str:
+    """Return the name of an array of vectors of a split or transfer data set; `vectors` is empty for the trained."""
+    return f"{texts}/{vectors}" if vectors else texts
 
 
 def transfer_prefix(transfer: Transfer, digest: str) -> str:

@@ -14,7 +14,7 @@ from jaxtyping import Float, Integer
 from contrastive.config.evaluation import Transfer
 from contrastive.errors import UserError
 from contrastive.evaluation.metrics import linear
-from contrastive.evaluation.metrics.types import Score, proportion
+from contrastive.evaluation.metrics.types import Score, check_finite, proportion
 
 FOLDS = 5
 STRENGTHS = tuple(2.0**power for power in range(-2, 4))  # C of the logistic regression; small values regularise more
@@ -45,10 +45,7 @@ def mean(scores: Iterable[Score]) -> Score:
 def _check(transfer: Transfer, vectors: Mapping[str, Any]) -> None:
     for side in ("train", "test") if transfer.score is None else ("test",):
         for name in (side,) if transfer.other is None else (side, f"{side}.other"):
-            array = vectors[name]
-            if bad := int((~np.isfinite(array)).any(1).sum()):
-                raise UserError(f"transfer.{transfer.name}: {bad} of {len(array)} embeddings of {name} contain NaN "
-                "or infinity: the training diverged; try a lower learning rate")  # fmt: skip
+            check_finite(vectors[name], f"embeddings of {name}", f"transfer.{transfer.name}: ")
     if transfer.score is None and len(np.unique(vectors["train.labels"])) < 2:
         raise UserError(f"transfer.{transfer.name}: all {len(vectors['train.labels'])} training texts are of one class:"
                         " give it more texts, or another label")  # fmt: skip

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from contrastive.config import registry
-from contrastive.config.cell import Encoder, Scratch, Training, incompatibility, resample_error
+from contrastive.config.cell import Cell, Encoder, Scratch, Training, resample_error
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import SETTINGS, Experiment, Section
 from contrastive.config.objective import Objective
@@ -244,7 +244,8 @@ def _settings_read(builder: Builder, rows: Iterable[Variant]) -> set[str]:
 def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:
     parts = builder.build(overlay)
     encoder, longest = parts["encoder"], parts["data"].max_length
-    reason = next(filter(None, (part.conflict() for part in parts.values())), "") or incompatibility(**parts)
+    together = Cell.model_construct(**parts, seed=0)
+    reason = next(filter(None, (part.conflict() for part in (*parts.values(), together))), "")
     if reason := reason or _cannot_train(encoder, parts["objective"], parts["training"]):
         yield f"{reason} (drop this combination with `exclude`, or fix it)"
     used = builder.relevant(builder.settings | overlay)

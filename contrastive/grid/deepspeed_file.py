@@ -85,7 +85,7 @@ def sharding_conflict(objective: Objective, training: Training) -> str:
         return ""
     way = splitting(training)
     declared = {line.name: line.facts.unsplittable for line in objective.loss_entries()}
-    declared[objective.view_with_variant()] = objective.view_facts().unsplittable
+    declared[f"the view {objective.view_with_variant()}"] = objective.view_facts().unsplittable
     for name, unsplittable in declared.items():
         if unsplittable is not None and way in unsplittable.ways:
             reason = f"{name} cannot be trained with {training.sharding}: {unsplittable.because}"

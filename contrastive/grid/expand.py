@@ -119,15 +119,11 @@ def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], li
 
     `settings`: the experiment's settings, which an exclude may name too.
     """
-    excludes: dict[tuple[tuple[str, Any], ...], list[int]] = {}  # settings → positions of the excludes with them
-    for number, exclude in enumerate(section.exclude):
-        excludes.setdefault(tuple(sorted(exclude.items())), []).append(number)
-    exclude_keys = {tuple(name for name, _ in pairs) for pairs in excludes}  # one lookup each, however many excludes
     base, kept, matched = dict(section.base), list[Overlay](), set[int]()
     for combination in product(*section.axes.values()) if section.axes or not section.include else ():
         overlay = base | dict(zip(section.axes, combination, strict=True))
-        keys = (tuple((name, overlay.get(name, settings[name])) for name in names) for names in exclude_keys)
-        matching = [number for key in keys for number in excludes.get(key, ())]
+        chosen = (settings | overlay).items()
+        matching = [number for number, exclude in enumerate(section.exclude) if exclude.items() <= chosen]
         matched.update(matching)
         if not matching:
             kept.append(overlay)

@@ -6,7 +6,6 @@ and shown; how settings combine in cells; labels.
 
 import os
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +58,8 @@ def load_experiment(path: Path | str) -> LoadedExperiment:
         line = content[: error.start].count(b"\n") + 1
         message = f"not UTF-8 (byte {content[error.start]:#04x}); save the file as UTF-8"
     else:
-        return _parsed(text, name, Path(path).absolute().parent)
+        return parse_experiment(text, name, Path(path).absolute().parent)
     raise ExperimentError([Problem(name, line, message)])
-
-
-@lru_cache(maxsize=1)
-def _parsed(text: str, name: str, folder: Path) -> LoadedExperiment:
-    """Cached, because `ablate run` and its flow read the same file in one process. The state of cells is not cached."""
-    return parse_experiment(text, name, folder)
 
 
 def parse_experiment(text: str, name: str = "experiment", folder: Path = Path()) -> LoadedExperiment:
@@ -111,7 +104,7 @@ def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) 
         return {name: anchored(value, folder, str(name), of_file) for name, value in settings.items()}
     if isinstance(settings, list | tuple):
         return type(settings)(anchored(item, folder, key) for item in settings)
-    if not isinstance(settings, str) or (key := key.rpartition(".")[2]) not in HOLD_PATHS:
+    if not isinstance(settings, str) or key not in HOLD_PATHS:
         return settings
     prefix = next((prefix for prefix in PREFIXES if settings.startswith(prefix)), "")
     name = settings.removeprefix(prefix)

@@ -17,12 +17,11 @@ from contrastive.grid.identity import text_settings
 Overlay = dict[str, Any]  # setting → checked value
 ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # everything before the name of a file
 SYMBOLS = {"alpha": "α", "temperature": "τ"}
-USUAL: Overlay = {"tune": Tune()}  # usual settings where the experiment is not known
 JOINED = " · "
 SELF_EXPLAINING = {"loss", "view", "level", "tune", "model", "source"}  # shown without their name
 
 
-def cell_name(cell: Cell, usual: Overlay = USUAL) -> str:
+def cell_name(cell: Cell, usual: Overlay) -> str:
     """Return the objective and what differs from the usual settings: `ce+supcon · topk_tokens · k=30 · seed 0`."""
     objective, read = cell.objective, settings_of_cell(cell)
     view = objective.view_entry().settings if objective.view else ()

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from contrastive.config.facts import LossFacts
-from contrastive.losses.similarity import exact, pairs
+from contrastive.losses.similarity import pairs
 
 FACTS = LossFacts(vectors=2)
 
@@ -22,7 +22,7 @@ def align_uniform(views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | 
     May be negative. Samples with a masked view are skipped; for a single pair the uniformity term is 0.
     """
     with torch.autocast(views.device.type, enabled=False):
-        first_ND, second_ND = F.normalize(pairs(exact(views), mask), dim=-1).unbind(1)
+        first_ND, second_ND = F.normalize(pairs(views, mask), dim=-1).unbind(1)
         if len(first_ND) == 0:
             return first_ND.sum() * 0.0
         alignment = (first_ND - second_ND).pow(2).sum(1).mean()

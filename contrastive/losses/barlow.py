@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from contrastive.config.facts import LossFacts
 from contrastive.losses.heads import mlp
-from contrastive.losses.similarity import exact, pairs
+from contrastive.losses.similarity import pairs
 
 FACTS = LossFacts(vectors=2)
 
@@ -24,7 +24,7 @@ class Barlow(nn.Module):
         self, views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None = None, redundancy: float = 0.0051
     ) -> Float[Tensor, ""]:
         with torch.autocast(views.device.type, enabled=False):
-            both = pairs(exact(views), mask)
+            both = pairs(views, mask)
             if len(both) < 2:  # a single sample has no correlation
                 return both.sum() * 0.0
             return barlow(torch.stack([self.projector(both[:, 0]), self.projector(both[:, 1])], dim=1), redundancy)

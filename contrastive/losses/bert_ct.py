@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from contrastive.config.facts import LossFacts
-from contrastive.losses.similarity import exact, pairs
+from contrastive.losses.similarity import pairs
 
 FACTS = LossFacts(vectors=2, usual_view="copies")
 
@@ -20,7 +20,7 @@ def bert_ct(views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None =
     for K random other sentences. Nothing is drawn from the batch: this is the expectation over draws.
     """
     with torch.autocast(views.device.type, enabled=False):
-        first_ND, second_ND = pairs(exact(views), mask).unbind(1)
+        first_ND, second_ND = pairs(views, mask).unbind(1)
         if len(first_ND) == 0:
             return first_ND.sum() * 0.0
         dot_NN = first_ND @ second_ND.T

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from contrastive.config.facts import LossFacts
 from contrastive.losses.heads import mlp
-from contrastive.losses.similarity import exact, pairs
+from contrastive.losses.similarity import pairs
 
 FACTS = LossFacts(vectors=2, usual_view="momentum")
 
@@ -32,7 +32,7 @@ class Byol(nn.Module):
         `targets` come from the momentum encoder and get no gradient. Batch norm needs two samples: fewer give 0.
         """
         with torch.autocast(views.device.type, enabled=False):
-            online, momentum = pairs(exact(views), mask), pairs(exact(targets.detach()), mask)
+            online, momentum = pairs(views, mask), pairs(targets.detach(), mask)
             if len(online) < 2:
                 return online.sum() * 0.0
             predicted = [self.predictor(self.projector(online[:, view])) for view in (0, 1)]

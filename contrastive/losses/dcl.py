@@ -22,6 +22,6 @@ def dcl(
     """
     return info_nce(
         views, mask, temperature, chunk,
-        weigh=lambda anchor, row, _: anchor == row,
-        among=lambda anchor, row, _: anchor != row,
+        weigh=lambda anchor, row: anchor == row,
+        among=lambda anchor, row: anchor != row,
     )  # fmt: skip

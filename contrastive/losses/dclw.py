@@ -28,8 +28,8 @@ def dclw(
     """
     return info_nce(
         views, mask, temperature, chunk,
-        weigh=lambda anchor, row, _: anchor == row,
-        among=lambda anchor, row, _: anchor != row,
+        weigh=lambda anchor, row: anchor == row,
+        among=lambda anchor, row: anchor != row,
         pull=positive_weights(views, mask, sigma),
     )  # fmt: skip
 

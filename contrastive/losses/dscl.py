@@ -25,10 +25,10 @@ def dscl(
     weighted. Two views and β = |P| give SupCon.
     """
 
-    def weigh(anchor: Int[Tensor, "c 1"], row: Int[Tensor, " m"], other: Bool[Tensor, "c m"]) -> Float[Tensor, "c m"]:
-        views_of_text = (anchor == row) & other
+    def weigh(anchor: Int[Tensor, "c 1"], row: Int[Tensor, " m"]) -> Float[Tensor, "c m"]:
+        views_of_text = anchor == row  # one of them is the anchor itself
         class_rows = (labels[anchor] == labels[row]) & (anchor != row)
-        counts = views_of_text.sum(1, keepdim=True).clamp(min=1), class_rows.sum(1, keepdim=True).clamp(min=1)
+        counts = (views_of_text.sum(1, keepdim=True) - 1).clamp(min=1), class_rows.sum(1, keepdim=True).clamp(min=1)
         return views_of_text / counts[0].double() / (1 + beta) + class_rows / counts[1].double() * beta / (1 + beta)
 
     return info_nce(views, mask, temperature, chunk, weigh)

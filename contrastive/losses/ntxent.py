@@ -24,4 +24,4 @@ def ntxent(
     With two views: 2N rows with 2N − 1 candidates each, as in the paper. With more, averaged over the other views of a
     sample; rows whose other views are all masked are left out. SimCSE differs: one-way, N candidates.
     """
-    return info_nce(views, mask, temperature, chunk, lambda anchor, row, _: anchor == row)
+    return info_nce(views, mask, temperature, chunk, lambda anchor, row: anchor == row)

@@ -9,7 +9,7 @@ from contrastive.config.facts import LossFacts
 from contrastive.errors import UserError
 from contrastive.losses.heads import mlp
 from contrastive.losses.ntxent import ntxent
-from contrastive.losses.similarity import exact, pairs
+from contrastive.losses.similarity import pairs
 
 FACTS = LossFacts(vectors=2, least_texts="clusters")
 
@@ -44,7 +44,7 @@ class Sccl(nn.Module):
         self, views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None = None, temperature: float = 0.5
     ) -> Float[Tensor, ""]:
         with torch.autocast(views.device.type, enabled=False):
-            both = pairs(exact(views), mask)
+            both = pairs(views, mask)
             if len(both) == 0:
                 return both.sum() * 0.0
             projected = torch.stack([self.projector(both[:, 0]), self.projector(both[:, 1])], dim=1)

@@ -24,12 +24,9 @@ class KeptRows(NamedTuple):
     sample: Int[Tensor, " m"]
 
 
-# Called with the sample numbers of some anchors and of all vectors, and a mask of the vectors that are not the anchor
-# itself, which never counts as a positive. Returns unnormalised weights of positives, or the mask of vectors in the
-# denominator.
-Weigh: TypeAlias = Callable[
-    [Int[Tensor, "c 1"], Int[Tensor, " m"], Bool[Tensor, "c m"]], Bool[Tensor, "c m"] | Float[Tensor, "c m"]
-]
+# Called with the sample numbers of some anchors and of all vectors. Returns unnormalised weights of positives, or the
+# mask of vectors in the denominator. The anchor itself is neither, whatever is returned for it.
+Weigh: TypeAlias = Callable[[Int[Tensor, "c 1"], Int[Tensor, " m"]], Bool[Tensor, "c m"] | Float[Tensor, "c m"]]
 Anchors: TypeAlias = Callable[[Int[Tensor, " c"]], tuple[Float[Tensor, " c"], Bool[Tensor, " c"]]]
 
 
@@ -54,14 +51,14 @@ def info_nce(
     temperature: float,
     chunk: int | None,
     weigh: Weigh,
-    among: Weigh = lambda _, __, other: other,
+    among: Weigh | None = None,
     pull: Float[Tensor, " n"] | None = None,
 ) -> Float[Tensor, ""]:
     """Mean over anchors i of log Σ_{a among} e^{s(i,a)/τ} − pull(i) Σ_p w(i,p) s(i,p)/τ, each anchor's weights
     summing to 1.
 
-    Every unmasked vector is an anchor. The mean leaves out anchors without a positive or with an empty partition.
-    `pull` scales the positive term of each sample's anchors.
+    Every unmasked vector is an anchor; without `among`, all others are in its denominator. The mean leaves out anchors
+    without a positive or with an empty partition. `pull` scales the positive term of each sample's anchors.
     """
     with torch.autocast(views.device.type, enabled=False):
         vectors_MD, sample_M = kept_rows(views, mask)
@@ -74,16 +71,16 @@ def info_nce(
 
 
 def _weights_and_mask(
-    sample_M: Int[Tensor, " m"], weigh: Weigh, among: Weigh, precision: torch.dtype, index_C: Int[Tensor, " c"]
+    sample_M: Int[Tensor, " m"], weigh: Weigh, among: Weigh | None, precision: torch.dtype, index_C: Int[Tensor, " c"]
 ) -> tuple[Tensor, Bool[Tensor, "c m"]]:
     """Return each anchor's unnormalised weights of its positives (`weigh`), and the mask of its denominator
     (`among`)."""
     other_CM = index_C[:, None] != torch.arange(len(sample_M), device=sample_M.device)
     anchor_C1 = sample_M[index_C][:, None]
-    weight_CM = weigh(anchor_C1, sample_M, other_CM) * other_CM
+    weight_CM = weigh(anchor_C1, sample_M) * other_CM
     if weight_CM.is_floating_point():  # a mask stays at one byte per entry
         weight_CM = weight_CM.to(precision)
-    return weight_CM, among(anchor_C1, sample_M, other_CM).bool()
+    return weight_CM, other_CM if among is None else among(anchor_C1, sample_M).bool() & other_CM
 
 
 class _InfoNCE(torch.autograd.Function):
@@ -162,10 +159,9 @@ def one_way(
     neither anchors nor candidates.
     """
     with torch.autocast(views.device.type, enabled=False):
-        kept_N = views.new_ones(len(views), dtype=torch.bool) if mask is None else mask.all(1)
-        hard_negatives = [] if negatives is None else [negatives[kept_N]]
-        anchor_ND, positive_ND = (F.normalize(exact(view), dim=-1) for view in views[kept_N].unbind(1))
-        candidate_MD = torch.cat([positive_ND, *(F.normalize(exact(hard), dim=-1) for hard in hard_negatives)])
+        anchor_ND, positive_ND = (F.normalize(view, dim=-1) for view in pairs(views, mask).unbind(1))
+        hard = [] if negatives is None else [negatives if mask is None else negatives[mask.all(1)]]
+        candidate_MD = torch.cat([positive_ND, *(F.normalize(exact(each), dim=-1) for each in hard)])
 
         def anchors(index_C: Int[Tensor, " c"]) -> tuple[Float[Tensor, " c"], Bool[Tensor, " c"]]:
             similarity_CM = anchor_ND[index_C] @ candidate_MD.T / temperature
@@ -176,8 +172,8 @@ def one_way(
 
 
 def pairs(views: Float[Tensor, "n 2 d"], mask: Bool[Tensor, "n 2"] | None) -> Float[Tensor, "m 2 d"]:
-    """Return the samples with both views unmasked."""
-    return views if mask is None else views[mask.all(1)]
+    """Return the samples with both views unmasked, in at least fp32."""
+    return exact(views if mask is None else views[mask.all(1)])
 
 
 def least(

@@ -26,4 +26,4 @@ def supcon(
     of the same text. Anchors without a positive are left out of the mean; a batch without positives gives exactly 0,
     with a zero gradient.
     """
-    return info_nce(views, mask, temperature, chunk, lambda anchor, row, _: labels[anchor] == labels[row])
+    return info_nce(views, mask, temperature, chunk, lambda anchor, row: labels[anchor] == labels[row])

@@ -101,9 +101,9 @@ def test_other_places_stay_as_they_are(text: str):
 
 
 def test_paths_of_axes_and_shardings_are_read_there_too():
-    settings = {"axes": {"encoder.model": ["file:a", "package:b"]}, "training": {"sharding": "deepspeed:zero2.json"}}
+    settings = {"axes": {"model": ["file:a", "package:b"]}, "training": {"sharding": "deepspeed:zero2.json"}}
     assert anchored(settings, Path("/here")) == {
-        "axes": {"encoder.model": ["file:/here/a", "package:b"]},
+        "axes": {"model": ["file:/here/a", "package:b"]},
         "training": {"sharding": "deepspeed:/here/zero2.json"},
     }
 

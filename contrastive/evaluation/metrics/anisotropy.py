@@ -1,7 +1,5 @@
 """Anisotropy and collapse: mean cosine, effective rank, spectrum and spread of the embeddings."""
 
-from dataclasses import replace
-
 import numpy as np
 from jaxtyping import Float
 
@@ -42,11 +40,10 @@ def anisotropy(inputs: Inputs) -> list[Score]:
     shares /= max(shares.sum(), 1e-6)
     entropy = -(shares * np.log(np.maximum(shares, 1e-12))).sum()
     spread = np.sqrt(np.square(vectors).mean(0)).mean() * size**0.5
-    top = Score("top_singular_share", float(shares[0]), None, count)
     return [
         Score("anisotropy", float(cosine), None, count, "cosine"),
         Score("effective_rank", float(np.exp(entropy)), None, count, "dimensions"),
-        replace(top, per_example=shares.astype(np.float32)),
+        Score("top_singular_share", float(shares[0]), None, count, per_example=shares.astype(np.float32)),
         Score("spread", float(spread), None, count),
         Score("collapsed", float(spread < COLLAPSED), False, count, "alarm"),
     ]

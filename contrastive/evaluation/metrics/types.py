@@ -35,12 +35,8 @@ class Inputs:
             ("predictions", self.logits),
             ("embeddings with dropout", self.twice),
         ):
-            if array is not None and not np.isfinite(array).all():
-                bad = int((~np.isfinite(array).reshape(len(array), -1).all(1)).sum())
-                raise UserError(
-                    f"{bad} of {len(array)} {name} contain NaN or infinity: the training diverged; try a "
-                    "lower learning rate"
-                )
+            if array is not None:
+                check_finite(array, name)
 
     def check_folds(self) -> None:
         self.check_classes()
@@ -53,11 +49,19 @@ class Inputs:
 
     def check_classes(self) -> None:
         if len(np.unique(self.labels)) < 2:
-            raise NotMeasurable(one_class(len(self.labels)))
+            raise NotMeasurable(
+                f"all {len(self.labels)} texts are of one class: this score needs at least two classes; give the split "
+                "texts of others"
+            )
 
 
-def one_class(count: int) -> str:
-    return f"all {count} texts are of one class: this score needs at least two classes; give the split texts of others"
+def check_finite(array: Float[np.ndarray, "n ..."], what: str, of: str = "") -> None:
+    """Raise UserError if rows of an array contain NaN or infinity; the message begins with `of`."""
+    if bad := int((~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))).sum()):
+        raise UserError(
+            f"{of}{bad} of {len(array)} {what} contain NaN or infinity: the training diverged; try a lower learning "
+            "rate"
+        )
 
 
 @dataclass(frozen=True)

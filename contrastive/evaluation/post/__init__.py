@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from contrastive.errors import UserError
+from contrastive.evaluation.metrics.types import check_finite
 from contrastive.evaluation.post.flow import flow
 from contrastive.evaluation.post.standardise import standardise
 from contrastive.evaluation.post.whiten import whiten
@@ -31,11 +32,7 @@ def fit_post(
             f"{name} is fitted on training embeddings and needs at least 2, but there are {len(train)}; "
             "use more training texts"
         )
-    if bad := int((~np.isfinite(train).all(1)).sum()):
-        raise UserError(
-            f"{name}: {bad} of {len(train)} training embeddings contain NaN or infinity: the training diverged; try "
-            "a lower learning rate"
-        )
+    check_finite(train, "training embeddings", f"{name}: ")
     base, _, columns = name.partition(":")
     fit: Any = POSTS[base]
     return fit(train, columns=int(columns)) if columns else fit(train)

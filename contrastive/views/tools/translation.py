@@ -25,7 +25,6 @@ CPU = torch.device("cpu")  # CUDA is the only accelerator with float64
 AT_A_TIME = 32  # texts
 # BERT's tokenizers put spaces between Chinese characters
 APART = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")
-KEPT = 200_000  # back-translations cached in this process; the oldest are dropped first
 
 _remembered: dict[tuple[str, str, str], str] = {}  # digests of the two models, text → its back-translation
 
@@ -45,8 +44,6 @@ def back_and_forth(texts: list[str], translators: Translators, device: torch.dev
         returned = translated(load_translator(translators[1], back, device), foreign)
         returned_of |= {text: other.strip() or text for text, other in zip(new, returned, strict=True)}
         _remembered.update({(there, back, text): returned_of[text] for text in new})
-        while len(_remembered) > KEPT:
-            del _remembered[next(iter(_remembered))]
     return [returned_of[text] for text in texts]
 
 

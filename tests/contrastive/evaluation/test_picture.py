@@ -70,10 +70,6 @@ def test_two_threads_draw_what_one_does(many, monkeypatch):
     assert (drawn[0] == drawn[1]).all()
 
 
-def test_few_texts_have_a_picture():
-    assert [len(make_picture(stored(texts), Evaluation())["x"]) for texts in (4, 7, 31)] == [4, 7, 31]
-
-
 KINDS = ("clouds", "noise", "wide", "line")
 
 

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from contrastive.config.evaluation import Evaluation, Transfer
 from contrastive.errors import UserError
-from contrastive.evaluation import parallel, transfer
+from contrastive.evaluation import transfer
 from contrastive.evaluation.metrics.types import Score
 
 
@@ -149,17 +149,6 @@ def test_a_class_that_only_the_test_texts_have_is_never_guessed():
     vectors |= {"train": vectors["train"][rows], "train.labels": vectors["train.labels"][rows]}
     (score,) = transfer.score(labelled(), vectors)
     assert not score.per_example[vectors["test.labels"] == 1].any() and score.value > 0.4
-
-
-@pytest.mark.full
-def test_the_same_twice_and_with_two_threads():
-    everything = [(labelled(), clouds(600, 200, 48)), (scored(), pairs(500, 32))]
-    for settings, vectors in everything:
-        found = []
-        for count in (1, 1, 2):
-            with parallel.thread_limit(count):
-                found.append(transfer.score(settings, vectors))
-        assert found[0] == found[1] == found[2]
 
 
 def test_the_names_are_known_beforehand():

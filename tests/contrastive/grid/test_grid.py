@@ -190,7 +190,7 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
                 assert not (kept.objective.level == "token" and "level" not in read)
 
 
-def test_names_of_cells_with_and_without_their_experiment():
+def test_names_of_cells():
     tokens, how = "{loss: ce+supcon, view: topk_tokens}, axes: {k: [30], alpha: [0.2]}", "LoRA r=8 · epochs=5"
     adapters = "{loss: supcon, tune: {lora: {}}, temperature: 0.05, epochs: 5}"
     for section, first, second in (
@@ -200,8 +200,6 @@ def test_names_of_cells_with_and_without_their_experiment():
         found = expanded(f"  - {{title: T, base: {section}}}")
         shown = [found.names[row.cells[0]] for row in found.sections[0].rows]
         assert shown == [f"{first} · seed 3", f"{second} · seed 3"]
-    found = expanded("  - {title: T, base: {tune: {last_blocks: 2}, epochs: 9}}")
-    assert names.cell_name(found.cells[0]) == "ce · last 2 blocks · seed 3"
 
 
 def test_a_row_knows_its_own_baseline():

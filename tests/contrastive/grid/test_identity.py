@@ -92,9 +92,6 @@ SUPCON, BYOL = {"objective__loss": "supcon"}, {"objective__loss": "byol"}
 # Settings of two cells that are one.
 ONE_CELL: list[tuple[dict[str, object], dict[str, object]]] = [
     ({}, {"objective__k": 5}),  # no tokens in a sentence view
-    ({}, {"objective__clusters": 2}),
-    ({}, {"objective__layers": (1,)}),
-    ({}, {"objective__middle": 1}),
     ({}, {"objective__level": "token"}),
     ({}, {"objective__translators": ["file:nowhere", "file:nowhere"]}),
     ({}, {"objective__temperature": 0.1}),  # SupCon's own
@@ -103,7 +100,6 @@ ONE_CELL: list[tuple[dict[str, object], dict[str, object]]] = [
     ({}, {"training__epochs": 3.0}),
     ({}, {"data__max_length": 128}),
     (CE, {"objective__alpha": 0.3, "objective__view": "two_stage"}),
-    (CE, {"objective__temperature": 0.5}),
     (HIDDEN, {"objective__alpha": 0.3, "objective__view": "pair"}),
     (SUPCON, {"training__head_lr": 0.5}),
     (LAYERS | {"objective__layers": [0, 1]}, {"objective__layers": [1, 0]}),

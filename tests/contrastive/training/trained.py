@@ -7,7 +7,7 @@ import numpy as np
 from safetensors.torch import load_file
 
 from contrastive.config.cell import Cell, Data, Encoder, Training
-from contrastive.config.experiment import USUAL, Speed
+from contrastive.config.experiment import Speed
 from contrastive.config.objective import Objective
 from contrastive.data.tokens import Tokens
 from contrastive.grid.identity import cell_id, identity
@@ -67,7 +67,7 @@ def curve(folder: Path, *keys: str) -> np.ndarray:
     return np.array([[row[key] for key in keys] for row in rows])
 
 
-def trained_into(folder: Path, cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Shared:
+def trained_into(folder: Path, cell: Cell, tokens: Tokens, speed: Speed = Speed()) -> Shared:  # noqa: B008
     training = CellTraining(cell, folder, tokens, checkpoint_every=10_000, speed=speed)
     training.run()
     return training.shared

@@ -75,16 +75,6 @@ def test_no_fewer_batches_would_keep_the_budget(texts, budget):
     assert most <= budget and (most <= 2 * ordered[0] or len(batches.batch_starts(ordered, most - 1)) > len(found))
 
 
-def test_short_texts_fill_a_batch_of_many_and_long_ones_of_few():
-    lengths = np.random.default_rng(0).lognormal(3.2, 0.6, 3000).astype(int).clip(4, 200)
-    found = batches.order(lengths, 32, 20, 0, 0, 2000, 2)
-    filled = [len(batch) * lengths[batch].max() for batch in found]
-    assert min(filled) > 0.8 * max(filled) and max(filled) <= 2000
-    assert min(map(len, found)) < 15 and max(map(len, found)) > 100
-    assert sum(filled) < 1.2 * lengths.sum()
-    assert len(found) <= np.ceil(1.2 * lengths.sum() / 1900)
-
-
 def test_a_budget_too_small_for_the_texts_is_no_order():
     with pytest.raises(AssertionError, match="could not give"):
         batches.order(LENGTHS, 8, 4, 0, 0, 3 * int(LENGTHS.max()) - 1, 2)

@@ -123,22 +123,3 @@ def test_a_doubled_batch_gives_what_two_passes_give(name):
     ]
     for one, other in zip(*slopes, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-6)
-
-
-def test_the_masks_of_a_doubled_batch_are_as_far_apart_as_those_of_two_passes():
-    """Equal distribution, over thousands of draws for one text: its vectors, and how its two of them differ."""
-    backbone, many = dropping(0.3), batch_of(*([3] * 4000))
-
-    def through(batch):
-        return encoders.encode(backbone, batch, "cls", nn.Dropout(0.0))
-
-    with torch.no_grad():
-        doubled = two_stage(through, many).groups[0].vectors
-        passed = torch.stack([through(many).pooled(), through(many).pooled()], 1)
-    for statistic in (torch.mean, torch.std):
-        one, two = statistic(doubled, (0, 1)), statistic(passed, (0, 1))
-        torch.testing.assert_close(one, two, atol=0.08, rtol=0)
-    apart = [(both[:, 0] - both[:, 1]).square().sum(-1).mean() for both in (doubled, passed)]
-    torch.testing.assert_close(*apart, atol=0, rtol=0.06)
-    others = (passed[:, 0] - doubled[:, 0]).square().sum(-1).mean()  # vectors of the text that are no pair
-    torch.testing.assert_close(apart[0], others, atol=0, rtol=0.06)

@@ -10,7 +10,6 @@ import pytest
 from contrastive.config import registry
 from contrastive.config.scores import score_facts
 from contrastive.errors import UserError
-from contrastive.evaluation import parallel
 from contrastive.evaluation.metrics import METRICS, measure
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 from contrastive.grid.messages import score_names
@@ -51,19 +50,6 @@ def test_scores_are_numbers_with_a_direction_and_a_count(name):
         if score.per_example is not None and score.name != "top_singular_share":  # which has its spectrum there
             assert score.per_example.shape == (90,) and score.per_example.dtype in (bool, np.float32)
             assert score.per_example.mean() == pytest.approx(score.value, rel=1e-5)
-
-
-@pytest.mark.full
-@every_metric
-def test_the_same_twice_and_with_one_thread_and_two(name):
-    inputs = clouds(texts=600, size=32)
-    with parallel.thread_limit(1):
-        first, second = measure([name], inputs), measure([name], inputs)
-    with parallel.thread_limit(2):
-        third = measure([name], inputs)
-    assert first == second == third
-    for one, two, three in zip(first, second, third, strict=True):
-        assert np.array_equal(one.per_example, two.per_example) and np.array_equal(one.per_example, three.per_example)
 
 
 @knows_classes
@@ -131,12 +117,6 @@ def test_what_one_text_cannot_have_is_left_out(name):
 def test_all_at_once_in_the_order_of_names_are_what_each_gives_alone():
     inputs, names = clouds(), list(reversed(METRICS))
     assert measure(names, inputs) == [score for name in names for score in measure([name], inputs)]
-
-
-def test_the_registry_reads_every_metric():
-    entries = registry.entries("contrastive.evaluation.metrics", "METRICS")
-    assert set(entries) == set(METRICS)
-    assert {entry.input_name for entry in entries.values()} == {"inputs"}
 
 
 def test_embeddings_that_are_no_numbers_are_named():

@@ -101,15 +101,6 @@ def test_dimensions_of_very_different_size(loss, scaled):
 
 
 @both_losses
-def test_rows_that_are_not_trained_on_decide_nothing_without_a_scaler_either(loss):
-    vectors, classes = clouds(120, 5, 3)
-    members = np.arange(120)[None] < 80
-    other = vectors * np.where(members[0], 1, 7)[:, None].astype(np.float32)
-    found = [fit_classifiers(x, classes, members, np.ones(1), loss=loss, scaled=False) for x in (vectors, other)]
-    assert found[0].decide(vectors, 0) == pytest.approx(found[1].decide(vectors, 0), abs=2e-3)
-
-
-@both_losses
 def test_a_row_of_another_size_that_is_not_trained_on(loss):
     """Its size decides in what units float32 has the others."""
     vectors, classes = clouds(300, 10, 2)

@@ -55,15 +55,6 @@ def test_a_text_is_translated_once(translators, generated):
 
 
 @pytest.mark.full
-def test_the_oldest_are_forgotten_first(translators, generated, monkeypatch):
-    monkeypatch.setattr(translation, "KEPT", 2)
-    assert back_and_forth(TEXTS, translators, CPU) == [paraphrased(text) for text in TEXTS]
-    assert len(translation._remembered) == 2 and generated == [5, 5]
-    back_and_forth(TEXTS[-2:], translators, CPU)
-    assert generated == [5, 5]
-
-
-@pytest.mark.full
 def test_another_model_in_the_same_folder_is_another_translator(translators, forgotten, tmp_path: Path):
     folders = [shutil.copytree(name.removeprefix("file:"), tmp_path / Path(name).name) for name in translators]
     names = tuple(f"file:{folder}" for folder in folders)
