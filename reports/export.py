@@ -13,7 +13,7 @@ from pyarrow import csv, parquet
 
 from reports.compare import RowScore, Section
 from reports.markdown import symbol
-from reports.section_effects import Effect
+from reports.statistics.effects import Effect
 from reports.study import Results
 
 PLACE = ["section", "row", "label", "variant"]

@@ -14,7 +14,8 @@ from reports.looks import compare_section
 from reports.messages import LANGUAGES, Text
 from reports.overview import Overview, overview
 from reports.provenance import class_tables, footer, row_tables
-from reports.section_effects import Effect, explained, level_means
+from reports.section_effects import explained, level_means
+from reports.statistics.effects import Effect
 from reports.study import Results, Study
 from reports.tables import Table
 

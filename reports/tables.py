@@ -29,8 +29,8 @@ from reports.markdown import (
 )
 from reports.messages import Joined, Message, Text, _, joined
 from reports.rows import Row, references_of, seed_scores
-from reports.section_effects import Effect, Level
 from reports.statistics import interquartile_mean
+from reports.statistics.effects import Effect, Level
 from reports.study import Results
 
 Item = TypeVar("Item")
@@ -291,7 +291,10 @@ def levels_tables(levels: Sequence[Level]) -> list[Table]:
               name=head(value)),
         ]  # fmt: skip
         body = [
-            [Entry(f"{level.axis}={level.name}"), Entry(score_text(value, level.mean, level.half_width), level.mean)]
+            [
+                Entry(f"{symbol(level.axis)}={level.name}"),
+                Entry(score_text(value, level.mean, level.half_width), level.mean),
+            ]
             for level in levels
             if level.value == value
         ]

@@ -16,7 +16,7 @@ from mlflow.exceptions import MlflowException
 
 from contrastive.errors import UserError
 from contrastive.runs import store
-from reports.mlflow_runs import all_runs
+from reports.load import all_runs
 from tasks.address import is_database, masked, set_aside_if_damaged, tracking_uri
 
 # MLflow logs each database error with its traceback and then raises it: once is enough

@@ -246,7 +246,7 @@ def draw_search(section: Section, path: Path) -> Figure | None:
 
 def best_of_n(means: np.ndarray, higher: bool) -> pd.DataFrame:
     sign = 1 if higher else -1
-    return pd.DataFrame({"best": sign * expected_best(sign * means)[0]}, index=np.arange(1, len(means) + 1))
+    return pd.DataFrame({"best": sign * expected_best(sign * means)}, index=np.arange(1, len(means) + 1))
 
 
 SPECTRUM = "test.top_singular_share"  # the score whose values per text are the whole spectrum

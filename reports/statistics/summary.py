@@ -67,12 +67,10 @@ def middle_mean(values: Float[ndarray, "*k n"]) -> Float[ndarray, "*k"]:
     return np.partition(values, (low, high - 1), axis=-1)[..., low:high].mean(-1)
 
 
-def expected_best(scores: Float[ndarray, " n"]) -> Float[ndarray, "2 n"]:
-    """Return the expected greatest score of 1 … n configurations drawn with replacement, and its standard deviation."""
+def expected_best(scores: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+    """Return the expected greatest score of 1 … n configurations that are drawn with replacement."""
     ordered = np.sort(scores)
     tries = np.arange(1, len(ordered) + 1)[:, None]
     reached = (np.arange(len(ordered) + 1) / len(ordered)) ** tries  # chance that the best is among the m lowest
-    chance = np.diff(reached, axis=1)
-
-    mean = chance @ ordered
-    return np.stack([mean, np.sqrt(np.maximum(chance @ ordered**2 - mean**2, 0))])
+    best: Float[ndarray, " n"] = np.diff(reached, axis=1) @ ordered
+    return best

@@ -14,7 +14,6 @@ from mlflow.entities import Metric, Param
 from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
 from contrastive.runs import store
-from reports import mlflow_runs
 from reports.export import tidy, write_tables
 from reports.load import load
 from reports.study import Results
@@ -49,12 +48,10 @@ def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_
     client.log_batch(run.info.run_id, metrics=odd, params=[Param("ξ", "'); --")])
     deleted = client.create_run(run.info.experiment_id, tags={"ablate.cell": "c0s0"})
     client.delete_run(deleted.info.run_id)
-    runs = mlflow_runs.read_runs(client, run.info.experiment_id)
-    (held,) = [one for one in runs if one.run_id == run.info.run_id]
-    assert len(runs) == 5 and held.params["ξ"] == "'); --" and math.isnan(held.metrics["odd"])
-    points = mlflow_runs.read_curves(client, runs)
-    assert set(points["key"]) == {"loss", "gradient_norm", "gradient_norm.ce", "excess.supcon"}
-    ours = points[points["run_id"] == run.info.run_id].set_index(["key", "step"])["value"]
+    results = load("small", uri)
+    assert results.cells["c0s0"].params["ξ"] == "'); --" and math.isnan(results.scores.loc["c0s0", "odd"])
+    assert set(results.curves["key"]) == {"loss", "gradient_norm", "gradient_norm.ce", "excess.supcon"}
+    ours = results.curves[results.curves["cell"] == "c0s0"].set_index(["key", "step"])["value"]
     assert ours["loss", 3] == 7.0 and len(ours["loss"]) == 30  # the later of two
 
     broken, *_ = tracking.find_runs(client, "small", "ablate.cell", "c1s1")
