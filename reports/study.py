@@ -120,12 +120,12 @@ class CellRun:
 
     name: str
     status: str
-    error: str
-    provenance: Provenance | None  # None if the run has no provenance.json
-    run_id: str
-    artifact_uri: str
-    params: dict[str, str]
-    evaluation: str  # fingerprint of the evaluation settings
+    error: str = ""
+    provenance: Provenance | None = None  # None if the run has no provenance.json
+    run_id: str = ""
+    artifact_uri: str = ""
+    params: dict[str, str] = field(default_factory=dict)
+    evaluation: str = ""  # fingerprint of the evaluation settings
 
 
 @dataclass(frozen=True)

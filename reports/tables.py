@@ -29,8 +29,8 @@ from reports.markdown import (
 )
 from reports.messages import Joined, Message, Text, _, joined
 from reports.rows import Row, references_of, seed_scores
-from reports.statistics import interquartile_mean
 from reports.statistics.effects import Effect, Level
+from reports.statistics.summary import interquartile_mean
 from reports.study import Results
 
 Item = TypeVar("Item")

@@ -25,7 +25,7 @@ from reports.figures.canvas import (
 )
 from reports.markdown import heading
 from reports.messages import Text, _, joined
-from reports.statistics import expected_best
+from reports.statistics.summary import expected_best
 from reports.study import Results
 
 TOGETHER = 8  # lines in a panel; more lines get further panels on the same scale

@@ -1,8 +1,9 @@
 """Mean and interval over seeds, interquartile mean over data sets, and expected best of n configurations."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -12,22 +13,20 @@ from scipy import special
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class Summary:
-    mean: float
-    half_width: float | None  # None for a single seed, whose spread is unknown
+class Summary(NamedTuple):
     seeds: int
+    mean: float
+    half_width: float  # nan for a single seed, whose spread is unknown
 
 
-def summarise(values: Sequence[float]) -> Summary | None:
-    """Return the mean and the half-width of Student's 95 % interval over seeds; None without any finite value."""
-    finite = np.array([value for value in values if np.isfinite(value)])
-    if len(finite) == 0:
-        return None
-    if len(finite) == 1:
-        return Summary(float(finite[0]), None, 1)
-    error = finite.std(ddof=1) / np.sqrt(len(finite))
-    return Summary(float(finite.mean()), float(interval_quantile(len(finite) - 1) * error), len(finite))
+def summarise(values: Float[ndarray, " s"]) -> Summary:
+    """Return the mean and the half-width of Student's 95 % interval over seeds, of the values that are finite."""
+    finite = values[np.isfinite(values)]
+    count = len(finite)
+    if count < 2:
+        return Summary(count, float(finite[0]) if count else math.nan, math.nan)
+    error = finite.std(ddof=1) / np.sqrt(count)
+    return Summary(count, float(finite.mean()), float(interval_quantile(count - 1) * error))
 
 
 @cache

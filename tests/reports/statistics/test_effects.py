@@ -12,16 +12,9 @@ from scipy import stats
 from statsmodels.formula.api import ols
 from statsmodels.stats.contingency_tables import mcnemar as mcnemar_of_statsmodels
 
-from reports.statistics import (
-    Summary,
-    expected_best,
-    improvement,
-    interquartile_mean,
-    mcnemar,
-    summarise,
-)
-from reports.statistics.decide import text_parts
+from reports.statistics.decide import improvement, mcnemar, text_parts
 from reports.statistics.effects import effects, interaction_of_texts, levels
+from reports.statistics.summary import expected_best, interquartile_mean, summarise
 from tests.reports.statistics import by_hand
 from tests.tiers import rest_is_full
 
@@ -235,9 +228,7 @@ def test_the_expected_best_is_that_of_all_draws_with_replacement():
 
 
 def test_the_half_width_is_students_one_seed_has_none_and_no_value_no_summary():
-    found = summarise([0.1, 0.2, 0.3])  # t(0.975, 2) = 4.302653, standard deviation 0.1
-    assert found.mean == pytest.approx(0.2) and found.half_width == pytest.approx(4.302653 * 0.1 / math.sqrt(3))
-    assert found.seeds == 3
-    assert summarise([0.5]) == Summary(0.5, None, 1)
-    assert summarise([0.5, math.nan]) == Summary(0.5, None, 1)
-    assert summarise([]) is None and summarise([math.nan]) is None
+    found = summarise(np.array([0.1, math.nan, 0.2, 0.3]))  # t(0.975, 2) = 4.302653, standard deviation 0.1
+    assert found == pytest.approx((3, 0.2, 4.302653 * 0.1 / math.sqrt(3)))
+    assert summarise(np.array([0.5, math.nan])) == pytest.approx((1, 0.5, math.nan), nan_ok=True)
+    assert summarise(np.array([math.nan])) == pytest.approx((0, math.nan, math.nan), nan_ok=True)
