@@ -19,7 +19,6 @@ from reports.markdown import (
     difference_text,
     duration,
     heading,
-    markdown,
     most_of,
     plain,
     probability,
@@ -78,8 +77,9 @@ class Table:
 
     def markdown(self) -> str:
         """Return the table as Markdown, in the current language."""
-        lines = [[plain(words) for words in self.head]]
-        return markdown(lines + [[entry.markdown() for entry in row] for row in self.rows])
+        lines = [[plain(words) for words in self.head], [":--", *["--:"] * (len(self.head) - 1)]]
+        lines += [[entry.markdown() for entry in row] for row in self.rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def section_tables(section: Section, results: Results) -> list[Table]:

@@ -46,7 +46,7 @@ def section(
 
 def cell_run(cell: str, params: dict[str, str], provenance: Provenance | None) -> CellRun:
     """A finished cell whose run has its name."""
-    return CellRun(cell, "finished", "", provenance, cell, "", params, "")
+    return CellRun(cell, "finished", "", provenance, cell, "", params)
 
 
 def made(

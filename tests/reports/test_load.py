@@ -98,7 +98,6 @@ def test_there_is_one_line_a_section_row_seed_and_score(results: Results, home: 
     assert (found["axis.k"], found["axis.alpha"], found["seconds"], found["count"]) == (3, 0.5, 40.0, 600)
     assert found["value"] == results.scores.loc[cell, "test.accuracy"] and found["higher_is_better"] is True
     assert found["standard_error"] == pytest.approx((found["value"] * (1 - found["value"]) / 600) ** 0.5)
-    assert found["run_id"] == results.cells[cell].run_id
     assert pd.isna(frame.loc[frame["section"] == "Tokens", "axis.loss"]).all()
     assert frame["section"].is_monotonic_increasing and list(frame["row"].unique()[:3]) == [0, 1, 2]
     directions = frame.drop_duplicates("score").set_index("score")["higher_is_better"]
