@@ -12,7 +12,7 @@ from contrastive.runs.recorded import Declaration, RecordedSection
 from reports.guards import rows, same
 from reports.guards.rows import Guard, listed, section_cells
 from reports.messages import Text, _, joined, n_
-from reports.provenance import counted_data, dropped_sentence, named, parts, rows_dropped
+from reports.provenance import dropped_sentence, named, rows_dropped
 from reports.study import Results
 
 __all__ = ["Guard", "changed_declarations", "general", "guards"]
@@ -117,19 +117,20 @@ def mixed(results: Results) -> Iterator[Guard]:
 
 def much_dropped(results: Results) -> Iterator[Guard]:
     """Warn of data sets that lost more than the share MUCH of their rows."""
-    for part, data, counts in parts(results):
-        if rows_dropped(counts) > MUCH * counts["rows"]:
-            yield Guard("dropped", dropped_sentence(part, data, counts))
+    for data in results.study.data:
+        for part, counts in data.sifted.items():
+            if rows_dropped(counts) > MUCH * counts["rows"]:
+                yield Guard("dropped", dropped_sentence(part, data, counts))
 
 
 def odd_texts(results: Results) -> Iterator[Guard]:
     """Warn of texts without any known token, which all get the same embedding, and of labels that differ only in
     spelling."""
-    for data in counted_data(results):
+    for data in results.study.data:
         if counts := [f"{part} {count}" for part, count in data.wordless.items() if count]:
             words = _("The tokenizer leaves nothing of some texts{of}: {parts}.", of=named(data), parts=listed(counts))
             yield Guard("wordless", words)
-    for data in counted_data(results):
+    for data in results.study.data:
         if data.merged:
             labels = joined((joined(spellings, _(" and ")) for spellings in data.merged.values()), _("; "))
             words = _("Labels{of} that were taken for one class: {labels}.", of=named(data), labels=labels)
