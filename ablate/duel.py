@@ -12,9 +12,8 @@ from pydantic import TypeAdapter
 from ablate.commands import BASELINE, CANDIDATE, RunFolder, check_command, check_metric, in_turn
 from contrastive.errors import UserError, printable
 from reports.markdown import code
-from reports.statistics import Decided, Measurements, decide
 from reports.statistics.cutoffs import looks_up_to
-from reports.statistics.decide import Verdict, verdict
+from reports.statistics.decide import Decided, Measurements, Verdict, decide, verdict
 from reports.statistics.power import needed
 
 EXIT_CODES: dict[str, int] = {"better": 0, "worse": 1, "equivalent": 1}

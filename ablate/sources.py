@@ -16,7 +16,7 @@ from ablate.table import Table, of_frame, read_file, scalar
 from contrastive import paths
 from contrastive.errors import UserError, brief
 from contrastive.grid.messages import nearest_name
-from reports.mlflow_runs import all_runs
+from reports.load import all_runs
 
 MLFLOW = "mlflow:"
 

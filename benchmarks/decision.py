@@ -32,7 +32,7 @@ from benchmarks.resampled_studies import (
 )
 from benchmarks.seed_bank import Bank
 from benchmarks.simulation import percent
-from reports.statistics import ALPHA, Measurements, decide
+from reports.statistics.decide import ALPHA, Measurements, decide
 
 FILE = Path(__file__).with_name("decided.md")
 STUDIES, QUICK_STUDIES = 1000, 8

@@ -21,8 +21,7 @@ from benchmarks.simulated_worlds import WORLDS, World, study
 from benchmarks.simulation import Outcome, outcome, percent
 from reports.families import RowGroup, by_all_runs, sample_of
 from reports.rows import SeedValues, side_by_side
-from reports.statistics import Decided, decide
-from reports.statistics.unpaired import compare_samples
+from reports.statistics.decide import Decided, compare_samples, decide
 
 FILE = Path(__file__).with_name("ragged.md")
 GRIDS, ROWS, SEEDS = 1000, (3, 6), 8
@@ -93,7 +92,7 @@ def outcomes_of(world: World, rows: int, design: str, grids: int) -> dict[str, l
         decided: dict[str, list[Decided]] = {way: [] for way in WAYS}
         for score in ragged_study(world, mask, generator):
             values = [SeedValues(np.flatnonzero(own).tolist(), row[own]) for row, own in zip(score, mask, strict=True)]
-            group = RowGroup("score", [*range(rows)], pairs, side_by_side(values), 1 / world.scores, None)
+            group = RowGroup([*range(rows)], pairs, side_by_side(values), 1 / world.scores, None)
             for way, work in WAYS.items():
                 decided[way] += work(group, values)
         for way, lines in decided.items():

@@ -10,9 +10,8 @@ from scipy import stats
 
 from benchmarks.seed_bank import Bank
 from benchmarks.simulation import up_to
-from reports.statistics import ALPHA, Decided, Measurements, decide
 from reports.statistics.cutoffs import Pair, looks_up_to
-from reports.statistics.decide import DECIDED, text_parts, verdict
+from reports.statistics.decide import ALPHA, DECIDED, Decided, Measurements, decide, text_parts, verdict
 
 MARGIN = 0.01
 TEXTS = 2000  # of a study

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 from scipy import stats
 
-from reports.statistics import Measurements
+from reports.statistics.decide import Measurements
 
 Drawn = Callable[[np.random.Generator, tuple[int, ...]], ndarray]
 MARGIN = 1.5  # standard deviations of a row at one seed

@@ -18,9 +18,8 @@ from scipy import stats
 
 from benchmarks import results
 from benchmarks.simulated_worlds import MARGIN, WORLDS, World, study
-from reports.statistics import ALPHA, Decided, Measurements, decide
 from reports.statistics.cutoffs import looks_up_to
-from reports.statistics.decide import DECIDED, verdict
+from reports.statistics.decide import ALPHA, DECIDED, Decided, Measurements, decide, verdict
 
 FILE = Path(__file__).with_name("simulated.md")
 GRIDS, ROWS, FIXED, MOST = 2000, (3, 6, 13), (2, 3, 5), 20

@@ -25,7 +25,7 @@ from reports.guards import changed_declarations
 from reports.load import load
 from reports.looks import compare_section, replay_looks
 from reports.markdown import difference_text, most_of, unit, with_unit
-from reports.provenance import counted_data, rows_dropped
+from reports.provenance import rows_dropped
 from reports.statistics.cutoffs import LOOKS
 from reports.statistics.decide import DECIDED
 from reports.study import Results
@@ -267,7 +267,7 @@ def more_texts(
 def texts_left(data: Data, plan: Plan, results: Results) -> int | None:
     """Return how many texts are left for testing; None if they have not been counted."""
     name = plan.resolved.data_names[data]
-    counts = next((part.sifted.get("source") for part in counted_data(results) if part.name == name), None)
+    counts = next((part.sifted.get("source") for part in results.study.data if part.name == name), None)
     if counts is None or not isinstance(data.validation, int) or data.train is None:
         return None
     return counts["rows"] - rows_dropped(counts) - data.validation - data.train

@@ -26,8 +26,9 @@ from reports.rows import (
     seed_values_of_row,
     shown_values,
 )
-from reports.statistics import ALPHA, Needed, improvement, mcnemar, summarise
-from reports.statistics.decide import TESTED, Verdict, shown_direction, verdict
+from reports.statistics.decide import ALPHA, TESTED, Verdict, improvement, mcnemar, shown_direction, verdict
+from reports.statistics.power import Needed
+from reports.statistics.summary import summarise
 from reports.study import Results
 
 GENERATOR = 20250625  # seed of the random numbers, the same in every report
@@ -159,17 +160,14 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
 
 
 def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowScore:
-    numbers = seed_scores(row, value, results)
-    summary, higher = summarise(numbers.tolist()), direction(value, results)
+    numbers, higher = seed_scores(row, value, results), direction(value, results)
     return RowScore(
         row,
         value,
         higher,
         in_family and higher is not None and applies(row, value, results),
         bool(np.isfinite(numbers).all()),
-        0 if summary is None else summary.seeds,
-        math.nan if summary is None else summary.mean,
-        math.nan if summary is None or summary.half_width is None else summary.half_width,
+        *summarise(numbers),
         margin_of(value, results.study.margins),
     )
 

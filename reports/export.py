@@ -13,13 +13,12 @@ from pyarrow import csv, parquet
 
 from reports.compare import RowScore, Section
 from reports.markdown import symbol
-from reports.section_effects import Effect
+from reports.statistics.effects import Effect
 from reports.study import Results
 
 PLACE = ["section", "row", "label", "variant"]
 KNOWN = ["status", "score", "value", "standard_error", "count", "higher_is_better", "unit", "seconds"]
 FORMULA = re.compile(r"'*[=+\-@\t\r]")  # begins what spreadsheets take for a formula, and what was one
-PASSING = ["run_id"]  # not written: it changes when the MLflow store is built anew, `cell` does not
 
 
 def tidy(results: Results) -> pd.DataFrame:
@@ -40,7 +39,7 @@ def tidy(results: Results) -> pd.DataFrame:
         frame["seed"] = None  # numbers of runs, which would pair rows when the file is read again
     fits = all(abs(seed) < 2**63 for seed in frame["seed"].dropna())  # else seeds are texts
     frame = frame.astype({"seed": "Int64" if fits else str, "count": "Int64", "higher_is_better": "boolean"})
-    return frame[[*PLACE, *axes, "seed", "cell", *PASSING, *KNOWN]]
+    return frame[[*PLACE, *axes, "seed", "cell", *KNOWN]]
 
 
 def shown_cells(results: Results) -> list[dict[str, Any]]:
@@ -52,7 +51,6 @@ def shown_cells(results: Results) -> list[dict[str, Any]]:
             "label": row.label,
             "seed": seed,
             "cell": cell,
-            "run_id": run.run_id if run else None,
             "status": run.status if run else "missing",
             "seconds": run.provenance.wall_seconds if run and run.provenance else None,
         }
@@ -77,7 +75,6 @@ def scores_frame(results: Results) -> pd.DataFrame:
 
 def write_tables(frame: pd.DataFrame, folder: Path) -> None:
     """Write results.parquet and results.csv, byte for byte the same from the same results."""
-    frame = frame.drop(columns=PASSING)
     tables = [pyarrow.Table.from_pandas(each, preserve_index=False) for each in (frame, without_formulas(frame))]
     table, texts = (table.replace_schema_metadata(None) for table in tables)  # it holds versions of pandas and pyarrow
     parquet.write_table(table, folder / "results.parquet", compression="zstd")

@@ -9,10 +9,17 @@ import numpy as np
 from jaxtyping import Float
 
 from reports.rows import Row, SeedValues, side_by_side
-from reports.statistics import Decided, Measurements, Needed, decide, detectable, needed
 from reports.statistics.cutoffs import Pair, all_pairs_of
-from reports.statistics.decide import pooled_freedom
-from reports.statistics.unpaired import Sample, compare_samples, detectable_unpaired, needed_unpaired, worth_pairing
+from reports.statistics.decide import (
+    Decided,
+    Measurements,
+    Sample,
+    compare_samples,
+    decide,
+    pooled_freedom,
+    worth_pairing,
+)
+from reports.statistics.power import Needed, detectable, detectable_unpaired, needed, needed_unpaired
 
 Key = tuple[int, str]  # number of a row, name of a value
 MOST_ROWS, BEST = 40, 10  # above MOST_ROWS only the BEST rows are compared with all others
@@ -22,7 +29,6 @@ MOST_ROWS, BEST = 40, 10  # above MOST_ROWS only the BEST rows are compared with
 class RowGroup:
     """Rows whose variances are pooled, the comparisons among them, and their share of the significance level."""
 
-    value: str
     rows: list[int]
     pairs: list[Pair]  # as positions in `rows`
     measured: Measurements
@@ -70,7 +76,7 @@ def decide_family(
     ]
     for value, members, pairs in parts:
         measured, share = [seed_values[i, value] for i in members], 1 / len(parts)
-        group = RowGroup(value, members, pairs, side_by_side(measured), share, most_seeds, paired)
+        group = RowGroup(members, pairs, side_by_side(measured), share, most_seeds, paired)
         by_all = by_all_runs(group, measured) if ragged or not paired else {}
         rest = [pair for pair in pairs if pair not in by_all]
         by_seed = dict(zip(rest, decide(group.measured, rest, share, most_seeds, pairs), strict=True))

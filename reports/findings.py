@@ -13,7 +13,7 @@ from reports.markdown import heading, symbol, unit, with_unit
 from reports.messages import Text, _, joined, n_
 from reports.provenance import cells_by_data, counts_of
 from reports.rows import ANY, Row, references_of, shown_values
-from reports.statistics import POWER
+from reports.statistics.power import POWER
 from reports.study import Results
 
 STOPPED = {

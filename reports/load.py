@@ -1,28 +1,99 @@
 """Load all results of an experiment from MLflow, the only source of a report."""
 
+import gc
 import logging
+import os
+import tempfile
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
+from mlflow.entities import Run
 from pydantic import TypeAdapter, ValidationError
 
 from contrastive.errors import UserError
 from contrastive.evaluation.metrics.types import Score
 from contrastive.runs.recorded import RecordedGrid, first_problem, parse_grid, parse_provenance
-from reports import mlflow_runs
-from reports.mlflow_runs import Artifacts, RunRecord
 from reports.study import MEASURED, CellRun, Kind, Picture, Results, study_of
 
 logger = logging.getLogger(__name__)
 
+PAGE = 1000  # runs per request
+CURVES = ("loss", "gradient_norm")
+TERMS = ("gradient_norm.", "excess.")  # prefixes of curves of single loss terms
+POINTS = ["cell", "key", "step", "value"]
 ONE_POINT = 1e-3  # a spread too small to see: t-SNE starts at 1e-4 and ends in units of 1
 
 
-def pictures(artifacts: Artifacts, grid: RecordedGrid, chosen: dict[str, RunRecord]) -> dict[str, Picture]:
+class NotFetched(Exception):
+    """MLflow failed to deliver a file of a run, possibly while a report is being built."""
+
+
+def all_runs(client: MlflowClient, experiment_id: str) -> list[Run]:
+    """Fetch all runs, newest first. Garbage collection is off meanwhile: it would scan thousands of new objects."""
+    runs, token = list[Run](), None
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        while token is None or token:
+            page = client.search_runs([experiment_id], max_results=PAGE, page_token=token)
+            runs += list(page)
+            token = page.token or ""
+        return runs
+    finally:
+        if collects:
+            gc.enable()
+
+
+@lru_cache(maxsize=100_000)
+def folder_of(artifact_uri: str) -> str:
+    return url2pathname(urlsplit(artifact_uri).path)
+
+
+class Artifacts:
+    """Files of runs: local ones are read in place, others downloaded once into a temporary folder."""
+
+    def __init__(self, client: MlflowClient):
+        self.client = client
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+        self.names: dict[str, set[str]] = {}  # run → names of its files
+
+    def path(self, run_id: str, artifact_uri: str, name: str) -> Path | None:
+        """Return the local path of a file of a run; None if it has no such file. Raise NotFetched if MLflow fails."""
+        if artifact_uri.startswith("file://"):
+            local = f"{folder_of(artifact_uri)}/{name}"
+            return Path(local) if os.path.exists(local) else None
+        try:
+            return self.download(run_id, name)
+        except Exception as error:  # tracking servers and file stores raise anything
+            raise NotFetched(str(error) or type(error).__name__) from error
+
+    def file(self, run: Run, name: str) -> Path | None:
+        return self.path(run.info.run_id, run.info.artifact_uri or "", name)
+
+    def download(self, run_id: str, name: str) -> Path | None:
+        if run_id not in self.names:
+            self.names[run_id] = {item.path for item in self.client.list_artifacts(run_id)}
+        if name not in self.names[run_id]:
+            return None
+        if self.folder is None:
+            self.folder = tempfile.TemporaryDirectory(prefix="ablate-report-")
+        path = Path(self.folder.name) / run_id / name
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            self.client.download_artifacts(run_id, name, str(path.parent))
+        return path
+
+
+def pictures(artifacts: Artifacts, grid: RecordedGrid, chosen: dict[str, Run]) -> dict[str, Picture]:
     """Load the t-SNE picture of each row's first seed, for sections that show it."""
     firsts = {row.cells[0] for section in grid.sections if section.show.tsne for row in section.rows}
     by_cell = {}
@@ -73,16 +144,15 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
     if mlflow_experiment.lifecycle_stage == "deleted":
         raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
                         "under another name")  # fmt: skip
-    runs, artifacts = mlflow_runs.read_runs(client, mlflow_experiment.experiment_id), Artifacts(client)
-    recorded = next((run for run in runs if run.tags.get("ablate.kind") == "grid"), None)
+    runs, artifacts = all_runs(client, mlflow_experiment.experiment_id), Artifacts(client)
+    recorded = next((run for run in runs if run.data.tags.get("ablate.kind") == "grid"), None)
     grid = grid or recorded_grid(artifacts, recorded, experiment)
-    by_cell = {
-        run.tags.get("ablate.cell", ""): run for run in reversed(runs)
-    }  # the newest run of each, as in recording
+    # the newest run of each, as in recording
+    by_cell = {run.data.tags.get("ablate.cell", ""): run for run in reversed(runs)}
     in_grid = {cell for section in grid.sections for row in section.rows for cell in row.cells}
     chosen = {cell: by_cell[cell] for cell in sorted(in_grid) if cell in by_cell}
     files = {cell: scores_file(artifacts, cell, run) for cell, run in chosen.items()}
-    metrics = {cell: run.metrics for cell, run in chosen.items()}
+    metrics = {cell: run.data.metrics for cell, run in chosen.items()}
     scores = pd.DataFrame.from_dict(metrics, orient="index", dtype=float)
     measured = [
         (cell, score.name, score.value, score.higher_is_better, score.count, score.unit, score.standard_error)
@@ -100,13 +170,13 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
         pd.DataFrame(measured, columns=MEASURED),
         mlflow_experiment.experiment_id,
         uri,
-        artifacts,
+        artifacts.path,
         {cell: saved.notes for cell, saved in files.items() if saved.notes},
-        grid.digest({cell: run.digest for cell, run in chosen.items()}),
+        grid.digest({cell: run.data.tags.get("ablate.recorded", "") for cell, run in chosen.items()}),
     )
 
 
-def recorded_grid(artifacts: Artifacts, recorded: RunRecord | None, experiment: str) -> RecordedGrid:
+def recorded_grid(artifacts: Artifacts, recorded: Run | None, experiment: str) -> RecordedGrid:
     if recorded is None:
         raise UserError(f"the MLflow experiment {experiment} has no grid yet; `ablate run` or `ablate sync` records it")
     path = artifacts.file(recorded, "grid.json")
@@ -116,17 +186,17 @@ def recorded_grid(artifacts: Artifacts, recorded: RunRecord | None, experiment: 
     return parse_grid(path.read_bytes(), experiment)
 
 
-def cell_run(artifacts: Artifacts, cell: str, run: RunRecord) -> CellRun:
-    path = artifacts.file(run, "provenance.json")
+def cell_run(artifacts: Artifacts, cell: str, run: Run) -> CellRun:
+    path, tags = artifacts.file(run, "provenance.json"), run.data.tags
     return CellRun(
-        run.name,
-        run.tags.get("ablate.status", "running"),
-        run.tags.get("ablate.error", ""),
+        run.info.run_name or "",
+        tags.get("ablate.status", "running"),
+        tags.get("ablate.error", ""),
         None if path is None else parse_provenance(path.read_bytes(), cell),
-        run.run_id,
-        run.artifact_uri,
-        run.params,
-        run.tags.get("ablate.evaluation", ""),
+        run.info.run_id,
+        run.info.artifact_uri or "",
+        run.data.params,
+        tags.get("ablate.evaluation", ""),
     )
 
 
@@ -138,9 +208,9 @@ def with_test_counts(run: CellRun, saved: ScoresFile, grid: RecordedGrid) -> Cel
     return replace(run, provenance=replace(run.provenance, class_counts=unchanged | saved.class_counts))
 
 
-def scores_file(artifacts: Artifacts, cell: str, run: RunRecord) -> ScoresFile:
+def scores_file(artifacts: Artifacts, cell: str, run: Run) -> ScoresFile:
     """Read scores.json of a finished cell; empty for any other. Raise UserError if it is damaged."""
-    finished = run.tags.get("ablate.status") == "finished"
+    finished = run.data.tags.get("ablate.status") == "finished"
     path = artifacts.file(run, "scores.json") if finished else None
     if path is None:
         return ScoresFile()
@@ -151,10 +221,16 @@ def scores_file(artifacts: Artifacts, cell: str, run: RunRecord) -> ScoresFile:
         "audit EXPERIMENT --mend` to replace it") from None  # fmt: skip
 
 
-def grid_curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, RunRecord]) -> pd.DataFrame:
-    """Read the training curves of the cells whose sections show them."""
+def grid_curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, Run]) -> pd.DataFrame:
+    """Read the training curves of the cells whose sections show them; the later value of a step measured twice."""
     rows = [row for section in grid.sections if section.show.curves for row in section.rows]
-    shown = {chosen[cell].run_id: cell for cell in sorted({c for row in rows for c in row.cells}) if cell in chosen}
-    points = mlflow_runs.read_curves(client, [chosen[cell] for cell in shown.values()])
-    points.insert(0, "cell", points.pop("run_id").map(shown))
-    return points.sort_values(["cell", "key", "step"], ignore_index=True)
+    shown = sorted({cell for row in rows for cell in row.cells} & chosen.keys())
+    frame = pd.DataFrame([point for cell in shown for point in points(client, cell, chosen[cell])], columns=POINTS)
+    return frame.drop_duplicates(POINTS[:3], keep="last").sort_values(POINTS[:3], ignore_index=True)
+
+
+def points(client: MlflowClient, cell: str, run: Run) -> Iterator[tuple[Any, ...]]:
+    """Yield (cell, key, step, value) in the client's order: by time, step and value."""
+    for key in (key for key in run.data.metrics if key in CURVES or key.startswith(TERMS)):
+        for metric in client.get_metric_history(run.info.run_id, key):
+            yield cell, key, metric.step, metric.value

@@ -34,13 +34,6 @@ def line(text: str) -> str:
     return printable(re.sub(r"\s+", " ", text))
 
 
-def markdown(lines: list[list[str]]) -> str:
-    """Format a table, whose cells must be Markdown already (escaped by `plain`)."""
-    head, *body = lines
-    rule = [":--", *["--:"] * (len(head) - 1)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
-
-
 def unit(value: str) -> float:
     """Return the factor for display: 100 for a share, shown in percent, else 1."""
     return 100.0 if score_facts(value).width == 1.0 else 1.0

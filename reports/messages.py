@@ -106,15 +106,7 @@ def first_form(text: object) -> str:
     return str(text[0] if isinstance(text, tuple | list) else text)
 
 
-@dataclass(frozen=True)
-class OtherLanguage:
-    """A link to the same file in another language."""
-
-    language: Language
-    name: str
-    address: str
-
-
-def other_language(files: dict[Language, str]) -> OtherLanguage:
+def other_language(files: dict[Language, str]) -> dict[str, str]:
+    """Return what links to the same file in another language."""
     name = next(each for each in LANGUAGES if each != language())
-    return OtherLanguage(name, NAMES[name], files[name])
+    return {"language": name, "name": NAMES[name], "address": files[name]}

@@ -185,7 +185,7 @@ def results_of(now: Night, then: Night, parts: Sequence[Sequence[str]]) -> Resul
     study = Study("nightly", sections, f"{then.when} → {now.when}", margins=now.settings.quality, foreign=True)
     # the earlier night's direction: code that turns a direction round makes no improvement of a loss
     kinds = {score: Kind(then.higher.get(score, now.higher[score]), now.texts.get(score)) for score in scores}
-    runs = {cell: CellRun(cell, "finished", "", None, "", "", {}, "") for cell in values}
+    runs = {cell: CellRun(cell, "finished") for cell in values}
     frame = pd.DataFrame.from_dict(values, orient="index", columns=scores, dtype=float)
     digest = hashlib.sha256(repr([then.when, now.when, values]).encode()).hexdigest()[:16]
     return Results(study, runs, frame, pd.DataFrame(), {}, kinds, {}, digest=digest)

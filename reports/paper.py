@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from reports.build import file_names, replace_folder
+from reports.build import Report, SectionReport, file_names, replace_folder, report_of
 from reports.figures import Figure, LeftOut
 from reports.figures.canvas import as_pdf
-from reports.report import Report, SectionReport, report_of
 from reports.study import Results
 from reports.tables import BREAK, SIGNS, WORDS, Entry, Table
 

@@ -1,6 +1,6 @@
 """Data tables and footer of a report: class counts, dropped rows, hardware, time, energy, cost, versions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from contrastive.runs.recorded import DataCounts, Provenance
@@ -45,7 +45,7 @@ def class_tables(results: Results) -> list[Table]:
 def row_tables(results: Results) -> list[Table]:
     """Return, for each data set, a table of dropped and kept rows, with a line for each file or split read."""
     tables = []
-    for data in counted_data(results):
+    for data in results.study.data:
         body = []
         for part, counts in data.sifted.items():
             numbers = [counts[reason] for reason in REASONS]
@@ -56,11 +56,6 @@ def row_tables(results: Results) -> list[Table]:
 
 def count_entry(count: int) -> Entry:
     return Entry(str(count), count)
-
-
-def counted_data(results: Results) -> list[DataCounts]:
-    """Return the data sets with row counts, which old grids lack."""
-    return [data for data in results.study.data if data.sifted]
 
 
 def named(data: DataCounts) -> Text:
@@ -75,19 +70,12 @@ def rows_dropped(counts: dict[str, int]) -> int:
     return sum(counts[reason] for reason in REASONS)
 
 
-def parts(results: Results) -> Iterator[tuple[str, Text, dict[str, int]]]:
-    """Yield each file or split that was read, ` of DATA SET`, and its row counts."""
-    for data in counted_data(results):
-        for part, counts in data.sifted.items():
-            yield part, named(data), counts
-
-
-def dropped_sentence(part: str, of: Text, counts: dict[str, int]) -> Text:
+def dropped_sentence(part: str, data: DataCounts, counts: dict[str, int]) -> Text:
     """`Of 180 rows (source of tweets), 120 were dropped: 60 repeated, 60 with contradicting labels.`"""
     why = [_("{count} {reason}", count=counts[name], reason=reason) for name, reason in REASONS.items() if counts[name]]
     return _(
         "Of {rows} rows ({part}{data}), {count} were dropped: {reasons}.",
-        rows=counts["rows"], part=part, data=of, count=rows_dropped(counts), reasons=joined(why, _(", ")),
+        rows=counts["rows"], part=part, data=named(data), count=rows_dropped(counts), reasons=joined(why, _(", ")),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from contrastive.config.scores import score_facts
 from contrastive.runs.recorded import RecordedRow, RecordedSection
-from reports.statistics import Measurements
+from reports.statistics.decide import Measurements
 from reports.study import Results
 
 ANY = "any of them"  # label of a row that represents all configurations

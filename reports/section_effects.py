@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 
 from reports.compare import Section
-from reports.markdown import symbol
 from reports.rows import Row, applies, seed_scores
-from reports.statistics.effects import effects, interaction_of_texts, levels
+from reports.statistics.effects import Effect, Level, effects, interaction_of_texts, levels
 from reports.study import Results
 
 VECTORS = "embedding"  # axis of the kind of vectors and their post-processing
@@ -24,57 +23,35 @@ class Explanation:
     from_texts: float  # mean square that other test texts would add
 
 
-@dataclass(frozen=True)
-class Effect:
-    """The main effect of an axis, or the interaction of two, on a score."""
-
-    value: str
-    factors: tuple[str, ...]
-    df: int
-    f: float
-    p: float
-    share: float  # share of variance explained
-
-
-@dataclass(frozen=True)
-class Level:
-    """Mean of one level of an axis over the other axes; `half_width` is of its distance from the mean of all levels."""
-
-    value: str
-    axis: str
-    name: str
-    mean: float
-    half_width: float
-
-
 def explained(section: Section, results: Results) -> list[Effect]:
     """Return the effects on each tested score."""
     rows, found = rows_for_anova(section), list[Effect]()
     for value in section.tested:
-        tables = [
-            effects(part.values, part.factors, value, from_texts=part.from_texts)
+        parts = [
+            effects(part.values, part.factors, value, part.from_texts)
             for part in explanations(rows, value, section, results)
         ]
-        terms = sum(map(len, tables))
-        for table in tables:  # adjust p for all terms and scores; effects() has done so within its table
-            for name, df, f, p, share in table[["effect", "df", "F", "p", "share"]].to_numpy():
-                shared = min(1.0, p * terms / len(table) * len(section.tested))
-                if not math.isnan(f):  # axes that change together cannot be separated
-                    found.append(Effect(value, tuple(name.split(" × ")), int(df), f, shared, share))
+        terms = sum(map(len, parts))
+        for part in parts:  # adjust p for all terms and scores; effects() has done so within its part
+            found += [
+                replace(effect, p=min(1.0, effect.p * terms / len(part) * len(section.tested)))
+                for effect in part
+                if not math.isnan(effect.f)  # axes that change together cannot be separated
+            ]
     return found
 
 
 def level_means(found: list[Effect], section: Section, results: Results) -> list[Level]:
     """Return the mean of every level of each axis, for the scores that have effects."""
-    rows, means = rows_for_anova(section), list[Level]()
-    for value in dict.fromkeys(effect.value for effect in found):
-        terms = {effect.factors for effect in found if effect.value == value}
-        for part in explanations(rows, value, section, results):
-            for factor in (name for name in part.factors if (name,) in terms):
-                table = levels(part.values, part.factors, factor, value, from_texts=part.from_texts)
-                columns = table[["level", "mean", "half_width"]].to_numpy()
-                means += [Level(value, symbol(factor), *line) for line in columns]
-    return means
+    rows, terms = rows_for_anova(section), {(effect.value, effect.factors) for effect in found}
+    return [
+        level
+        for value in dict.fromkeys(effect.value for effect in found)
+        for part in explanations(rows, value, section, results)
+        for factor in part.factors
+        if (value, (factor,)) in terms
+        for level in levels(part.values, part.factors, factor, value, part.from_texts)
+    ]
 
 
 def rows_for_anova(section: Section) -> list[Row]:

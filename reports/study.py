@@ -6,11 +6,11 @@ The recorded grid of an experiment and another program's table (package `ablate`
 import json
 import re
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -25,9 +25,6 @@ from contrastive.runs.recorded import (
     Reference,
     Stopping,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from reports.mlflow_runs import Artifacts  # another program's table needs no MLflow, which takes a second
 
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # matches names of scores, not of other metrics
 MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
@@ -123,12 +120,12 @@ class CellRun:
 
     name: str
     status: str
-    error: str
-    provenance: Provenance | None  # None if the run has no provenance.json
-    run_id: str
-    artifact_uri: str
-    params: dict[str, str]
-    evaluation: str  # fingerprint of the evaluation settings
+    error: str = ""
+    provenance: Provenance | None = None  # None if the run has no provenance.json
+    run_id: str = ""
+    artifact_uri: str = ""
+    params: dict[str, str] = field(default_factory=dict)
+    evaluation: str = ""  # fingerprint of the evaluation settings
 
 
 @dataclass(frozen=True)
@@ -155,7 +152,7 @@ class Results:
     measured: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=MEASURED))
     experiment_id: str = ""
     uri: str = ""
-    artifacts: "Artifacts | None" = None
+    artifact: Callable[[str, str, str], Path | None] | None = None  # run id, artifact URI, name of a file → its path
     notes: dict[str, dict[str, str]] = field(default_factory=dict)  # cell → score left out → reason
     digest: str = ""  # of the grid and all results
     progress: tuple[int, int] | None = None  # while cells are running: (ended, all)
@@ -209,6 +206,6 @@ class Results:
     def _file(self, cell: str, name: str) -> Path | None:
         """Return the path of a file of a finished cell; None for other cells, whose files are not shown."""
         run = self.cells.get(cell)
-        if self.artifacts is None or run is None or run.status != "finished":
+        if self.artifact is None or run is None or run.status != "finished":
             return None
-        return self.artifacts.path(run.run_id, run.artifact_uri, name)
+        return self.artifact(run.run_id, run.artifact_uri, name)

@@ -19,7 +19,6 @@ from reports.markdown import (
     difference_text,
     duration,
     heading,
-    markdown,
     most_of,
     plain,
     probability,
@@ -29,8 +28,8 @@ from reports.markdown import (
 )
 from reports.messages import Joined, Message, Text, _, joined
 from reports.rows import Row, references_of, seed_scores
-from reports.section_effects import Effect, Level
-from reports.statistics import interquartile_mean
+from reports.statistics.effects import Effect, Level
+from reports.statistics.summary import interquartile_mean
 from reports.study import Results
 
 Item = TypeVar("Item")
@@ -78,8 +77,9 @@ class Table:
 
     def markdown(self) -> str:
         """Return the table as Markdown, in the current language."""
-        lines = [[plain(words) for words in self.head]]
-        return markdown(lines + [[entry.markdown() for entry in row] for row in self.rows])
+        lines = [[plain(words) for words in self.head], [":--", *["--:"] * (len(self.head) - 1)]]
+        lines += [[entry.markdown() for entry in row] for row in self.rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def section_tables(section: Section, results: Results) -> list[Table]:
@@ -291,7 +291,10 @@ def levels_tables(levels: Sequence[Level]) -> list[Table]:
               name=head(value)),
         ]  # fmt: skip
         body = [
-            [Entry(f"{level.axis}={level.name}"), Entry(score_text(value, level.mean, level.half_width), level.mean)]
+            [
+                Entry(f"{symbol(level.axis)}={level.name}"),
+                Entry(score_text(value, level.mean, level.half_width), level.mean),
+            ]
             for level in levels
             if level.value == value
         ]

@@ -12,9 +12,9 @@ from typing import Any
 from mlflow import MlflowClient
 from mlflow.entities import Metric, RunTag
 
+from reports.build import Report
 from reports.compare import Section
 from reports.messages import PAGES
-from reports.report import Report
 from reports.rows import Row
 from reports.study import Results
 from reports.tables import verdict_entry

@@ -13,7 +13,7 @@ from mlflow.entities import Metric, Run
 from contrastive.errors import UserError
 from contrastive.runs import store
 from reports import nightly
-from reports.mlflow_runs import Artifacts, all_runs
+from reports.load import Artifacts, all_runs
 from tasks.tracking import as_tracking_error, experiment_id, open_tracker
 
 EXPERIMENT, DOCUMENT = "nightly", "night.json"

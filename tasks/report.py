@@ -14,9 +14,8 @@ from contrastive.errors import UserError
 from contrastive.runs import store
 from contrastive.runs.recorded import RecordedGrid
 from reports.build import TYPES, build, differences
-from reports.load import load
+from reports.load import NotFetched, load
 from reports.looks import check_looks
-from reports.mlflow_runs import NotFetched
 from reports.paper import build_paper
 from tasks.address import file_of, is_sound, masked, tracking_uri
 from tasks.mlflow_pages import fill_pages

@@ -14,7 +14,7 @@ from contrastive.grid.plan import Plan, recorded_grid
 from contrastive.grid.status import MEASURED_OTHERWISE, Status, outcome
 from contrastive.runs import claim, store
 from contrastive.runs.recorded import Stopping
-from reports.mlflow_runs import Artifacts
+from reports.load import Artifacts
 from tasks import address
 from tasks.address import masked, tracking_uri
 from tasks.record import ENDED, EVALUATION, SCORE, losses, losses_held, quick_tags, record_cell, record_grid, wanted_run

@@ -16,7 +16,7 @@ from mlflow.exceptions import MlflowException
 
 from contrastive.errors import UserError
 from contrastive.runs import store
-from reports.mlflow_runs import all_runs
+from reports.load import all_runs
 from tasks.address import file_of, is_database, masked, set_aside_if_damaged, tracking_uri
 from tasks.empty_databases import begin_with_copy
 

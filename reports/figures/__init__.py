@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reports.compare import Section
-from reports.figures import comparisons, costs, curves, tsne
+from reports.figures import comparisons, curves, points
 from reports.figures.canvas import Figure, LeftOut, drawn_or_left_out
 from reports.messages import Language, Message, _
 from reports.overview import Overview
@@ -23,7 +23,7 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
         (True, _("heat map"), lambda: comparisons.draw_heat(section, results, path)),
         (show.pairs, _("matrix of all pairs"), lambda: comparisons.draw_pairs(section, path)),
         (show.search, _("score against configurations tried"), lambda: curves.draw_search(section, path)),
-        (show.tsne, _("picture of the embeddings"), lambda: tsne.draw_tsne(recorded, results, path)),
+        (show.tsne, _("picture of the embeddings"), lambda: points.draw_tsne(recorded, results, path)),
         (show.spectra, _("singular values of the embeddings"), lambda: curves.draw_spectra(recorded, results, path)),
         (show.curves, _("training curves"), lambda: curves.draw_curves(recorded, results, path)),
         (show.curves, _("gradient norms of the terms"), lambda: curves.draw_terms(recorded, results, path)),
@@ -43,5 +43,5 @@ def draw_first(overview: Overview, folder: Path, language: Language) -> Figure |
 def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:
     """Draw the figure of the whole grid: score against cost."""
     path = folder / "figures" / "overview"
-    drawn = drawn_or_left_out(_("score against cost"), lambda: costs.draw_costs(results, path))
+    drawn = drawn_or_left_out(_("score against cost"), lambda: points.draw_costs(results, path))
     return [] if drawn is None else [drawn]

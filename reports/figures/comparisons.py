@@ -28,7 +28,7 @@ from reports.figures.canvas import (
 from reports.markdown import heading, score_text, symbol
 from reports.messages import Language, Text, _, joined, using
 from reports.overview import Overview
-from reports.statistics import ALPHA
+from reports.statistics.decide import ALPHA
 from reports.study import Results
 from reports.tables import head
 

@@ -25,7 +25,7 @@ from reports.figures.canvas import (
 )
 from reports.markdown import heading
 from reports.messages import Text, _, joined
-from reports.statistics import expected_best
+from reports.statistics.summary import expected_best
 from reports.study import Results
 
 TOGETHER = 8  # lines in a panel; more lines get further panels on the same scale
@@ -246,7 +246,7 @@ def draw_search(section: Section, path: Path) -> Figure | None:
 
 def best_of_n(means: np.ndarray, higher: bool) -> pd.DataFrame:
     sign = 1 if higher else -1
-    return pd.DataFrame({"best": sign * expected_best(sign * means)[0]}, index=np.arange(1, len(means) + 1))
+    return pd.DataFrame({"best": sign * expected_best(sign * means)}, index=np.arange(1, len(means) + 1))
 
 
 SPECTRUM = "test.top_singular_share"  # the score whose values per text are the whole spectrum

@@ -1,8 +1,8 @@
 """Guards: checks that put a warning above a table, or the whole report, whose results would mislead a reader.
 
-`same.SAME` lists what must be equal in all cells of a section, and `rows.ROWS` what must hold for each row. A check
-that does not fit into a line of these tables is a function in the same file. Those of the whole report are here:
-changed declarations, stale cells, several commits or devices, odd data.
+`same.SAME` lists what must be equal in all cells of a section. Other checks are functions: of cells beside each other
+in `same`, of single rows in `rows`. Those of the whole report are here: changed declarations, stale cells, several
+commits or devices, odd data.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from contrastive.runs.recorded import Declaration, RecordedSection
 from reports.guards import rows, same
 from reports.guards.rows import Guard, listed, section_cells
 from reports.messages import Text, _, joined, n_
-from reports.provenance import counted_data, dropped_sentence, named, parts, rows_dropped
+from reports.provenance import dropped_sentence, named, rows_dropped
 from reports.study import Results
 
 __all__ = ["Guard", "changed_declarations", "general", "guards"]
@@ -68,10 +68,10 @@ def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Te
         if was != now:
             yield _("what is tested in {title} from {was} to {now}", title=title, was=was, now=now)
         yield from changed_rows(title, before, after)
-    if before.embeddings is not None and after.embeddings is not None and before.embeddings != after.embeddings:
+    if before.embeddings != after.embeddings:
         was, now = (" / ".join(["those that trained", *(d.embeddings or [])]) for d in (before, after))
         yield _("the embeddings that are compared from {was} to {now}", was=was, now=now)
-    if before.test_texts and after.test_texts and before.test_texts != after.test_texts:
+    if before.test_texts != after.test_texts:
         was, now = (" / ".join(d.test_texts) for d in (before, after))
         yield _("the test texts from {was} to {now}", was=was, now=now)
     old, new = design(before), design(after)
@@ -80,17 +80,11 @@ def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Te
 
 
 def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterator[Text]:
-    by_settings = bool(before.configurations and after.configurations)  # the first versions did not record them
-    old, new = (
-        d.configurations[title] if by_settings else {label: label for label in d.rows.get(title, [])}
-        for d in (before, after)
-    )
+    old, new = (declaration.configurations[title] for declaration in (before, after))
     if added := [label for key, label in new.items() if key not in old]:
         yield _("rows added to {title}: {names}", title=title, names=listed(added))
     if removed := [label for key, label in old.items() if key not in new]:
         yield _("rows removed from {title}: {names}", title=title, names=listed(removed))
-    if not by_settings:
-        return
     was, now = (listed([d.configurations[title][key] for key in d.baselines[title]]) for d in (before, after))
     if {*before.baselines[title]} != {*after.baselines[title]}:
         yield _("the baseline of {title} from {was} to {now}", title=title, was=was, now=now)
@@ -123,19 +117,20 @@ def mixed(results: Results) -> Iterator[Guard]:
 
 def much_dropped(results: Results) -> Iterator[Guard]:
     """Warn of data sets that lost more than the share MUCH of their rows."""
-    for part, data, counts in parts(results):
-        if rows_dropped(counts) > MUCH * counts["rows"]:
-            yield Guard("dropped", dropped_sentence(part, data, counts))
+    for data in results.study.data:
+        for part, counts in data.sifted.items():
+            if rows_dropped(counts) > MUCH * counts["rows"]:
+                yield Guard("dropped", dropped_sentence(part, data, counts))
 
 
 def odd_texts(results: Results) -> Iterator[Guard]:
     """Warn of texts without any known token, which all get the same embedding, and of labels that differ only in
     spelling."""
-    for data in counted_data(results):
+    for data in results.study.data:
         if counts := [f"{part} {count}" for part, count in data.wordless.items() if count]:
             words = _("The tokenizer leaves nothing of some texts{of}: {parts}.", of=named(data), parts=listed(counts))
             yield Guard("wordless", words)
-    for data in counted_data(results):
+    for data in results.study.data:
         if data.merged:
             labels = joined((joined(spellings, _(" and ")) for spellings in data.merged.values()), _("; "))
             words = _("Labels{of} that were taken for one class: {labels}.", of=named(data), labels=labels)

@@ -5,14 +5,14 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import BaseModel
 
 from contrastive.config.experiment import PARTS, SETTINGS
-from contrastive.runs.recorded import Provenance, RecordedRow, RecordedSection
-from reports.messages import Message, Text, _, joined, n_
-from reports.study import Results
+from contrastive.runs.recorded import RecordedRow, RecordedSection
+from reports.messages import Text, _, joined, n_
+from reports.study import CellRun, Results
 
 NAMED_ROWS = 3  # rows that a sentence names; the others are counted
 NAMED_ITEMS = 5  # items that a list names; the others are counted
@@ -29,20 +29,16 @@ class Guard:
 
 @dataclass(frozen=True, eq=False)
 class SectionCell:
-    """A cell in its row of a section, with its record in MLflow."""
+    """A cell in its row of a section, with its run in MLflow."""
 
     row: RecordedRow
     seed: int
     cell: str
-    status: str  # "missing" if MLflow has no run of it
-    error: str = ""
-    params: dict[str, str] | None = None
-    provenance: Provenance | None = None
-    evaluation: str = ""
+    run: CellRun  # of status "missing" if MLflow has none
 
     def setting(self, name: str) -> str:
         """Return a setting's recorded value, or its default; objective settings have no prefix (`loss`)."""
-        return (self.params or {}).get(name, default(name))
+        return self.run.params.get(name, default(name))
 
 
 @cache
@@ -60,15 +56,12 @@ def default(setting: str) -> str:
 
 def section_cells(section: RecordedSection, results: Results) -> list[SectionCell]:
     """Return the cells of a section, row by row."""
-    cells = []
-    for row in section.rows:
-        for cell, seed in zip(row.cells, row.seeds, strict=True):
-            if run := results.cells.get(cell):
-                record = (run.status, run.error, run.params, run.provenance, run.evaluation)
-                cells.append(SectionCell(row, seed, cell, *record))
-            else:
-                cells.append(SectionCell(row, seed, cell, "missing", results.study.failed.get(cell, "not in MLflow")))
-    return cells
+    return [
+        SectionCell(row, seed, cell, results.cells.get(cell) or CellRun(cell, "missing", why))
+        for row in section.rows
+        for cell, seed in zip(row.cells, row.seeds, strict=True)
+        for why in [results.study.failed.get(cell, "not in MLflow")]
+    ]
 
 
 def declared(section: RecordedSection, results: Results) -> set[str]:
@@ -116,73 +109,50 @@ def listed(items: Sequence[object], most: int = NAMED_ITEMS) -> Text:
     return _("{first} and {last}", first=joined(items[:-1], _(", ")), last=items[-1])
 
 
-Find: TypeAlias = Callable[[RecordedSection, Results, list[SectionCell]], list[SectionCell]]
-
 STATES = {
     "running": _("running"), "failed": _("failed"), "diverged": _("diverged"), "unfinished": _("unfinished"),
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Rows:
-    """A check of rows: a sentence that names the cells that `find` returns, if any."""
-
-    kind: str
-    find: Find
-    message: Message
-    blocks: bool  # the guard's `blocks_ranking`
-    seeds: bool = True  # whether the sentence names the seeds of a row
-
-
-def unequal_seeds(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
-    """Return cells of rows with other seeds than the first row; none where rows may differ: in a study that adds seeds,
-    and in a table of another program."""
+def unequal_seeds(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    """Warn of rows with other seeds than the first row, where rows may not differ: in a study that adds seeds, and in a
+    table of another program, they may."""
     rows = list(grouped(cells, lambda cell: id(cell.row)).values())
     seeds = [sorted(cell.seed for cell in row) for row in rows]
-    if results.study.any_seeds:
-        return []
-    return [cell for row, row_seeds in zip(rows, seeds, strict=True) if row_seeds != seeds[0] for cell in row]
+    other = [cell for row, row_seeds in zip(rows, seeds, strict=True) if row_seeds != seeds[0] for cell in row]
+    if other and not results.study.any_seeds:
+        words = _(
+            "Rows with other seeds than the first one cannot be paired with it: {location}.", location=where(other)
+        )
+        yield Guard("seeds", words, True)
 
 
-def without_provenance(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
-    return [cell for cell in cells if cell.status == "finished" and not cell.provenance and not results.study.foreign]
+def without_provenance(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    unknown = [cell for cell in cells if cell.run.status == "finished" and not cell.run.provenance]
+    if unknown and not results.study.foreign:
+        words = _("Nothing tells where these numbers come from: {location}.", location=where(unknown))
+        yield Guard("provenance", words, True)
 
 
-def with_smaller_micro_batch(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
-    return [
+def smaller_micro_batch(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    smaller = [
         cell
         for cell in cells
-        if cell.provenance and cell.params and cell.provenance.micro_batch is not None
-        if json.dumps(cell.provenance.micro_batch) != cell.setting("training.micro_batch")
+        if cell.run.provenance and cell.run.params and cell.run.provenance.micro_batch is not None
+        if json.dumps(cell.run.provenance.micro_batch) != cell.setting("training.micro_batch")
     ]
-
-
-def without_baseline(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
-    """Return cells of rows without a baseline, if the section declares one that has results."""
-    without = [cell for cell in cells if not cell.row.baseline and cell.row.against is None]
-    return without if wants_baseline(section, results) and baseline_finished(cells) else []
-
-
-ROWS = (
-    Rows("seeds", unequal_seeds, _("Rows with other seeds than the first one cannot be paired with it: {location}."),
-         True),
-    Rows("provenance", without_provenance, _("Nothing tells where these numbers come from: {location}."), True),
-    Rows("micro-batch", with_smaller_micro_batch,
-         _("For lack of memory, fewer texts were encoded at a time than the settings say: {location}."), False),
-    Rows("baseline", without_baseline, _("Without a baseline: {location}."), False, seeds=False),
-)  # fmt: skip
-
-
-def rows(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    for row in ROWS:
-        if found := row.find(section, results, cells):
-            yield Guard(row.kind, row.message.of(location=where(found, seeds=row.seeds)), row.blocks)
+    if smaller:
+        words = _(
+            "For lack of memory, fewer texts were encoded at a time than the settings say: {location}.",
+            location=where(smaller),
+        )
+        yield Guard("micro-batch", words)
 
 
 def unfinished(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Warn of cells without a result, with one sentence per reason."""
-    missing = [cell for cell in cells if cell.status != "finished"]
-    for (status, error), group in grouped(missing, lambda cell: (cell.status, cell.error)).items():
+    missing = [cell for cell in cells if cell.run.status != "finished"]
+    for (status, error), group in grouped(missing, lambda cell: (cell.run.status, cell.run.error)).items():
         state = [] if status == "missing" else [STATES.get(status, status)]
         why = joined([*state, *([error] if error else [])], _(": "))
         yield Guard("missing", _("{where}: {why}", where=where(group), why=why), blocks_ranking=True)
@@ -190,7 +160,7 @@ def unfinished(section: RecordedSection, results: Results, cells: list[SectionCe
 
 def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Warn of finished cells that lack a score of the table."""
-    finished = [cell for cell in cells if cell.status == "finished"]
+    finished = [cell for cell in cells if cell.run.status == "finished"]
     for value in section.show.table.values:
         measured = values_of(results, finished, value)
         data = {cell.row.data for cell in finished if cell.cell in measured}  # a task may have a score of its own
@@ -248,18 +218,24 @@ def one_seed(section: RecordedSection, results: Results, cells: list[SectionCell
 
 
 def no_baseline(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    if wants_baseline(section, results) and not baseline_finished(cells):
+    """Warn of a baseline without results, or of rows without a baseline, if the section declares one."""
+    if len(section.rows) < 2 or section.title not in results.study.baselines:
+        return
+    without = [cell for cell in cells if not cell.row.baseline and cell.row.against is None]
+    if not any(cell.row.baseline and cell.run.status == "finished" for cell in cells):
         yield Guard("baseline", _("The baseline has no results: nothing is compared with it."))
+    elif without:
+        yield Guard("baseline", _("Without a baseline: {location}.", location=where(without, seeds=False)))
 
 
-def wants_baseline(section: RecordedSection, results: Results) -> bool:
-    """Return whether the section declares a baseline and has rows to compare with it."""
-    known = len(section.rows) > 1 and section.rows[0].settings is not None  # older grids recorded no settings
-    return known and section.title in results.study.baselines
-
-
-def baseline_finished(cells: list[SectionCell]) -> bool:
-    return any(cell.row.baseline and cell.status == "finished" for cell in cells)
-
-
-CHECKS = (unfinished, unmeasured, one_seed, rows, unpaired, assumed, no_baseline)
+CHECKS = (
+    unfinished,
+    unmeasured,
+    one_seed,
+    unequal_seeds,
+    without_provenance,
+    smaller_micro_batch,
+    unpaired,
+    assumed,
+    no_baseline,
+)

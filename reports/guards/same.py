@@ -50,7 +50,7 @@ class Same:
 
 
 def recorded(read: Callable[[Provenance], object]) -> Callable[[SectionCell], object]:
-    return lambda cell: read(cell.provenance) if cell.provenance else None
+    return lambda cell: read(cell.run.provenance) if cell.run.provenance else None
 
 
 def split_counts(split: str) -> Callable[[SectionCell], object]:
@@ -72,7 +72,7 @@ SAME = (
          recorded(lambda p: p.trained_parameters), frozenset(SIZES), drawn=True),
     Same("code", _("The code is not the same"), recorded(lambda p: p.code), frozenset({"loss", "view", "source"})),
     Same("evaluation", _("The cells were measured by different settings"),
-         lambda cell: cell.evaluation or None if cell.status == "finished" else None),
+         lambda cell: cell.run.evaluation or None if cell.run.status == "finished" else None),
     Same("hardware", _("The hardware differs"), recorded(lambda p: f"{p.hardware.device} ({p.hardware.cpu})"),
          blocks=None),
     Same("threads", _("The number of threads differs"), recorded(lambda p: p.threads), blocks=None, unless="threads"),
@@ -106,7 +106,7 @@ def differing(kind: str, what: Text, values: Values, key: Key, blocks: bool | No
 
 def settings(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Warn of settings that differ and are no axis; some may differ between losses, views and other variants."""
-    with_settings = [cell for cell in cells if cell.params]
+    with_settings = [cell for cell in cells if cell.run.params]
     choices = {"loss", "view", "tune", *registry.variant_settings()}
     phrases = list[Text]()
     for name in sorted(SETTINGS.keys() - declared(section, results) - AS_RUN):
@@ -125,8 +125,8 @@ def settings(section: RecordedSection, results: Results, cells: list[SectionCell
 
 
 def packages(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Warn of packages with several versions; ones that a run did not record are ignored, as the list has grown."""
-    packages_of = {cell: cell.provenance.packages for cell in cells if cell.provenance and cell.provenance.packages}
+    """Warn of packages with several versions."""
+    packages_of = {cell: cell.run.provenance.packages for cell in cells if cell.run.provenance}
     versions: dict[str, set[str]] = {}
     for name, version in (pair for installed in packages_of.values() for pair in installed.items()):
         versions.setdefault(name, set()).add(version)
@@ -144,8 +144,8 @@ def modules(section: RecordedSection, results: Results, cells: list[SectionCell]
 
     Cells of different losses run different modules, so only modules that cells share are compared.
     """
-    digests = {cell.provenance.code: cell for cell in cells if cell.provenance and cell.provenance.code}
-    if len({cell.provenance.commit for cell in cells if cell.provenance and cell.provenance.code}) < 2:
+    digests = {cell.run.provenance.code: cell for cell in cells if cell.run.provenance and cell.run.provenance.code}
+    if len({cell.run.provenance.commit for cell in cells if cell.run.provenance and cell.run.provenance.code}) < 2:
         return
     by_module: dict[str, set[str]] = {}
     for cell in digests.values():
@@ -203,7 +203,7 @@ def measured_of(results: Results, cells: list[SectionCell]) -> pd.DataFrame:
 
 def out_of_range(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Warn of scores outside their range, and of scores that are not finite, in MLflow or in scores.json."""
-    finished = {cell.cell: cell for cell in cells if cell.status == "finished"}
+    finished = {cell.cell: cell for cell in cells if cell.run.status == "finished"}
     scores = results.scores.reindex(list(finished))
     measured = measured_of(results, list(finished.values()))
     not_finite = measured[~np.isfinite(measured["value"].to_numpy(float))]
@@ -229,7 +229,7 @@ def examples(section: RecordedSection, results: Results, cells: list[SectionCell
         for cell, name, count in measured[["cell", "score", "count"]].dropna().itertuples(index=False)
         if name in values
     }
-    finished = [cell for cell in cells if cell.status == "finished"]
+    finished = [cell for cell in cells if cell.run.status == "finished"]
     marks = {cell.cell: results.marks(cell.cell) for cell in finished}
     splits = {f"{name.rpartition('/')[2].partition('.')[0]}.ids" for name in values}
     data = by(data_axes)
@@ -245,7 +245,7 @@ def examples(section: RecordedSection, results: Results, cells: list[SectionCell
 def idle_seeds(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Warn of rows with the very same numbers at all seeds (times aside), where the seed does nothing."""
     columns = [name for name in results.scores.columns if not TIMES.fullmatch(name)]
-    finished = [cell for cell in cells if cell.status == "finished" and cell.cell in results.scores.index]
+    finished = [cell for cell in cells if cell.run.status == "finished" and cell.cell in results.scores.index]
     scores = results.scores.reindex([cell.cell for cell in finished], columns=columns).to_numpy(float)
     measured = [(cell, row) for cell, row in zip(finished, scores, strict=True) if np.isfinite(row).any()]
     finished, marks = [cell for cell, _ in measured], {id(cell): row.tobytes() for cell, row in measured}
@@ -267,8 +267,10 @@ def collapsed(section: RecordedSection, results: Results, cells: list[SectionCel
         if affected := [cell for cell in cells if alarms.get(cell.cell) == 1]:
             parts = {"location": where(affected), "split": split, "extra": f" ({embedding})" if embedding else ""}
             yield Guard("collapsed", _("{location}: the {split} embeddings{extra} lie in one direction", **parts))
-    since = [cell for cell in cells if cell.provenance and cell.provenance.collapsed_since is not None]
-    for step, affected in grouped(since, lambda cell: cell.provenance and cell.provenance.collapsed_since).items():
+    since = [cell for cell in cells if cell.run.provenance and cell.run.provenance.collapsed_since is not None]
+    for step, affected in grouped(
+        since, lambda cell: cell.run.provenance and cell.run.provenance.collapsed_since
+    ).items():
         words = _(
             "{location}: all sentence vectors lie in one direction, since step {step}",
             location=where(affected),
@@ -291,7 +293,7 @@ def redundant_scores(section: RecordedSection, results: Results, cells: list[Sec
 
 def chance(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Warn of rows whose mean accuracy is not above that of always predicting the largest class."""
-    rows = grouped([cell for cell in cells if cell.status == "finished"], lambda cell: id(cell.row))
+    rows = grouped([cell for cell in cells if cell.run.status == "finished"], lambda cell: id(cell.row))
     guesses = [value for value in section.show.table.values if score_facts(value).guessed]
     for value in (value for value in guesses if value.partition(".")[0] in SPLITS):
         accuracies = values_of(results, cells, value)
@@ -311,7 +313,7 @@ def chance(section: RecordedSection, results: Results, cells: list[SectionCell])
 
 def largest_class(cell: SectionCell, split: str) -> float:
     """Return the share of the largest class among a split's texts; 0 if the counts are unknown."""
-    counts = cell.provenance.class_counts.get(split, {}) if cell.provenance else {}
+    counts = cell.run.provenance.class_counts.get(split, {}) if cell.run.provenance else {}
     return max(counts.values(), default=0) / max(1, sum(counts.values()))
 
 

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 from scipy import special
 
-from reports.statistics.cutoffs import LEVELS, Cutoffs, Design, Pair, cutoffs, floored, looks_up_to
+from reports.statistics.cutoffs import LEVELS, Cutoffs, Design, Pair, cutoffs, floored, looks_up_to, student
 
 ALPHA = 0.05
 RANK = 1e-9  # singular values below this share of the largest are rounding
@@ -67,7 +67,6 @@ class Decided:
     from_texts: float  # the texts' part
     freedom: float  # degrees of freedom of the pool
     unequal: bool = False  # True if one of the two rows is suspected to vary more than the others
-
     own: float | None = None  # from_seeds by the pair's own variance, if unequal
     reaches: Float[ndarray, " levels"] = field(default_factory=lambda: np.full(len(LEVELS), np.nan), repr=False)
 
@@ -340,3 +339,41 @@ def largest_variance_share(rows: int, seeds: int, chance: float) -> float:
         drawn = generator.standard_normal((min(block, count - begin), rows, seeds))
         largest.append(shares_of_variance(drawn).max(-1))
     return float(np.quantile(np.concatenate(largest), 1 - chance))
+
+
+Sample = tuple[float, float, int]  # mean, standard deviation, and number of values
+MOVES = 1.0  # variance that a seed is expected to give to all rows, for a variance of 1 of each row at a seed
+
+
+def worth_pairing(shared: int, counts: tuple[int, int], freedom: float, tests: int) -> bool:
+    """Return whether two rows are compared by the seeds that both have (paired), or by all runs (Welch).
+
+    The choice is by numbers of runs alone, so that no value can influence it: the one whose interval is expected to be
+    narrower. `freedom`: of the pooled variance. Rows with the same seeds are always paired.
+    """
+    if shared == max(counts):
+        return True
+    if shared < 2:
+        return False
+    first, second = (1 / count for count in counts)
+    welch = (first + second) ** 2 / (first**2 / (counts[0] - 1) + second**2 / (counts[1] - 1))
+    tail = np.array(ALPHA / 2 / tests)
+    by_seed = student(tail, max(freedom, 1.0)) * (2 / shared) ** 0.5
+    return bool(by_seed <= student(tail, welch) * ((1 + MOVES) * (first + second)) ** 0.5)
+
+
+def compare_samples(ours: Sample, theirs: Sample, tests: int, share: float) -> Decided:
+    """Return Welch's test of two rows; without a spread, p and half_width are nan."""
+    difference, seeds = ours[0] - theirs[0], min(ours[2], theirs[2])
+    parts = [deviation**2 / count for _, deviation, count in (ours, theirs)]
+    variance = sum(parts)
+    if seeds < 2 or not variance > 0:
+        return Decided(difference, np.nan, np.nan, seeds, variance, 0.0, 0)
+    freedom = variance**2 / sum(
+        part**2 / (count - 1) for part, (_, _, count) in zip(parts, (ours, theirs), strict=True)
+    )
+    reaches = student(LEVELS / 2 / tests, freedom) * np.sqrt(variance)
+    reaches[0] = 0.0
+    half = float(student(np.array(ALPHA * share / 2 / tests), freedom)) * variance**0.5
+    p = min(1.0, 2 * tests / share * float(special.stdtr(freedom, -abs(difference) / variance**0.5)))
+    return Decided(difference, half, p, seeds, variance, 0.0, freedom, reaches=reaches)

@@ -6,6 +6,7 @@ interaction is that of F. Both are multiplied by the number of terms (Bonferroni
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -14,46 +15,62 @@ from jaxtyping import Float, Num
 from numpy import ndarray
 from scipy import special
 
-from reports.messages import Text, _
 from reports.statistics.summary import interval_quantile
 
 Term = tuple[str, ...]
 BLOCK: Term = ("seed",)
-NO_RESIDUAL = _("every value is needed to describe the effects, and none is left to tell noise from them")
-NO_FACTOR = _("no axis has two values")
-COLUMNS = ["effect", "df", "F", "p", "share"]
 ROUNDING = 1e-12  # a residual below this share of the total sum of squares counts as 0
 BLURRED = 1e-6  # an unidentified part of a level below this is rounding
 RANK = 1e-10  # eigenvalues below this share of the number of values: the columns depend on others
 
 
-def effects(frame: pd.DataFrame, factors: Sequence[str], value: str, from_texts: float = 0.0) -> pd.DataFrame:
-    """Return one row per main effect and two-way interaction; empty, with `attrs["reason"]`, if there is no residual.
+@dataclass(frozen=True)
+class Effect:
+    """The main effect of an axis, or the interaction of two, on a score."""
+
+    value: str
+    factors: Term
+    df: int
+    f: float  # nan: the term cannot be separated from the others
+    p: float
+    share: float  # share of variance explained
+
+
+@dataclass(frozen=True)
+class Level:
+    """Mean of one level of an axis over the other axes; `half_width` is of its distance from the mean of all levels."""
+
+    value: str
+    axis: str
+    name: str
+    mean: float
+    half_width: float
+
+
+def effects(frame: pd.DataFrame, factors: Sequence[str], value: str, from_texts: float = 0.0) -> list[Effect]:
+    """Return main effects and two-way interactions; none without a residual, which tells them from noise.
 
     As in type II, each term is compared with the model of all terms that do not contain it. Degrees of freedom are
     differences of ranks, so cells may be missing. `from_texts` is what the choice of the test texts adds to the mean
     square of a term (`interaction_of_texts`); F keeps the residual's degrees of freedom, which are fewer.
     """
     if not np.isfinite(frame[value].to_numpy(float)).any():
-        return no_effects(NO_FACTOR)
+        return []
     grid = Grid(frame, factors, value)
     rest, freedom = grid.residual(grid.terms)
-    if freedom <= 0 or not grid.terms or rest <= ROUNDING * grid.total:
-        return no_effects(NO_RESIDUAL if grid.terms else NO_FACTOR)
-    noise = rest / freedom + from_texts
-    rows = []
+    if freedom <= 0 or rest <= ROUNDING * grid.total:
+        return []
+    noise, found = rest / freedom + from_texts, list[Effect]()
     for term in grid.terms:
         others = [t for t in grid.terms if not set(term) <= set(t)]
         without, more = grid.residual(others)
         with_it, fewer = grid.residual([*others, term])
         df, size = more - fewer, max(without - with_it, 0.0)
-        f = size / df / noise if df else np.nan  # nan: the term cannot be separated from the others
+        f = size / df / noise if df else np.nan
         by_levels = len(term) == 1 and df
         p = p_of_levels(grid, term[0], noise, freedom) if by_levels else float(special.fdtrc(df, freedom, f))
-        rows.append((" × ".join(term), df, f, p, size / grid.total))
-    table = pd.DataFrame(rows, columns=COLUMNS)
-    table["p"] = np.minimum(1.0, table["p"] * len(table))
-    return table
+        found.append(Effect(value, term, df, f, float(np.minimum(1.0, p * len(grid.terms))), size / grid.total))
+    return found
 
 
 def p_of_levels(grid: "Grid", factor: str, noise: float, freedom: int) -> float:
@@ -94,25 +111,19 @@ def interaction_of_texts(each: Num[ndarray, "k s n"]) -> float:
     return max(0.0, interaction_square - rest_square) / texts
 
 
-def no_effects(reason: Text) -> pd.DataFrame:
-    empty = pd.DataFrame(columns=COLUMNS)
-    empty.attrs["reason"] = reason
-    return empty
-
-
 def levels(
     frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str, from_texts: float = 0.0
-) -> pd.DataFrame:
-    """Return one row per level of a factor: its mean, balanced over the other factors, and the half-width of the
-    interval of its deviation from the mean of the levels. The noise is the residual, as in `effects`."""
+) -> list[Level]:
+    """Return the levels of a factor: the mean, balanced over the other factors, and the half-width of the interval of
+    its deviation from the mean of the levels. The noise is the residual, as in `effects`."""
     grid = Grid(frame, factors, value)
     rest, freedom = grid.residual(grid.terms)
     names, means, inverse, _ = balanced_means(grid, factor)
     contrast = np.eye(len(names)) - 1 / len(names)
     scale = np.sqrt(np.diag(contrast @ inverse @ contrast))
     width = interval_quantile(freedom) * np.sqrt(rest / freedom + from_texts) if freedom else np.nan
-    counts = grid.frame[factor].astype(str).value_counts().reindex(names).to_numpy()
-    return pd.DataFrame({"level": names, "mean": means, "half_width": width * scale, "n": counts})
+    found = zip(names, means.tolist(), (width * scale).tolist(), strict=True)
+    return [Level(value, factor, name, mean, half_width) for name, mean, half_width in found]
 
 
 def balanced_means(

@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 from scipy import optimize, special
 
-from reports.statistics.cutoffs import RATIOS, Pair
+from reports.statistics.cutoffs import RATIOS, Pair, student
 from reports.statistics.decide import ALPHA, Decided, Variances, at_level, cutoffs_for, reaches_of
 
 POWER = 0.8
@@ -129,3 +129,26 @@ def smallest(holds: Callable[[int], bool], low: int, high: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
     return low
+
+
+def detectable_unpaired(decided: Sequence[Decided], share: float = 1.0) -> float | None:
+    """Return the true difference that is found with probability POWER; None without a test."""
+    tested = [comparison for comparison in decided if np.isfinite(comparison.half_width)]
+    if not tested:
+        return None
+    error = np.sqrt(np.mean([comparison.from_seeds for comparison in tested]))
+    freedom = min(comparison.freedom for comparison in tested)
+    reach = student(np.array(ALPHA * share / 2 / len(decided)), freedom)
+    return float((reach + special.ndtri(POWER)) * error)
+
+
+def needed_unpaired(comparison: Decided, tests: int, margin: float | None, share: float) -> Needed:
+    """Return the values of every row (of COUNTS) at which the interval would exclude 0 or be within the margin."""
+    size = abs(comparison.difference)
+    enough = max(size, 0.0 if margin is None else margin - size)
+    for count in (count for count in COUNTS if comparison.seeds < count <= MOST_SEEDS):
+        freedom = comparison.freedom * (count - 1) / (comparison.seeds - 1)
+        error = np.sqrt(comparison.from_seeds * comparison.seeds / count)
+        if student(np.array(ALPHA * share / 2 / tests), freedom) * error < enough:
+            return Needed(count, None)
+    return Needed(None, None)

@@ -1,8 +1,9 @@
 """Mean and interval over seeds, interquartile mean over data sets, and expected best of n configurations."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -12,22 +13,20 @@ from scipy import special
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class Summary:
-    mean: float
-    half_width: float | None  # None for a single seed, whose spread is unknown
+class Summary(NamedTuple):
     seeds: int
+    mean: float
+    half_width: float  # nan for a single seed, whose spread is unknown
 
 
-def summarise(values: Sequence[float]) -> Summary | None:
-    """Return the mean and the half-width of Student's 95 % interval over seeds; None without any finite value."""
-    finite = np.array([value for value in values if np.isfinite(value)])
-    if len(finite) == 0:
-        return None
-    if len(finite) == 1:
-        return Summary(float(finite[0]), None, 1)
-    error = finite.std(ddof=1) / np.sqrt(len(finite))
-    return Summary(float(finite.mean()), float(interval_quantile(len(finite) - 1) * error), len(finite))
+def summarise(values: Float[ndarray, " s"]) -> Summary:
+    """Return the mean and the half-width of Student's 95 % interval over seeds, of the values that are finite."""
+    finite = values[np.isfinite(values)]
+    count = len(finite)
+    if count < 2:
+        return Summary(count, float(finite[0]) if count else math.nan, math.nan)
+    error = finite.std(ddof=1) / np.sqrt(count)
+    return Summary(count, float(finite.mean()), float(interval_quantile(count - 1) * error))
 
 
 @cache
@@ -67,12 +66,10 @@ def middle_mean(values: Float[ndarray, "*k n"]) -> Float[ndarray, "*k"]:
     return np.partition(values, (low, high - 1), axis=-1)[..., low:high].mean(-1)
 
 
-def expected_best(scores: Float[ndarray, " n"]) -> Float[ndarray, "2 n"]:
-    """Return the expected greatest score of 1 … n configurations drawn with replacement, and its standard deviation."""
+def expected_best(scores: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+    """Return the expected greatest score of 1 … n configurations that are drawn with replacement."""
     ordered = np.sort(scores)
     tries = np.arange(1, len(ordered) + 1)[:, None]
     reached = (np.arange(len(ordered) + 1) / len(ordered)) ** tries  # chance that the best is among the m lowest
-    chance = np.diff(reached, axis=1)
-
-    mean = chance @ ordered
-    return np.stack([mean, np.sqrt(np.maximum(chance @ ordered**2 - mean**2, 0))])
+    best: Float[ndarray, " n"] = np.diff(reached, axis=1) @ ordered
+    return best

@@ -19,7 +19,8 @@ from ablate.sources import read
 from contrastive.errors import UserError
 from reports import export
 from reports.looks import compare_section
-from reports.statistics.unpaired import compare_samples, detectable_unpaired, needed_unpaired
+from reports.statistics.decide import compare_samples
+from reports.statistics.power import detectable_unpaired, needed_unpaired
 from reports.study import Kind
 from tests.reports.made import made
 

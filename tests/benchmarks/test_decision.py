@@ -13,7 +13,7 @@ from benchmarks import resampled_studies as resampled
 from benchmarks import seed_bank, simulation
 from benchmarks.simulated_worlds import ACCURACY, MORE_RIGHT, WORLDS, heavy_tails, right_or_wrong, two_modes
 from benchmarks.simulation import Outcome, is_right, up_to
-from reports.statistics import Measurements
+from reports.statistics.decide import Measurements
 
 ROOT = Path(__file__).parents[2]
 FURTHER = ROOT / "benchmarks" / "quickstart_bank.npz"  # recipes of the quickstart that the seed bank lacks

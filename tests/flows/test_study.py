@@ -14,7 +14,7 @@ from contrastive.runs.recorded import DataCounts
 from flows.study import Study, more_texts
 from reports.compare import Comparison
 from reports.rows import rows_of
-from reports.statistics import Needed
+from reports.statistics.power import Needed
 from tests.reports.made import made, put
 
 FILE = """\

@@ -13,8 +13,8 @@ from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Provenance, RecordedGrid, RecordedRow, RecordedSection
 from reports.messages import using
 from reports.rows import ANY
-from reports.statistics import ALPHA, summarise
-from reports.statistics.decide import TESTED, verdict
+from reports.statistics.decide import ALPHA, TESTED, verdict
+from reports.statistics.summary import summarise
 from reports.study import MEASURED, CellRun, Kind, Results, study_of
 from tests.recorded import SETTINGS, noted
 
@@ -46,7 +46,7 @@ def section(
 
 def cell_run(cell: str, params: dict[str, str], provenance: Provenance | None) -> CellRun:
     """A finished cell whose run has its name."""
-    return CellRun(cell, "finished", "", provenance, cell, "", params, "")
+    return CellRun(cell, "finished", "", provenance, cell, "", params)
 
 
 def made(
@@ -113,8 +113,8 @@ def contradictions(folder: Path) -> list[str]:
         names = ("mean", "half_width", "difference", "difference_half_width", "p", "margin")
         mean, half, difference, apart, p, margin = (float(line[name] or "nan") for name in names)
         if not line["label"].startswith(ANY):  # one row for all, of no name in the results
-            summary = summarise(list(own.values()))
-            said = [math.nan, math.nan] if summary is None else [summary.mean, summary.half_width or math.nan]
+            summary = summarise(np.array(list(own.values())))
+            said = [summary.mean, summary.half_width or math.nan]  # as 0 is read above
             if not np.allclose([mean, half], said, equal_nan=True):
                 problems.append(f"{line}: the mean is {said}")
         if line["verdict"] not in TESTED:

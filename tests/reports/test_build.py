@@ -57,17 +57,16 @@ def change(cell: str, file: str, **changed: Any) -> None:
     store.mark_finished(store.run_folder(cell), "DONE")
 
 
-def rescore(cell: str, *more: dict[str, Any], **changed: Any) -> None:
-    """Change a cell's scores, and give it more."""
-    usual = {"higher_is_better": True, "count": 40, "unit": "", "standard_error": None}
+def rescore(cell: str, **changed: Any) -> None:
+    """Change a cell's scores."""
     known = store.read_json(store.run_folder(cell) / "scores.json")["scores"]
-    change(cell, "scores.json", scores=[one | changed for one in (*known, *(usual | score for score in more))])
+    change(cell, "scores.json", scores=[one | changed for one in known])
 
 
-def few_pictures(document: dict, **table: Any) -> dict:
+def few_pictures(document: dict) -> dict:
     """The same grid with a forest alone, which is what most tests need."""
     for section in document["sections"]:
-        section["show"] |= {"tsne": False, "curves": False, "table": section["show"]["table"] | table}
+        section["show"] |= {"tsne": False, "curves": False}
     return document
 
 

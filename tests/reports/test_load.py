@@ -14,7 +14,6 @@ from mlflow.entities import Metric, Param
 from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
 from contrastive.runs import store
-from reports import mlflow_runs
 from reports.export import tidy, write_tables
 from reports.load import load
 from reports.study import Results
@@ -49,12 +48,10 @@ def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_
     client.log_batch(run.info.run_id, metrics=odd, params=[Param("ξ", "'); --")])
     deleted = client.create_run(run.info.experiment_id, tags={"ablate.cell": "c0s0"})
     client.delete_run(deleted.info.run_id)
-    runs = mlflow_runs.read_runs(client, run.info.experiment_id)
-    (held,) = [one for one in runs if one.run_id == run.info.run_id]
-    assert len(runs) == 5 and held.params["ξ"] == "'); --" and math.isnan(held.metrics["odd"])
-    points = mlflow_runs.read_curves(client, runs)
-    assert set(points["key"]) == {"loss", "gradient_norm", "gradient_norm.ce", "excess.supcon"}
-    ours = points[points["run_id"] == run.info.run_id].set_index(["key", "step"])["value"]
+    results = load("small", uri)
+    assert results.cells["c0s0"].params["ξ"] == "'); --" and math.isnan(results.scores.loc["c0s0", "odd"])
+    assert set(results.curves["key"]) == {"loss", "gradient_norm", "gradient_norm.ce", "excess.supcon"}
+    ours = results.curves[results.curves["cell"] == "c0s0"].set_index(["key", "step"])["value"]
     assert ours["loss", 3] == 7.0 and len(ours["loss"]) == 30  # the later of two
 
     broken, *_ = tracking.find_runs(client, "small", "ablate.cell", "c1s1")
@@ -101,7 +98,6 @@ def test_there_is_one_line_a_section_row_seed_and_score(results: Results, home: 
     assert (found["axis.k"], found["axis.alpha"], found["seconds"], found["count"]) == (3, 0.5, 40.0, 600)
     assert found["value"] == results.scores.loc[cell, "test.accuracy"] and found["higher_is_better"] is True
     assert found["standard_error"] == pytest.approx((found["value"] * (1 - found["value"]) / 600) ** 0.5)
-    assert found["run_id"] == results.cells[cell].run_id
     assert pd.isna(frame.loc[frame["section"] == "Tokens", "axis.loss"]).all()
     assert frame["section"].is_monotonic_increasing and list(frame["row"].unique()[:3]) == [0, 1, 2]
     directions = frame.drop_duplicates("score").set_index("score")["higher_is_better"]

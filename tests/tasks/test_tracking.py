@@ -19,7 +19,7 @@ from contrastive.grid.identity import evaluation_key
 from contrastive.grid.status import MEASURED_OTHERWISE
 from contrastive.runs import store
 from reports import load as results
-from reports.mlflow_runs import Artifacts, NotFetched
+from reports.load import Artifacts, NotFetched
 from tasks import record, sync, tracking
 from tasks.report import ReportFailed, build_report
 from tests.postgres import databases

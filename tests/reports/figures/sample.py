@@ -68,7 +68,7 @@ def results(*sections: RecordedSection, classes: tuple[str, ...] = CLASSES) -> R
     firsts = sorted({row.cells[0] for part in sections for row in part.rows})
     return Known(
         study_of(RecordedGrid(experiment([part.title for part in sections]), list(sections), [])),
-        {cell: CellRun(cell, "finished", "", noted(cell, classes), f"run{cell}", "", {}, "") for cell in cells},
+        {cell: CellRun(cell, "finished", "", noted(cell, classes), f"run{cell}") for cell in cells},
         pd.DataFrame({cell: scores(cell) for cell in cells}).T,
         pd.concat([curves(cell) for cell in cells], ignore_index=True),
         {cell: picture(cell, ids, len(classes)) for cell in firsts},

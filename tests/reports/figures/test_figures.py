@@ -17,10 +17,10 @@ from matplotlib.text import Text
 from contrastive.runs.recorded import RecordedSection
 from reports import figures
 from reports.compare import compare
-from reports.figures import comparisons, costs, curves
-from reports.figures.tsne import aligned
+from reports.figures import comparisons, curves, points
+from reports.figures.points import aligned
 from reports.markdown import score_text
-from reports.statistics import expected_best
+from reports.statistics.summary import expected_best
 from reports.study import Picture
 from tests.reports.figures import sample
 from tests.reports.made import content, in_chinese, put
@@ -201,11 +201,11 @@ def test_panels_of_a_figure_have_one_scale(canvases: list[Any], tmp_path: Path):
 @pytest.mark.parametrize("higher", [True, False])
 def test_the_front_holds_what_nothing_as_cheap_exceeds(higher: bool):
     draws = np.random.default_rng(3)
-    points = [costs.Point(str(i), "", "", *draws.integers(1, 9, 2).astype(float)) for i in range(40)]
+    found = [points.Point(str(i), "", "", *draws.integers(1, 9, 2).astype(float)) for i in range(40)]
     sign = 1 if higher else -1
-    pairs = {(point.seconds, point.score) for point in points}
+    pairs = {(point.seconds, point.score) for point in found}
     exceeded = {(s, v) for s, v in pairs for t, w in pairs - {(s, v)} if t <= s and sign * w >= sign * v}
-    assert {(point.seconds, point.score) for point in costs.front(points, higher)} == pairs - exceeded
+    assert {(point.seconds, point.score) for point in points.front(found, higher)} == pairs - exceeded
 
 
 def test_costs_count_every_process_and_tell_devices_apart():
@@ -214,17 +214,17 @@ def test_costs_count_every_process_and_tell_devices_apart():
         (replace(noted, gpu_seconds=5.0, processes=4, threads=1), "GPU-seconds", 20.0),
         (replace(noted, processes=1, threads=2), "CPU-seconds", 18.0),
     ):
-        said, took = costs.device_seconds(ran)
+        said, took = points.device_seconds(ran)
         assert (str(said), took) == (device, seconds)
     section = sample.recipes()
     results = sample.results(section)
     put(results.provenance("c1s0"), gpu_seconds=3.0)
-    assert [point.label for point in costs.configurations(results, "test.accuracy")] == ["ce", "ce+supcon"]
+    assert [point.label for point in points.configurations(results, "test.accuracy")] == ["ce", "ce+supcon"]
 
 
 def test_the_best_of_lower_values_is_the_lowest_and_of_rows_with_all_their_seeds(tmp_path: Path):
     found = np.array([3.0, 1.0, 2.0, 5.0])
-    assert curves.best_of_n(found, True)["best"].to_numpy() == pytest.approx(expected_best(found)[0])
+    assert curves.best_of_n(found, True)["best"].to_numpy() == pytest.approx(expected_best(found))
     falling = curves.best_of_n(found, False)["best"].to_numpy()
     assert falling[0] == pytest.approx(found.mean()) and (np.diff(falling) < 0).all() and falling[-1] > 1
 

@@ -10,9 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from reports import build as html
-from reports.build import base
+from reports.build import base, report_of
 from reports.messages import PAGES, using
-from reports.report import report_of
 from reports.tables import Entry, Table
 from tests import browser as browsers
 from tests.reports.figures import sample

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import ragged
 from benchmarks.simulated_worlds import WORLDS
-from reports.statistics.unpaired import worth_pairing
+from reports.statistics.decide import worth_pairing
 
 GRIDS = 200
 
