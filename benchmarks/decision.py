@@ -42,6 +42,7 @@ COLUMNS = (
     "cells", "core-minutes",
 )  # fmt: skip
 DECIDE, ALONE, PLAIN = "`decide`", "`decide`, these texts only", "t and Holm"
+REGARDLESS = "`decide`, `--regardless`"  # further seeds also where they will hardly decide
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Outcomes:
 def outcomes(bank: Bank, size: Sizes) -> Outcomes:
     generator = np.random.default_rng(0)
     of_fixed: dict[tuple[str, int], list[Conclusions]] = {(w, s): [] for s in size.seeds for w in (DECIDE, ALONE)}
-    of_stopping: dict[str, list[Conclusions]] = {DECIDE: [], ALONE: []}
+    of_stopping: dict[str, list[Conclusions]] = {DECIDE: [], REGARDLESS: [], ALONE: []}
     values = []
     for _ in range(size.studies):
         each = drawn(bank, size.most, generator)
@@ -84,7 +85,8 @@ def outcomes(bank: Bank, size: Sizes) -> Outcomes:
         for (way, seeds), studied in of_fixed.items():
             studied.append(fixed(studies[way], seeds))
         for way, studied in of_stopping.items():
-            studied.append(stopping(studies[way], size.most))
+            each_way = studies[DECIDE if way == REGARDLESS else way]
+            studied.append(stopping(each_way, size.most, gives_up=way != REGARDLESS))
     plain = {seeds: by_t_and_holm(np.array(values), seeds) for seeds in range(2, size.most + 1)}
     return Outcomes(
         {key: together(studied) for key, studied in of_fixed.items()},

@@ -12,6 +12,7 @@ from benchmarks.seed_bank import Bank
 from benchmarks.simulation import up_to
 from reports.statistics.cutoffs import Pair, looks_up_to
 from reports.statistics.decide import ALPHA, DECIDED, Decided, Measurements, decide, text_parts, verdict
+from reports.statistics.futility import FUTILE, chance_of_deciding
 
 MARGIN = 0.01
 TEXTS = 2000  # of a study
@@ -100,16 +101,20 @@ def fixed(study: Measurements, seeds: int) -> Conclusions:
     return Conclusions(called(decide(up_to(study, of_each), pairs_with_first(rows)))[None], of_each[None])
 
 
-def stopping(study: Measurements, most: int) -> Conclusions:
-    """At each look, the rows that are undecided and the baseline go on; what is decided stands."""
+def stopping(study: Measurements, most: int, gives_up: bool = True) -> Conclusions:
+    """At each look, the rows that are undecided and the baseline go on, with `gives_up` only those that may be decided;
+    what is decided stands."""
     rows = len(study.values)
     seeds, goes_on = np.zeros(rows, int), np.ones(rows, bool)
     verdicts = np.full(rows - 1, "not yet looked at")
     for look in looks_up_to(most):
         seeds[goes_on] = look
-        now = called(decide(up_to(study, seeds), pairs_with_first(rows), most_seeds=most))
-        verdicts = np.where(goes_on[1:], now, verdicts)
+        lines = decide(up_to(study, seeds), pairs_with_first(rows), most_seeds=most)
+        verdicts = np.where(goes_on[1:], called(lines), verdicts)
         goes_on[1:] &= ~np.isin(verdicts, DECIDED)
+        for row in np.flatnonzero(goes_on[1:]) if gives_up and look < most else ():
+            chance = chance_of_deciding(lines[row], pairs_with_first(rows), rows, MARGIN, 1.0, most)
+            goes_on[1 + row] = chance >= FUTILE
         if not goes_on[1:].any():
             break
     return Conclusions(verdicts[None], seeds[None])

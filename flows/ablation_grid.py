@@ -63,6 +63,7 @@ def ablation_grid(
     until_decided: bool = False,
     max_seeds: Seeds | None = None,
     budget: str = "",
+    regardless: bool = False,
 ) -> str:
     """Train, evaluate, record and report every cell of an experiment file; finished cells are reused.
 
@@ -75,18 +76,20 @@ def ablation_grid(
         until_decided: start with two seeds and add more where undecided, instead of the seeds of the file
         max_seeds: maximum number of seeds per configuration with until_decided; 20 if left out
         budget: time after which until_decided adds no more seeds, for example 90m or 2h
+        regardless: with until_decided, add seeds also where they will hardly decide (a chance below 0.1)
     """
     begin_flow()
     resolved = load.load_experiment(Path(experiment_file))
-    check_study(until_decided, max_seeds, budget or None)
+    check_study(until_decided, max_seeds, budget or None, regardless)
     seconds = seconds_of("the budget", budget) if budget else None
-    study = Study(resolved, max_seeds or USUAL_SEEDS, seconds, keep_stale=keep_stale) if until_decided else None
+    given = max_seeds or USUAL_SEEDS, seconds
+    study = Study(resolved, *given, keep_stale=keep_stale, gives_up=not regardless) if until_decided else None
     plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.full_plan
     problems = preflight_report(plan, gpus_per_cell, engine)
     problems.refuse()
     for warning in problems.warnings:
         logger.warning(warning)
-    plans.declare_plan(plan, None if study is None else study.most_seeds)
+    plans.declare_plan(plan, None if study is None else study.stopping())
     with engines.start(engine, resources_of(plan, gpus_per_cell), plan.most_threads) as devices:
         devices.check_capacity(max((status.cell.training.processes for status in plan.to_do), default=1))
         prepare_tracking(plan.experiment.name)

@@ -106,6 +106,9 @@ def run(
     ] = False,
     max_seeds: MaxSeeds = None,
     budget: Budget = None,
+    regardless: Annotated[
+        bool, typer.Option("--regardless", help="With --until-decided: add seeds also where they will hardly decide.")
+    ] = False,
 ) -> None:
     """Train and evaluate what is missing, then write the report."""
     tell(f"reading {experiment}")
@@ -114,7 +117,7 @@ def run(
     from flows.forecast import preflight_report
     from flows.upkeep import current_report, rewritten
 
-    check_study(until_decided, max_seeds, budget)
+    check_study(until_decided, max_seeds, budget, regardless)
     planned = make_plan(load_experiment(experiment))
     preflight_report(planned, gpus_per_cell, engine).refuse()
     if not until_decided and (shown := current_report(planned) or rewritten(planned)):
@@ -130,7 +133,7 @@ def run(
 
     try:
         with temporary_server.server():
-            study = until_decided, max_seeds, budget or ""
+            study = until_decided, max_seeds, budget or "", regardless
             say(f"report: {ablation_grid(str(experiment), engine, keep_stale, gpus_per_cell, *study)}")
     except GridFailed as failed:
         fail(str(failed), 1)

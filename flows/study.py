@@ -51,12 +51,14 @@ class Study:
         budget: float | None = None,
         *,
         keep_stale: bool = False,
+        gives_up: bool = True,
         records: bool = True,
     ):
-        """`records`: update MLflow from the run folders; if False, only read MLflow."""
+        """`gives_up`: add no seeds where they will hardly decide. `records`: update MLflow from the run folders; if
+        False, only read MLflow."""
         self.records, self.out_of_time = records, "budget"
         self.full_plan = make_plan(with_seeds(resolved, most_seeds), keep_stale=keep_stale)
-        self.most_seeds = most_seeds
+        self.most_seeds, self.gives_up = most_seeds, gives_up
         self.deadline = None if budget is None else time.monotonic() + budget
         self.counts = [[LOOKS[0]] * len(part.rows) for part in self.full_plan.resolved.sections]
         self.ended: dict[str, str] = {}
@@ -71,7 +73,7 @@ class Study:
         return Plan(resolved, {cell: self.full_plan.statuses[cell] for cell in resolved.cells}, self.full_plan.kept)
 
     def stopping(self) -> Stopping:
-        return Stopping(self.most_seeds, self.looks, self.ended)
+        return Stopping(self.most_seeds, self.looks, self.ended, self.gives_up)
 
     def begin(self, engine: Engine | None = None) -> list[Status]:
         """Return the first cells to run on an engine, after judging the sections that are complete already."""
@@ -103,7 +105,7 @@ class Study:
         results, more = load(name, tracking_uri(store.home()), recorded_grid(plan, [])), False
         sections = recorded_grid(self.full_plan, []).sections
         for number, title in ready:
-            replayed = replay_looks(sections[number], results, self.most_seeds)
+            replayed = replay_looks(sections[number], results, self.most_seeds, self.gives_up)
             self.looks[title] = replayed.looks
             if replayed.ended:
                 self.ended[title] = replayed.ended
@@ -162,7 +164,7 @@ def plan_so_far(resolved: LoadedExperiment, records: bool) -> tuple[Plan, Stoppi
     declared = recorded_declarations(resolved.experiment.name)
     if not declared or declared[-1].most_seeds is None:
         return make_plan(resolved), None
-    study = Study(resolved, declared[-1].most_seeds, budget=0.0, records=records)
+    study = Study(resolved, declared[-1].most_seeds, budget=0.0, gives_up=declared[-1].gives_up, records=records)
     study.out_of_time = ""  # nothing is trained now, so the budget ended nothing
     study.begin()
     return study.plan(), study.stopping()
@@ -181,7 +183,7 @@ def lines_to_decide(plan: Plan) -> Iterator[str]:
             f"with {LOOKS[0]} seeds and adds more where undecided"
         )
         return
-    now = declaration(plan, None if stopping is None else stopping.most_seeds)
+    now = declaration(plan, stopping)
     for before in recorded_declarations(plan.experiment.name)[-1:]:
         for change in changed_declarations(before, now):
             yield f"changed since the last declaration of how results are judged: {change}"

@@ -92,12 +92,12 @@ def _is_given(context: typer.Context, name: str | None) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def check_study(until_decided: bool, max_seeds: int | None, budget: str | None) -> None:
+def check_study(until_decided: bool, max_seeds: int | None, budget: str | None, regardless: bool) -> None:
     """Raise UserError if options of a study are wrong, or have no effect; called before heavy imports."""
-    if not until_decided and (max_seeds is not None or budget is not None):
+    if not until_decided and (max_seeds is not None or budget is not None or regardless):
         raise UserError(
-            "--max-seeds and --budget need --until-decided: add it, or leave them out (in Prefect: the parameters "
-            "max_seeds, budget and until_decided)"
+            "--max-seeds, --budget and --regardless need --until-decided: add it, or leave them out (in Prefect: the "
+            "parameters max_seeds, budget, regardless and until_decided)"
         )
     if budget is not None:
         seconds_of("the budget", budget)

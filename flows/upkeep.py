@@ -21,7 +21,7 @@ def update_mlflow(planned: Plan, stopping: Stopping | None = None) -> str:
     from tasks.settle import close_abandoned_runs  # MLflow takes a second to import
     from tasks.sync import sync as record_all
 
-    declare_plan(planned, None if stopping is None else stopping.most_seeds)
+    declare_plan(planned, stopping)
     close_abandoned_runs()
     return record_all(planned, stopping)
 
@@ -58,7 +58,7 @@ def check_results(experiment: Path, mend: bool) -> str:
 
     planned, stopping = plan_so_far(load_experiment(experiment), records=mend)
     if mend:
-        declare_plan(planned, None if stopping is None else stopping.most_seeds)
+        declare_plan(planned, stopping)
         for line in reset_damaged(planned):
             say(f"reset: {line}")
         say(mend_tracking(planned, stopping))

@@ -52,6 +52,7 @@ class Comparison:
     only_ours: tuple[int, ...] = ()  # for each seed, how many texts only this row has right
     only_theirs: tuple[int, ...] = ()
     mcnemar: tuple[float, ...] = ()
+    chance: float = math.nan  # probability that further seeds of a study that adds them decide it
     improvement: float = math.nan  # probability that a seed of this row beats a seed of the baseline
     paired: bool = True  # at the seeds that both rows have; else of all runs
 
@@ -214,6 +215,7 @@ def comparison(
         side=shown_direction(difference, decided.half_width, bool(score.higher)),
         unequal=decided.unequal,
         needs=needs,
+        chance=decisions.chance(*key, score.margin) if outcome == "undecided" else math.nan,
         needs_seconds=seconds_of_more_seeds(needs, seeds, score.row, against, results),
     )
 

@@ -19,6 +19,7 @@ from reports.statistics.decide import (
     pooled_freedom,
     worth_pairing,
 )
+from reports.statistics.futility import chance_of_deciding
 from reports.statistics.power import Needed, detectable, detectable_unpaired, needed, needed_unpaired
 
 Key = tuple[int, str]  # number of a row, name of a value
@@ -44,6 +45,15 @@ class Decisions:
     decided: dict[Key, Decided] = field(default_factory=dict)
     detectable: dict[str, float | None] = field(default_factory=dict)
     groups: dict[Key, RowGroup] = field(default_factory=dict)
+
+    def chance(self, row: int, value: str, margin: float | None) -> float:
+        """Return the probability that a later look of a study that adds seeds decides a comparison; NaN for others."""
+        group = self.groups[row, value]
+        if group.most_seeds is None:
+            return math.nan
+        return chance_of_deciding(
+            self.decided[row, value], group.pairs, len(group.rows), margin, group.share, group.most_seeds
+        )
 
     def needed(self, row: int, value: str, margin: float | None, more_texts: bool = True) -> Needed:
         """Return the seeds or texts that would decide a comparison. `more_texts`: whether finished cells could be

@@ -18,6 +18,7 @@ from reports.study import Results
 
 STOPPED = {
     "decided": _("Seeds were added until every comparison was decided"),
+    "futile": _("No further seeds were added: they would hardly decide what is open"),
     "most seeds": _("Seeds were added up to the most that were allowed"),
     "budget": _("The budget ended before every comparison was decided"),
     "not comparable": _("No further seeds were added: the undecided rows cannot be compared"),

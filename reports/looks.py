@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
-from reports.compare import Section, compare
+from reports.compare import RowScore, Section, compare
 from reports.guards import Guard, guards
 from reports.statistics.cutoffs import looks_up_to
 from reports.statistics.decide import DECIDED
+from reports.statistics.futility import FUTILE
 from reports.study import Results
 
 # Blocking guards that leave complete rows comparable, seed by seed; after any other, no two rows are.
@@ -36,9 +37,10 @@ def compare_section(section: RecordedSection, results: Results) -> tuple[list[Gu
     return fired, compare(section, results, may_rank=not blocking, may_compare=blocking <= COVERAGE and not running)
 
 
-def replay_looks(section: RecordedSection, results: Results, most_seeds: int) -> LooksSoFar:
+def replay_looks(section: RecordedSection, results: Results, most_seeds: int, gives_up: bool = True) -> LooksSoFar:
     """Replay the looks for which all cells have results. All rows start with the first look's seeds; undecided rows and
-    their baselines get more. `section` must have the cells of all possible seeds."""
+    their baselines get more, with `gives_up` only if further seeds may decide them. `section` must have the cells of
+    all possible seeds."""
     looks, sizes = list[StudyLook](), looks_up_to(most_seeds)
     seeds = [sizes[0]] * len(section.rows)
     results = replace(results, study=replace(results.study, stopping=Stopping(most_seeds)))
@@ -50,15 +52,22 @@ def replay_looks(section: RecordedSection, results: Results, most_seeds: int) ->
         _, compared = compare_section(now, results)
         scores = [score for score in compared.scores if score.comparison]
         looks.append(StudyLook(size, {f"{score.row.label}, {score.value}": score.verdict for score in scores}))
-        undecided = {score.row.position for score in scores if score.verdict == "undecided"}
+        undecided = [score for score in scores if score.verdict == "undecided"]
         if not undecided:
             all_decided = all(score.verdict in DECIDED for score in scores)
             why = ("decided" if all_decided else "not comparable") if scores else "nothing to compare"
             return LooksSoFar(looks, seeds, why)
         if number + 1 < len(sizes):
-            continuing = undecided | {row.against for i, row in enumerate(section.rows) if i in undecided}
+            promising = {score.row.position for score in undecided if not (gives_up and is_futile(score))}
+            if not promising:
+                return LooksSoFar(looks, seeds, "futile")
+            continuing = promising | {row.against for i, row in enumerate(section.rows) if i in promising}
             seeds = [sizes[number + 1] if i in continuing else count for i, count in enumerate(seeds)]
     return LooksSoFar(looks, seeds, "most seeds")
+
+
+def is_futile(score: RowScore) -> bool:
+    return score.comparison is not None and score.comparison.chance < FUTILE
 
 
 def check_looks(results: Results) -> list[str]:
@@ -70,7 +79,7 @@ def check_looks(results: Results) -> list[str]:
     problems = []
     for section in results.study.sections:
         recorded = stopping.looks.get(section.title, [])
-        looks = replay_looks(section, results, stopping.most_seeds).looks
+        looks = replay_looks(section, results, stopping.most_seeds, stopping.gives_up).looks
         if looks[: len(recorded)] != recorded or (section.title in stopping.ended and len(looks) > len(recorded)):
             problems.append(f"{section.title}: the record of its looks is not what its results say")
     return problems

@@ -29,6 +29,7 @@ from reports.markdown import (
 from reports.messages import Joined, Message, Text, _, joined
 from reports.rows import Row, references_of, seed_scores
 from reports.statistics.effects import Effect, Level
+from reports.statistics.futility import FUTILE
 from reports.statistics.summary import interquartile_mean
 from reports.study import Results
 
@@ -215,10 +216,21 @@ def deciding(row: Row, section: Section) -> Text:
         section.score_of[row.number, value] for value in section.tested if (row.number, value) in section.score_of
     ]
     open_ones = [(score.value, score.comparison) for score in scores if score.verdict == "undecided"]
-    ways = [(value, what_decides(comparison)) for value, comparison in open_ones if comparison]
+    ways = [(value, given_up(comparison, section.most_seeds)) for value, comparison in open_ones if comparison]
     if len(section.tested) == 1:
         return joined([way for _value, way in ways], BREAK)
     return joined([_("{score}: {way}", score=heading(value), way=way) for value, way in ways], BREAK)
+
+
+def given_up(comparison: Comparison, most_seeds: int | None) -> Text:
+    """Say what would decide a comparison, and of a study that has given it up, after how many seeds and why."""
+    way = what_decides(comparison)
+    if most_seeds is None or comparison.seeds >= most_seeds or not comparison.chance < FUTILE:
+        return way
+    return _(
+        "{way} (given up after {seeds} seeds: {chance} % chance by {most})",
+        way=way, seeds=comparison.seeds, chance=f"{100 * comparison.chance:.0f}", most=most_seeds,
+    )  # fmt: skip
 
 
 def what_decides(comparison: Comparison) -> Text:

@@ -153,13 +153,13 @@ def recorded_row(row: Row, plan: Plan, names: dict[Data, str]) -> RecordedRow:
     )
 
 
-def declare_plan(plan: Plan, most_seeds: int | None = None) -> None:
+def declare_plan(plan: Plan, stopping: Stopping | None = None) -> None:
     """Record how the results will be judged before there are any; later changes are appended."""
     cells = {name for status in plan.statuses.values() for name in (status.id, status.older) if name}
-    declare(plan.experiment.name, declaration(plan, most_seeds), cells)
+    declare(plan.experiment.name, declaration(plan, stopping), cells)
 
 
-def declaration(plan: Plan, most_seeds: int | None) -> Declaration:
+def declaration(plan: Plan, stopping: Stopping | None) -> Declaration:
     """Return how the results of an experiment will be judged, according to its current file."""
     experiment = plan.experiment
     shown = {part.section.title: part.section.show.table for part in plan.resolved.sections}
@@ -172,8 +172,9 @@ def declaration(plan: Plan, most_seeds: int | None) -> Declaration:
         margins={name: limit for name, limit in limits.items() if limit is not None},
         families=families,
         rows={part.section.title: [row.label for row in part.rows] for part in plan.resolved.sections},
-        seeds=list(experiment.seeds) if most_seeds is None else [],
-        most_seeds=most_seeds,
+        seeds=list(experiment.seeds) if stopping is None else [],
+        most_seeds=None if stopping is None else stopping.most_seeds,
+        gives_up=stopping is None or stopping.gives_up,
         configurations={title: {key: row.label for key, row in by_key.items()} for title, by_key in rows.items()},
         baselines={title: [key for key, row in by_key.items() if row.baseline] for title, by_key in rows.items()},
         test_texts=sorted(test_texts) if more is None else [str(more)],

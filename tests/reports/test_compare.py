@@ -234,6 +234,15 @@ def test_what_is_decided_stops_and_what_is_not_goes_on_with_its_baseline():
         assert len(set(said[first:])) <= 1
 
 
+def test_a_row_that_seeds_will_hardly_decide_is_given_up_unless_asked_to_go_on():
+    section, results = study(apart={"ce": 0.0, "far": 0.2, "open": 0.009}, start=4)
+    regardless = replay_looks(section, results, 8, gives_up=False)
+    given_up = replay_looks(section, results, 8)
+    assert regardless.ended == "most seeds" and regardless.seeds[2] == 8
+    assert given_up.ended == "futile" and given_up.seeds[2] < 8
+    assert given_up.looks == regardless.looks[: len(given_up.looks)]
+
+
 def test_a_cell_without_a_result_ends_its_row_and_no_other_and_without_baselines_nothing_is_decided():
     section, results = study()
     lose(results, "near-1")
@@ -248,10 +257,10 @@ def test_a_cell_without_a_result_ends_its_row_and_no_other_and_without_baselines
 
 def test_a_row_that_fails_later_takes_no_verdict_of_another_back():
     section, results = study(4, {"ce": 0.0, "far": 0.06, "near": 0.004}, start=0)
-    sound = replay_looks(section, results, 4)
+    sound = replay_looks(section, results, 4, gives_up=False)
     assert [look.verdicts[f"far, {NAME}"] for look in sound.looks] == ["better"] * 3
     lose(results, "near-3")
-    followed = replay_looks(section, results, 4)
+    followed = replay_looks(section, results, 4, gives_up=False)
     assert followed.looks[:2] == sound.looks[:2]
     assert followed.looks[2].verdicts == {f"far, {NAME}": "better", f"near, {NAME}": "not comparable"}
     assert followed.ended == "not comparable" and followed.seeds == [4, 2, 4]
