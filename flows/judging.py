@@ -72,12 +72,10 @@ def keep_identity(where: Path, before: Identity, identify: Callable[[], Identity
 def known_verdict(where: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
     """Return what was told of a verdict if its commands, code, settings and runs are unchanged."""
     try:
-        stored = json.loads((where / "verdict.json").read_bytes())
-        if stored["key"] == verdict_key(where, asked):
-            return {name: stored[name] for name in ("code", "text", "json", "markdown")}
+        stored: dict[str, Any] = json.loads((where / "verdict.json").read_bytes())
+        return stored if stored["key"] == verdict_key(where, asked) else None
     except (OSError, ValueError, KeyError, TypeError):  # it is made again
-        pass
-    return None
+        return None
 
 
 def verdict_key(where: Path, asked: dict[str, Any]) -> str:
@@ -97,21 +95,20 @@ def run_missing(
     duel: "Duel", where: Path, checked: str | None, engine: str, jobs: int, budget: str, timeout: str
 ) -> dict[str, Any]:
     """Run what is missing; return what to tell of the verdict, which is kept unless the budget ended it."""
-    from ablate.commands import RunFolder
+    from ablate.commands import RunFolder, locked
     from ablate.duel import fight
 
     duel.check()
     deadline = time.monotonic() + (seconds_of("--budget", budget) if budget else float("inf"))
-    with (
-        runner(engine, timeout) as run,
-        RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline).opened() as runs,
-    ):
+    with runner(engine, timeout) as run, locked(where, tell):
+        runs = RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline)
+        runs.load()
         check_same(where, duel)
         if runs.runs:
             tell(reused(len(runs.runs), where, checked))
         outcome = fight(duel, runs, tell)
-        told: dict[str, Any] = {"code": outcome.exit_code, "text": str(outcome), "markdown": outcome.as_markdown(duel)}
-        told["json"] = json.loads(outcome.as_json())
+        told = {"code": outcome.exit_code, "text": str(outcome), "json": outcome.as_json()}
+        told["markdown"] = outcome.as_markdown(duel)
         if time.monotonic() <= deadline:
             write_atomic(where / "verdict.json", json.dumps(told | {"key": verdict_key(where, asdict(duel))}))
     return told
