@@ -13,7 +13,6 @@ import pandas as pd
 
 from ablate import names as usual
 from ablate.directions import words_of
-from ablate.means import marks_beside_numbers, means_in_cells, means_in_columns
 from ablate.names import (
     all_named,
     free,
@@ -27,9 +26,13 @@ from ablate.names import (
     plain,
 )
 from ablate.shapes import (
+    Known,
     counted,
     evenly_spaced,
     last_step_of_each_run,
+    marks_beside_numbers,
+    means_in_cells,
+    means_in_columns,
     scores_below_each_other,
     seeds_beside_each_other,
     without_unfinished,
@@ -44,7 +47,6 @@ EVALUATED, TRAINED = "eval_", re.compile(r"train(?:ing)?[_/]|loss$")  # scores o
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
 MOST_SORTED = 0.75  # share of the rows that are sorted, from which runs seem to be listed by their scores
 MOST_SCORES = 10  # with more columns of numbers, users must say which are scores
-Known = tuple[Table, Columns]
 
 
 def choose(table: Table, given: Columns, paired: bool = False) -> Known:
@@ -95,8 +97,9 @@ def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
     known = replace(known, seed=known.seed or seed, text=known.text or text, data=known.data or data)
     values = [] if known.seed is None else [value for value in table.frame[known.seed] if number_of(value) is None]
     if values and len(values) == len(table.frame):
+        first = f"{table.frame.index[0]}: {known.seed} is `{brief_name(values[0])}`"
         raise UserError(
-            f"{table.name}, {table.places[0]}: {known.seed} is `{brief_name(values[0])}`, which is not a whole number; "
+            f"{table.name}, {first}, which is not a whole number; "
             "write 0, 1, 2 and so on, or if another column has the seeds, say which: --seed COLUMN"
         )
     return table, known if known.data else replace(known, data=tasks(table, known))

@@ -25,7 +25,6 @@ from reports.study import MEASURED, CellRun, Kind, Results, Study
 BASELINES = ("baseline", "base", "control", "default", "reference")
 PERCENT = 1.5  # a share of at least this is taken for percent
 SMALL = 0.1  # below this, a hundredth of the largest value is the usual margin of a share
-NAMED = 10  # rows that a question names
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def read_lines(table: Table, columns: Columns) -> pd.DataFrame:
     """
     check_values(table, columns)
     frame = table.frame
-    lines = pd.DataFrame({"place": table.places, "axes": frame[[*dict.fromkeys(columns.row)]].to_dict("records")})
+    lines = pd.DataFrame({"place": frame.index, "axes": frame[[*dict.fromkeys(columns.row)]].to_dict("records")})
     for kind, name in (("section", columns.section), ("data", columns.data), ("text", columns.text)):
         lines[kind] = [*map(str, frame[name])] if name else ""
     lines["lacks"] = "has no number"
@@ -153,7 +152,7 @@ def check_values(table: Table, columns: Columns) -> None:
         (seed, lambda value: whole(value) is None, "is `{}`, which is not a whole number"),
     ]
     wrong = [
-        (line, f"{table.name}, {table.places[line]}: {name} {words.format(brief_name(value))}")
+        (line, f"{table.name}, {table.frame.index[line]}: {name} {words.format(brief_name(value))}")
         for names, is_wrong, words in checks
         for name in names
         for line, value in enumerate(table.frame[name])
@@ -170,8 +169,8 @@ def failed_runs(table: Table, columns: Columns) -> Table | None:
     if table.failed is None or not {*keys} <= {*table.failed.columns}:
         return None
     known = table.failed[~table.failed[keys].map(is_empty).any(axis=1)]
-    frame = known.assign(**dict.fromkeys(columns.scores, math.nan), **{str(columns.text): ""}).reset_index(drop=True)
-    return replace(table, frame=frame, places=[*known.index]) if len(known) else None
+    frame = known.assign(**dict.fromkeys(columns.scores, math.nan), **{str(columns.text): ""})
+    return replace(table, frame=frame) if len(known) else None
 
 
 def texts_of(lines: pd.DataFrame, columns: Columns) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, int]]:
@@ -210,7 +209,7 @@ def sections_of(
 
 
 def baseline_of(names: Sequence[str], wanted: str | None, table: Table, columns: Columns) -> str:
-    some = comma_list(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    some = comma_list(names)
     if wanted is not None and wanted not in names:
         parts = [name for name in columns.row if wanted in {*map(str, table.frame[name])}]
         if parts and len(columns.row) > 1:

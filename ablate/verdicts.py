@@ -9,8 +9,7 @@ import pandas as pd
 
 from ablate.columns import choose, described
 from ablate.results import Question, TableResults, results_of
-from ablate.sources import usual_form
-from ablate.table import Columns, Table, of_frame
+from ablate.table import Columns, Table, of_frame, usual_form
 from contrastive.errors import UserError
 from contrastive.grid.messages import comma_list
 from reports.build import build

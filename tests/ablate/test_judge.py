@@ -93,14 +93,9 @@ def test_the_same_command_runs_nothing_again_and_an_edited_script_everything(scr
 def test_a_run_that_fails_is_repeated_once_then_named(script, tmp_path):
     assert judge(script, "--lift 0.2 --fail once", "--folder", "a").exit_code == 0
     done = judge(f"{script} && exit 3", "", "--folder", "b")
-    assert (
-        done.exit_code == 3
-        and "baseline failed twice with seed 0: ended with code 3: loss: 9.9 | loss: " in done.output
-    )
-    for command, message in (
-        ("true {seed}", "printed nothing that --metric"),
-        ("echo loss: nan {seed}", "printed nan"),
-    ):
+    assert done.exit_code == 3
+    assert "baseline failed twice with seed 0: ended with code 3: loss: 9.9 | loss: " in done.output
+    for command, message in (("true {seed}", "printed nothing that"), ("echo loss: nan {seed}", "printed nan")):
         folder = RunFolder(tmp_path, METRIC)
         with pytest.raises(RunFailed, match=message):
             fight(Duel(command, command, METRIC), folder, print)
@@ -126,18 +121,9 @@ def test_settings_that_cannot_work_are_refused_before_anything_runs(changes, mes
 def test_ctrl_c_and_two_kills_lose_nothing_and_leave_nothing(script, tmp_path):
     """The same command goes on after each: finished runs are kept, and no training outlives its judge."""
     wait = " --until go.txt"
-    command = [
-        *(str(Path(sys.executable).with_name("ablate")), "judge", "--baseline", f"{script}{wait}"),
-        *(
-            "--candidate",
-            f"{script} --lift 0.2{wait}",
-            "--metric",
-            METRIC,
-            "--lower",
-            "--folder",
-            str(tmp_path / "kept"),
-        ),
-    ]
+    command = [str(Path(sys.executable).with_name("ablate")), "judge", "--metric", METRIC, "--lower"]
+    command += ["--baseline", f"{script}{wait}", "--candidate", f"{script} --lift 0.2{wait}"]
+    command += ["--folder", str(tmp_path / "kept")]
     for number, how in enumerate((signal.SIGINT, signal.SIGKILL, signal.SIGKILL)):
         (tmp_path / "go.txt").write_text(str(number), encoding="utf-8")  # seeds that may end
         process = subprocess.Popen(

@@ -12,8 +12,7 @@ import ablate
 from ablate.columns import RULES, Columns, choose
 from ablate.names import NUMBER, number_of
 from ablate.results import Question
-from ablate.sources import read, usual_form
-from ablate.table import Table, of_frame
+from ablate.table import Table, of_frame, read, usual_form
 from contrastive.errors import UserError
 from flows.cli import app
 from tests.ablate.test_tables import frame, verdicts
