@@ -19,7 +19,6 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from ablate.identity import PLACE
-from ablate.metric import blocks_of
 from contrastive.errors import UserError, brief
 from contrastive.runs.store import write_atomic
 
@@ -103,7 +102,7 @@ def run_command(command: str, metric: str, log: str, timeout: float | None = Non
 def search(metric: str, log: str) -> tuple[float | None, str]:
     """Search a log in a process of its own, since a regular expression may take for ever."""
     words = [sys.executable, "-P", "-m", "ablate.metric", log, metric]
-    seconds = SEARCH + len(blocks_of(log))
+    seconds = SEARCH + os.path.getsize(log) // (1 << 22)
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:

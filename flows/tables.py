@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablate.columns import choose
-from ablate.results import Question
 from ablate.table import MLFLOW, Columns, read
-from ablate.verdicts import judge_table
+from ablate.verdicts import Question, judge_table
 from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.terminal import say, tell

@@ -301,7 +301,7 @@ def test_a_file_that_changed_during_the_runs_is_a_warning(script, tmp_path):
     ],
 )
 def test_the_last_number_counts_and_one_that_the_metric_cuts_or_passes_over_is_named(text, metric, found):
-    value, why = number_in([0], lambda _: text, metric)
+    value, why = number_in(text, metric)
     assert value == found if isinstance(found, float) else value is None and found in why
 
 
@@ -309,9 +309,9 @@ def test_the_last_number_counts_and_one_that_the_metric_cuts_or_passes_over_is_n
 @pytest.mark.parametrize("group", ["[0-9.]+", r"-?\d+(?:\.\d+)?"])
 def test_the_advice_on_an_exponent_that_is_cut_works_as_it_stands(number, group):
     text = f"loss: {number}\n"
-    value, why = number_in([0], lambda _: text, f"loss: ({group})")
+    value, why = number_in(text, f"loss: ({group})")
     assert value is None and (advice := re.search(r"write its group as `(.*)`$", why)), why
-    assert number_in([0], lambda _: text, f"loss: {advice[1]}")[0] == float(number)
+    assert number_in(text, f"loss: {advice[1]}")[0] == float(number)
 
 
 @pytest.mark.parametrize("printed", ["echo 'loss: 88%'", "echo 'loss: 88 % of all'"])

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from ablate import commands, metric
+from ablate import commands
 from ablate.commands import append, read_lines, run_command
 from contrastive.errors import UserError
 from flows.cli import app
@@ -166,24 +166,6 @@ def test_a_daemon_ends_with_its_run(place):
     began = time.monotonic()
     assert count_runs(judge("--max-runs", "4", baseline=daemon, candidate=f"{daemon}1")) == 4
     assert not sleepers("78") and time.monotonic() - began < 40
-
-
-@pytest.mark.slow
-def test_a_long_log_is_searched_in_little_memory(place):
-    """150 MB, with the number at the beginning, then one long line; memory in KiB."""
-    command = "echo loss: 1.5; yes 'epoch 1 of many, some words' | head -c 100000000; head -c 50000000 /dev/zero"
-    used = "int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"  # not that of the parent
-    code = "import sys; from ablate.commands import run_command; "
-    code += f"before = {used}; print(run_command(*sys.argv[1:])[0], {used} - before)"
-    words = [sys.executable, "-c", code, command, METRIC, "log"]
-    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | ENVIRONMENT)
-    value, grown = done.stdout.split()
-    assert value == "1.5" and int(grown) < 20_000, done.stdout
-    code = "import runpy, sys; sys.argv[:] = sys.argv[1:]; "
-    code += f"runpy.run_path(sys.argv[0], run_name='__main__'); print({used})"
-    words = [sys.executable, "-c", code, metric.__file__, "log", METRIC]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert int(done.stdout.splitlines()[-1]) < 100_000, done.stdout + done.stderr
 
 
 def test_of_a_long_log_the_last_number_counts_and_a_later_nan_is_seen(place):

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import ablate
 from ablate.columns import Columns, choose
-from ablate.results import Question
 from ablate.table import read
+from ablate.verdicts import Question
 from contrastive.errors import UserError
 from flows.cli import app
 from tests.ablate.test_tables import frame, verdicts
