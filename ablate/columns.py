@@ -61,19 +61,18 @@ def choose(table: Table, given: Columns, paired: bool = False) -> Known:
     check_found(table, known, given)
     if paired and known.pairing != "seeds":
         raise UserError(f"{table.name}: --paired pairs runs by their numbers, but no two rows share any")
-    if lost := failures_of_no_row(table, known):
+    if lost := len(table.failed) - len(failed_runs(table, known)):
         note = f"{lost} failed run{'s' * (lost > 1)} of no known row and seed: no row is said to lack any of them"
         known = replace(known, notes=(*known.notes, note))
     return table, known if paired else replace(known, unpaired=why_unpaired(table, known, given))
 
 
-def failures_of_no_row(table: Table, known: Columns) -> int:
-    """Count the runs that failed and of which the table does not say whose they are."""
-    if table.failed is None:
-        return 0
+def failed_runs(table: Table, known: Columns) -> pd.DataFrame:
+    """Return the lines of runs that failed, but for those of which the table does not say whose they are."""
     keys = [*known.groups, *filter(None, [known.seed])]
-    there = {*keys} <= {*table.failed.columns}
-    return int(table.failed[keys].map(is_empty).any(axis=1).sum()) if there else len(table.failed)
+    if not {*keys} <= {*table.failed.columns}:
+        return table.failed.iloc[:0]
+    return table.failed[~table.failed[keys].map(is_empty).any(axis=1)]
 
 
 def names_exist(table: Table, known: Columns) -> Known:
@@ -133,7 +132,7 @@ def seeds_in_names(table: Table, known: Columns) -> Known:
             number = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else usual.NUMBER
             divided[number], known = [int(part["seed"]) for part in parts], replace(known, seed=number)
         failed = table.failed
-        if failed is not None:
+        if len(failed):
             found = [match.group("row", "seed") if match else ("", "") for match in endings(failed, name, known.seed)]
             failed = failed.assign(**{name: [row for row, _ in found], str(known.seed): [seed for _, seed in found]})
         return replace(table, frame=table.frame.assign(**divided), failed=failed), known

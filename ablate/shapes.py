@@ -101,7 +101,7 @@ def own_export(table: Table) -> Table:
     """Return the trained vectors of finished cells in our own export, with the kinds of its scores."""
     frame = table.frame.map(as_was) if table.name.endswith(".csv") else table.frame
     trained, scored = frame["variant"].fillna("") == "", frame["score"].fillna("") != ""
-    failed = pd.concat([table.failed, frame[trained & ~scored]])  # None is left out
+    failed = pd.concat([table.failed, frame[trained & ~scored]])
     frame = frame[trained & scored]
     kinds = {
         score: Kind(str(higher).lower() == "true", int(texts) if (texts := number_of(count) or 0) > 0 else None)

@@ -39,7 +39,7 @@ class Table:
     frame: pd.DataFrame  # each line is indexed by its place, such as "line 5"
     kinds: Mapping[str, Kind] = field(default_factory=dict)  # of scores whose kind the table says
     settings: frozenset[str] = frozenset()  # columns that are known to be no scores
-    failed: pd.DataFrame | None = None  # lines of runs that failed
+    failed: pd.DataFrame = field(default_factory=pd.DataFrame)  # lines of runs that failed
 
 
 @dataclass(frozen=True)

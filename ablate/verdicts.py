@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ablate.columns import choose, described
+from ablate.columns import choose, described, failed_runs
 from ablate.directions import higher_is_better
 from ablate.names import SECONDS, is_empty, number_of, whole
 from ablate.table import Columns, Table, of_frame, usual_form
@@ -114,8 +114,10 @@ def lines_of(table: Table, columns: Columns) -> pd.DataFrame:
     """
     lines, failed = read_lines(table, columns), failed_runs(table, columns)
     finished = len(lines)
-    if failed is not None:
-        lines = pd.concat([lines, read_lines(failed, columns).assign(lacks="is of a failed run")], ignore_index=True)
+    if len(failed):
+        failed = failed.assign(**dict.fromkeys(columns.scores, math.nan), **{str(columns.text): ""})
+        unscored = read_lines(replace(table, frame=failed), columns).assign(lacks="is of a failed run")
+        lines = pd.concat([lines, unscored], ignore_index=True)
     if columns.seed is None:
         lines["seed"] = lines.groupby(["data", "label"]).cumcount()
     keys = zip(*(lines[name].tolist() for name in ("section", "data", "label", "seed")), strict=True)
@@ -171,16 +173,6 @@ def check_values(table: Table, columns: Columns) -> None:
     found = [text for _, text in sorted(wrong, key=lambda each: each[0])]
     if found:
         raise UserError("\n".join(found[:20] + ([f"and {len(found) - 20} more"] if len(found) > 20 else [])))
-
-
-def failed_runs(table: Table, columns: Columns) -> Table | None:
-    """Return the runs that failed, without scores, if they have the columns of the others."""
-    keys = [*columns.row, *filter(None, (columns.seed, columns.data))]
-    if table.failed is None or not {*keys} <= {*table.failed.columns}:
-        return None
-    known = table.failed[~table.failed[keys].map(is_empty).any(axis=1)]
-    frame = known.assign(**dict.fromkeys(columns.scores, math.nan), **{str(columns.text): ""})
-    return replace(table, frame=frame) if len(known) else None
 
 
 def texts_of(lines: pd.DataFrame, columns: Columns) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, int]]:

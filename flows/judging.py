@@ -39,7 +39,8 @@ def judge_pair(asked: dict[str, Any], folder: Path | None, gate: Path | None, as
     clear(gate)
     identify = partial(identity_of, *commands, metric=metric, own=[path for path in (folder, gate) if path])
     identity = identify()
-    where, checked = folder or home() / "judge" / identity.digest, None if folder else identity.checked
+    where = folder or home() / "judge" / identity.digest
+    checked = "whatever has changed in code" if folder else f"{identity.checked} unchanged"
     if told := known_verdict(where, asked):
         tell(reused(told["json"]["runs"], where, checked))
     else:
@@ -84,15 +85,12 @@ def verdict_key(where: Path, asked: dict[str, Any]) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def reused(count: int, where: Path, checked: str | None) -> str:
-    runs = f"{count} run{'s' * (count != 1)} reused"
-    if checked is None:
-        return f"{runs} from {where} whatever has changed in code, as --folder says; another --folder begins anew"
-    return f"{runs} from {where}: {checked} unchanged; --folder NEW begins anew"
+def reused(count: int, where: Path, checked: str) -> str:
+    return f"{count} run{'s' * (count != 1)} reused from {where}: {checked}; --folder NEW begins anew"
 
 
 def run_missing(
-    duel: "Duel", where: Path, checked: str | None, engine: str, jobs: int, budget: str, timeout: str
+    duel: "Duel", where: Path, checked: str, engine: str, jobs: int, budget: str, timeout: str
 ) -> dict[str, Any]:
     """Run what is missing; return what to tell of the verdict, which is kept unless the budget ended it."""
     from ablate.commands import RunFolder, locked
@@ -136,14 +134,10 @@ def not_judged(why: str, folder: Path, gate: Path | None, as_json: bool) -> int:
 
 def check_same(folder: Path, duel: "Duel") -> None:
     """Raise UserError if a folder has the runs of other commands or another metric."""
-    from ablate.commands import read_lines
-
-    file, content = folder / "commands.json", [duel.baseline, duel.candidate, duel.metric]
-    stored = read_lines(file, list[str])
-    if stored and stored != [content]:
+    file, content = folder / "commands.json", json.dumps([duel.baseline, duel.candidate, duel.metric])
+    if (file.read_text(errors="replace") if file.exists() else "") not in ("", content):
         raise UserError(f"{folder} has runs of other commands or another metric; name another --folder")
-    if not stored:
-        write_atomic(file, json.dumps(content))
+    write_atomic(file, content)
 
 
 LEDGER_CODES = {"kept": 0, "dropped": 1, "failed": BROKEN}

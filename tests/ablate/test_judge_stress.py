@@ -113,7 +113,7 @@ def test_results_that_a_run_writes_do_not_begin_anew_and_code_that_it_writes_is_
     assert [count_runs(done) for done in kept] == [4, 0]
 
 
-def test_an_empty_file_of_commands_is_none_and_a_damaged_one_is_named(place):
+def test_an_empty_file_of_commands_is_none_and_a_damaged_one_is_refused(place):
     (place / "train.sh").write_text("echo loss: $1$2", encoding="utf-8")
     assert count_runs(judge("--folder", "f", "--max-runs", "4")) == 4
     (place / "f" / "verdict.json").unlink(missing_ok=True)
@@ -121,7 +121,7 @@ def test_an_empty_file_of_commands_is_none_and_a_damaged_one_is_named(place):
     assert count_runs(judge("--folder", "f", "--max-runs", "4")) == 0
     (place / "f" / "verdict.json").write_text("{", encoding="utf-8")
     (place / "f" / "commands.json").write_bytes(b'["x\xff')
-    assert "commands.json, line 1 is damaged" in str(judge("--folder", "f").exception)
+    assert "has runs of other commands" in str(judge("--folder", "f").exception)
 
 
 @pytest.mark.parametrize("limit", [20, 300])
