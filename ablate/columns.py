@@ -13,7 +13,6 @@ import pandas as pd
 
 from ablate import names as usual
 from ablate.directions import words_of
-from ablate.means import marks_beside_numbers, means_in_cells, means_in_columns
 from ablate.names import (
     all_named,
     free,
@@ -27,9 +26,13 @@ from ablate.names import (
     plain,
 )
 from ablate.shapes import (
+    Known,
     counted,
     evenly_spaced,
     last_step_of_each_run,
+    marks_beside_numbers,
+    means_in_cells,
+    means_in_columns,
     scores_below_each_other,
     seeds_beside_each_other,
     without_unfinished,
@@ -44,7 +47,6 @@ EVALUATED, TRAINED = "eval_", re.compile(r"train(?:ing)?[_/]|loss$")  # scores o
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
 MOST_SORTED = 0.75  # share of the rows that are sorted, from which runs seem to be listed by their scores
 MOST_SCORES = 10  # with more columns of numbers, users must say which are scores
-Known = tuple[Table, Columns]
 
 
 def choose(table: Table, given: Columns, paired: bool = False) -> Known:
@@ -59,19 +61,18 @@ def choose(table: Table, given: Columns, paired: bool = False) -> Known:
     check_found(table, known, given)
     if paired and known.pairing != "seeds":
         raise UserError(f"{table.name}: --paired pairs runs by their numbers, but no two rows share any")
-    if lost := failures_of_no_row(table, known):
+    if lost := len(table.failed) - len(failed_runs(table, known)):
         note = f"{lost} failed run{'s' * (lost > 1)} of no known row and seed: no row is said to lack any of them"
         known = replace(known, notes=(*known.notes, note))
     return table, known if paired else replace(known, unpaired=why_unpaired(table, known, given))
 
 
-def failures_of_no_row(table: Table, known: Columns) -> int:
-    """Count the runs that failed and of which the table does not say whose they are."""
-    if table.failed is None:
-        return 0
+def failed_runs(table: Table, known: Columns) -> pd.DataFrame:
+    """Return the lines of runs that failed, but for those of which the table does not say whose they are."""
     keys = [*known.groups, *filter(None, [known.seed])]
-    there = {*keys} <= {*table.failed.columns}
-    return int(table.failed[keys].map(is_empty).any(axis=1).sum()) if there else len(table.failed)
+    if not {*keys} <= {*table.failed.columns}:
+        return table.failed.iloc[:0]
+    return table.failed[~table.failed[keys].map(is_empty).any(axis=1)]
 
 
 def names_exist(table: Table, known: Columns) -> Known:
@@ -95,8 +96,9 @@ def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
     known = replace(known, seed=known.seed or seed, text=known.text or text, data=known.data or data)
     values = [] if known.seed is None else [value for value in table.frame[known.seed] if number_of(value) is None]
     if values and len(values) == len(table.frame):
+        first = f"{table.frame.index[0]}: {known.seed} is `{brief_name(values[0])}`"
         raise UserError(
-            f"{table.name}, {table.places[0]}: {known.seed} is `{brief_name(values[0])}`, which is not a whole number; "
+            f"{table.name}, {first}, which is not a whole number; "
             "write 0, 1, 2 and so on, or if another column has the seeds, say which: --seed COLUMN"
         )
     return table, known if known.data else replace(known, data=tasks(table, known))
@@ -130,7 +132,7 @@ def seeds_in_names(table: Table, known: Columns) -> Known:
             number = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else usual.NUMBER
             divided[number], known = [int(part["seed"]) for part in parts], replace(known, seed=number)
         failed = table.failed
-        if failed is not None:
+        if len(failed):
             found = [match.group("row", "seed") if match else ("", "") for match in endings(failed, name, known.seed)]
             failed = failed.assign(**{name: [row for row, _ in found], str(known.seed): [seed for _, seed in found]})
         return replace(table, frame=table.frame.assign(**divided), failed=failed), known

@@ -18,12 +18,11 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from ablate.metric import blocks_of
+from ablate.identity import PLACE
 from contrastive.errors import UserError, brief
 from contrastive.runs.store import write_atomic
 
 BASELINE, CANDIDATE = "baseline", "candidate"
-PLACE = "{seed}"
 JOB = "{job}"  # 0, 1, … among the runs of a moment
 TRIES = 2
 SEARCH = 20  # seconds to search a log, and one more for each 4 MiB
@@ -72,7 +71,7 @@ class Run:
     seed: int
     value: float
     seconds: float
-    unit: str | None = field(default=None, kw_only=True)  # None: not known, of an older version
+    unit: str
 
     def __str__(self) -> str:
         return f"{self.who}, seed {self.seed} printed {self.value:g} {self.unit}".rstrip()
@@ -103,7 +102,7 @@ def run_command(command: str, metric: str, log: str, timeout: float | None = Non
 def search(metric: str, log: str) -> tuple[float | None, str]:
     """Search a log in a process of its own, since a regular expression may take for ever."""
     words = [sys.executable, "-P", "-m", "ablate.metric", log, metric]
-    seconds = SEARCH + len(blocks_of(log))
+    seconds = SEARCH + os.path.getsize(log) // (1 << 22)
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -130,23 +129,20 @@ Runner = Callable[[str, str, str], tuple[float | None, str]]
 class RunFolder:
     """The runs of some commands, one line each in runs.jsonl, so that nothing runs twice."""
 
-    path: Path
+    path: Path  # locked by the caller
     metric: str
     jobs: int = 1
     runner: Runner = run_command
-    tell: Callable[[str], None] = lambda text: None
+    tell: Callable[[str], None] = print
     runs: list[Run] = field(default_factory=list)
     deadline: float = math.inf  # of time.monotonic(): no run begins later
 
-    @contextmanager
-    def opened(self) -> Iterator["RunFolder"]:
-        """Lock the folder and read its runs; raise UserError if another process uses it."""
-        with locked(self.path):
-            self.runs = read_lines(file := self.path / "runs.jsonl", Run)
-            for number, run in enumerate(self.runs):
-                if any((run.who, run.seed) == (other.who, other.seed) for other in self.runs[:number]):
-                    raise damaged(file, number + 1, f"{run.who}, seed {run.seed} is there twice")
-            yield self
+    def load(self) -> None:
+        """Read the runs of two commands; raise UserError that names a damaged line."""
+        self.runs = read_lines(file := self.path / "runs.jsonl", Run)
+        for number, run in enumerate(self.runs):
+            if any((run.who, run.seed) == (other.who, other.seed) for other in self.runs[:number]):
+                raise damaged(file, number + 1, f"{run.who}, seed {run.seed} is there twice")
 
     def values(self, who: str) -> dict[int, float]:
         return {run.seed: run.value for run in self.runs if run.who == who}
@@ -185,8 +181,7 @@ class RunFolder:
 
     def record(self, run: Run) -> None:
         with RECORDING:
-            known = (other for other in self.runs if other.unit is not None)
-            if other := next((other for other in known if other.unit != run.unit), None):
+            if other := next((other for other in self.runs if other.unit != run.unit), None):
                 raise RunFailed(run.who, f"{run}, and {other}: let all runs print the same unit")
             append(self.path / "runs.jsonl", asdict(run))
             self.runs.append(run)
@@ -200,7 +195,7 @@ class RunFolder:
             began = time.monotonic()
             value, why = self.runner(command, self.metric, str(log))
             if value is not None:
-                return Run(who, seed, value, round(time.monotonic() - began, 1), unit=why)
+                return Run(who, seed, value, round(time.monotonic() - began, 1), why)
             append(room := self.path / ".room", {"room": " " * (1 << 20)})  # a full disk is not the command's fault
             room.unlink(missing_ok=True)
             self.tell(f"{who}, seed {seed}: {why}")
@@ -208,15 +203,13 @@ class RunFolder:
 
 
 @contextmanager
-def locked(folder: Path, tell: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Lock a folder of runs. If another process uses it, `tell` so and wait; raise UserError without `tell`."""
+def locked(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Lock a folder of runs. If another process uses it, `tell` so and wait."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "a", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if tell is None:
-                raise UserError(f"another `ablate judge` is at work in {folder}; wait for it, or stop it") from None
             tell(f"another `ablate judge` is at work in {folder}; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield

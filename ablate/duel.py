@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -67,8 +68,8 @@ class Outcome:
         width = f" ± {self.half_width:.4g}" if math.isfinite(self.half_width) else ""
         return f"{self.difference:+.4g}{width}"
 
-    def as_json(self) -> str:
-        return json.dumps(json.loads(TypeAdapter(Outcome).dump_json(self)))  # numbers that are not finite are null
+    def as_json(self) -> Any:
+        return json.loads(TypeAdapter(Outcome).dump_json(self))  # numbers that are not finite are null
 
     def __str__(self) -> str:
         if self.pairs < 2:
@@ -106,7 +107,7 @@ def fenced(text: str) -> str:
 
 
 def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome:
-    """Run pairs until a look decides, or the most runs or the deadline are reached. The folder must be open."""
+    """Run pairs until a look decides, or the most runs or the deadline are reached."""
     commands = {BASELINE: duel.baseline, CANDIDATE: duel.candidate}
     outcome = None
     for pairs in looks_up_to(duel.max_runs // 2):

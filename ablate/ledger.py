@@ -10,7 +10,6 @@ proposal is the new baseline, and is measured with fresh seeds before the next p
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
@@ -181,35 +180,33 @@ class LedgerRun(Run):
 class Ledger:
     """The proposals of a folder, with every run, so that an interrupted one continues and nothing runs twice."""
 
-    folder: RunFolder  # locked by the caller
+    folder: RunFolder
     lower: bool
     code_of: Callable[..., str] = lambda *commands: json.dumps(commands)  # identifies what commands would do
     proposals: list[Proposal] = field(default_factory=list)
     state: LedgerState = field(default_factory=LedgerState)
     current: tuple[str, str] | None = None  # the baseline that is measured, and its code
-    used: set[int] = field(default_factory=set)  # ids of the stored runs that were followed
 
     def load(self) -> None:
-        """Read the folder, and follow its proposals to the present state without running anything."""
-        self.proposals, self.folder.runs = read_ledger(self.folder.path)
+        """Read the folder, and follow its proposals to the present state without running anything.
+
+        Raise UserError if proposals and runs do not fit each other.
+        """
+        file = self.folder.path / "ledger.jsonl"
+        self.proposals, self.folder.runs = (
+            read_lines(file, Proposal),
+            read_lines(file.with_name("runs.jsonl"), LedgerRun),
+        )
+        for number, proposal in enumerate(self.proposals, 1):
+            if (proposal.number, proposal.runs) != (number, count := len(self._runs(number))):
+                raise damaged(file, number, f"runs.jsonl has {count} runs of proposal {number}")
         for proposal in self.proposals:
             self._measure(proposal.number, proposal.baseline, proposal.code)
             run = self._replay(proposal.number, proposal.baseline, proposal.candidate)
             if proposal.result == "failed":
                 self._spend(proposal.number)
             elif self.state.judge(run)[0] != proposal.result:
-                raise damaged(self.folder.path / "ledger.jsonl", proposal.number, "runs.jsonl gives another result")
-        for place, left in enumerate(self.folder.runs, 1):
-            if isinstance(left, LedgerRun) and id(left) not in self.used and not self._may_be_left(left):
-                raise damaged(self.folder.path / "runs.jsonl", place, f"it is of no run of proposal {left.proposal}")
-
-    def _may_be_left(self, run: LedgerRun) -> bool:
-        """Return whether a run is of the next proposal, of a failed one, or of a baseline that changed meanwhile."""
-        number = abs(run.proposal)
-        if number > len(self.proposals):
-            return number == len(self.proposals) + 1
-        proposal = self.proposals[number - 1]
-        return (run.proposal > 0 and proposal.result == "failed") or (run.proposal < 0 and proposal.code != run.code)
+                raise damaged(file, proposal.number, "runs.jsonl gives another result")
 
     def _measure(self, number: int, baseline: str, code: str) -> None:
         """Measure a baseline (as proposal -N) if it is new, its code has changed, or a proposal was kept."""
@@ -295,7 +292,6 @@ class Ledger:
 
         def run(who: str, seed: int) -> float:
             line = next(stored, None)
-            self.used.add(id(line))
             if line is None:
                 if abs(number) <= len(self.proposals):
                     whose = "it" if number > 0 else "its baseline"
@@ -310,16 +306,6 @@ class Ledger:
             return sign * line.value
 
         return run
-
-
-def read_ledger(path: Path) -> tuple[list[Proposal], list[Run]]:
-    """Read the proposals and runs of a ledger; raise UserError if they do not fit each other."""
-    proposals, runs = read_lines(file := path / "ledger.jsonl", Proposal), read_lines(path / "runs.jsonl", LedgerRun)
-    counts = Counter(run.proposal for run in runs)
-    for number, each in enumerate(proposals, 1):
-        if (each.number, each.runs) != (number, counts[number]):
-            raise damaged(file, number, f"runs.jsonl has {counts[number]} runs of proposal {number}")
-    return proposals, runs
 
 
 def settings(path: Path, metric: str, lower: bool) -> Settings:

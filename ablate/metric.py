@@ -2,40 +2,35 @@
 
 import json
 import math
-import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from pathlib import Path
 
 from contrastive.errors import brief
 
 NUMBER = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
 UNIT = re.compile(r"[ \t]*%|(?:[kKMGTBmunµ]i?[sBb]?|s|min|h)\b")  # after a number
-BLOCK, OVERLAP = 1 << 22, 1 << 16  # bytes of a log in memory at a time, and of the next block that a match may reach
 
 
-def number_in(blocks: Sequence[int], text_of: Callable[[int], str], metric: str) -> tuple[float | None, str]:
-    """Return the number of the last match in blocks of text with its unit, such as %; or None and what is wrong.
+def number_in(text: str, metric: str) -> tuple[float | None, str]:
+    """Return the number of the last match in a text with its unit, such as %; or None and what is wrong.
 
     After the match, look for a number that was not found: of a run that diverged, the good epoch before does not count.
     """
-    for index in reversed(blocks):
-        last, text = None, text_of(index)
-        for match in re.finditer(metric, text):
-            last = match if match[1] is not None else last
-        if last is None:
-            continue
-        if unread := unread_after(text, last):
-            later = (last_of(unread, text_of(after)) for after in reversed(blocks[index + 1 :]))
-            if found := next(filter(None, later), "") or last_of(unread, text[last.end() :]):
-                return None, f"printed `{brief(found)}` last, which --metric `{metric}` does not find"
-        return read_number(text, last, metric)
-    return None, f"printed nothing that --metric `{metric}` finds"
+    last = None
+    for match in re.finditer(metric, text):
+        last = match if match[1] is not None else last
+    if last is None:
+        return None, f"printed nothing that --metric `{metric}` finds"
+    unread = unread_after(text, last)
+    found = [match[0].strip() for match in re.finditer(unread, text[last.end() :])] if unread else []
+    if found:
+        return None, f"printed `{brief(found[-1])}` last, which --metric `{metric}` does not find"
+    return read_number(text, last, metric)
 
 
 def read_number(text: str, last: re.Match[str], metric: str) -> tuple[float | None, str]:
-    after = text[last.end(1) :][:99]
+    after = text[last.end(1) : last.end(1) + 99]
     if re.match(r"[eE][-+]?\d", after):
         cut = f"printed `{brief(last[1])}` with an exponent: --metric `{metric}` cuts it"
         return None, f"{cut}; write its group as `([-+0-9.eE]+)`"
@@ -66,21 +61,6 @@ def unread_after(text: str, last: re.Match[str]) -> str | None:
     return rf"{start}{known}\s*{number}{re.escape(after)}"
 
 
-def last_of(pattern: str, text: str) -> str:
-    return ["", *(match[0].strip() for match in re.finditer(pattern, text))][-1]
-
-
-def blocks_of(path: str) -> range:
-    return range(max(1, -(-os.path.getsize(path) // BLOCK)))
-
-
-def block_of(path: str, index: int) -> str:
-    with open(path, "rb") as file:
-        file.seek(index * BLOCK)
-        skipped = len(file.readline(OVERLAP)) if index else 0  # a block begins at a line
-        return file.read(BLOCK + OVERLAP - skipped).decode(errors="replace")
-
-
 if __name__ == "__main__":
     log, pattern = sys.argv[1:]
-    print(json.dumps(number_in(blocks_of(log), partial(block_of, log), pattern)))
+    print(json.dumps(number_in(Path(log).read_bytes().decode(errors="replace"), pattern)))

@@ -1,10 +1,16 @@
-"""Read a table of scores: CSV, TSV, Parquet, JSON, JSON lines or Excel, with the place of each row for messages."""
+"""Read other tools' results as a table: files, MLflow experiments, folders of mteb and sentence-transformers.
 
+Each line of a table has its place, such as `line 5`, for messages.
+"""
+
+import ast
+import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 import pandas as pd
@@ -12,8 +18,10 @@ import pandas as pd
 from contrastive import paths
 from contrastive.data.files import decoded, json_lines, records
 from contrastive.errors import UserError, brief, brief_name
+from contrastive.grid.messages import nearest_name
 from reports.study import Kind
 
+MLFLOW = "mlflow:"
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".json", ".xlsx")
 DELIMITERS = ",;\t"
 UNNAMED = "index"  # the first column of a table that pandas wrote: numbers of lines, or names
@@ -27,15 +35,10 @@ class Table:
     """A table as it was read: one line per value of a row, a seed and perhaps a text."""
 
     name: str
-    frame: pd.DataFrame
-    places: list[str]  # of each line, such as "line 5"
+    frame: pd.DataFrame  # each line is indexed by its place, such as "line 5"
     kinds: Mapping[str, Kind] = field(default_factory=dict)  # of scores whose kind the table says
     settings: frozenset[str] = frozenset()  # columns that are known to be no scores
-    failed: pd.DataFrame | None = None  # lines of runs that failed, indexed by their places
-
-    def keep(self, kept: pd.Series) -> "Table":
-        places = [place for place, keep in zip(self.places, kept, strict=True) if keep]
-        return replace(self, frame=self.frame[kept.tolist()].reset_index(drop=True), places=places)
+    failed: pd.DataFrame = field(default_factory=pd.DataFrame)  # lines of runs that failed
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,60 @@ class Columns:
         return [*self.row, *filter(None, (self.data, self.section))]
 
 
+def read(source: str, tracking_uri: str) -> Table:
+    """Read a source: a file, `mlflow:EXPERIMENT`, `mteb:FOLDER` or `sentence-transformers:FOLDER`."""
+    tool, colon, name = source.partition(":")
+    if tool + colon == MLFLOW:
+        return read_mlflow(name, tracking_uri)
+    if tool + colon == "mteb:":
+        return read_folder(name, "*.json", mteb_scores, "results of mteb (MODEL/REVISION/TASK.json)")
+    if tool + colon == "sentence-transformers:":
+        what = "results of sentence-transformers' evaluators (*_results.csv)"
+        return read_folder(name, "*_results.csv", evaluator_scores, what)
+    return usual_form(read_file(source))
+
+
+def usual_form(table: Table) -> Table:
+    """Return a table as trackers' clients write it with a column for each param and score."""
+    return with_params(with_dicts(table))
+
+
+def with_params(table: Table) -> Table:
+    """Take params, scores and names from a frame of `mlflow.search_runs` or of Optuna's `study.trials_dataframe`.
+
+    Params are settings. Runs of MLflow that have child runs are left out.
+    """
+    names, parent = {*table.frame.columns}, "tags.mlflow.parentRunId"
+    if any(name.startswith("metrics.") for name in names):
+        pattern = r"(?:params\.|metrics\.|tags\.mlflow\.(?=runName$)|(?=status$))(.+)"
+        if {"run_id", parent} <= names:
+            children = table.frame[parent].dropna()
+            table = replace(table, frame=table.frame[~table.frame["run_id"].isin(children)])
+    elif {"number", "state"} <= names and any(name.startswith("params_") for name in names):
+        pattern = r"(?:params_|user_attrs_|(?=value|state$))(.+)"
+    else:
+        return table
+    kept = {name: match[1] for name in table.frame.columns if (match := re.match(pattern, name))}
+    kept = {name: "run_name" if new == "runName" else new for name, new in kept.items()}
+    settings = frozenset(new for name, new in kept.items() if name.startswith("params"))
+    frame = of_frame(table.frame[list(kept)].rename(columns=kept), table.name).frame
+    return replace(table, frame=frame.set_axis(table.frame.index), settings=settings)
+
+
+def with_dicts(table: Table) -> Table:
+    """Turn the columns `config` and `summary`, in which W&B's client has dicts, into one for each of their keys."""
+    frame, lines = table.frame, list[dict[str, Any]]()
+    if not {"config", "summary"} <= {*frame.columns}:
+        return table
+    for place, line in zip(frame.index, frame.to_dict("records"), strict=True):
+        try:
+            dicts = [ast.literal_eval(str(line.pop(name))) for name in ("config", "summary")]
+            lines.append({key: value for part in (line, *dicts) for key, value in part.items() if key[:1] != "_"})
+        except (ValueError, SyntaxError, TypeError) as error:
+            raise UserError(f"{table.name}, {place}: config and summary should be dicts: {brief(error)}") from None
+    return replace(table, frame=pd.DataFrame(lines, frame.index).map(scalar))
+
+
 def read_file(source: str) -> Table:
     """Read a file by its suffix; raise UserError that names the line of a mistake."""
     path = paths.expand_user(source)
@@ -81,8 +138,7 @@ def read_file(source: str) -> Table:
     lines = list(_json_lines(path) if suffix == ".jsonl" else _delimited(path, suffix))
     if not lines:
         raise UserError(f"{brief(path)} has no rows; it needs one for each row and seed")
-    frame = pd.DataFrame([values for _, values in lines]).map(scalar)
-    return Table(path.name, frame, [place for place, _ in lines])
+    return Table(path.name, pd.DataFrame([values for _, values in lines], [place for place, _ in lines]).map(scalar))
 
 
 def of_frame(frame: pd.DataFrame, name: str) -> Table:
@@ -93,10 +149,9 @@ def of_frame(frame: pd.DataFrame, name: str) -> Table:
     frame = frame.set_axis(titles, axis=1)
     if any(name is not None for name in frame.index.names):  # as after `groupby`
         frame = pd.concat([frame.index.to_frame().rename(columns=str), frame], axis=1)
-    frame = frame.reset_index(drop=True).map(scalar)
     if not frame.columns.is_unique:
         raise UserError(f"{name} has the column {frame.columns[frame.columns.duplicated()][0]} twice; rename one")
-    return Table(name, frame, [f"row {number}" for number in range(1, len(frame) + 1)])
+    return Table(name, frame.set_axis([f"row {number}" for number in range(1, len(frame) + 1)]).map(scalar))
 
 
 def scalar(value: Any) -> Any:
@@ -200,3 +255,72 @@ def decimal_sign(value: str, delimiter: str) -> str | None:
 def with_point(value: str, sign: str | None) -> str:
     """Return a number without signs between thousands and with a decimal point."""
     return value if sign is None else value.replace("." if sign == "," else ",", "").replace(",", ".")
+
+
+def read_mlflow(name: str, tracking_uri: str) -> Table:
+    """Read the finished runs of an experiment: their params and last metrics. Runs with child runs are left out."""
+    from mlflow import MlflowClient  # which takes a second
+
+    from reports.load import all_runs
+
+    client = MlflowClient(tracking_uri=tracking_uri)
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        names = [each.name for each in client.search_experiments()]
+        raise UserError(f"MLflow has no experiment {name}{nearest_name(name, names)}; check MLFLOW_TRACKING_URI")
+    runs = all_runs(client, experiment.experiment_id)[::-1]
+    runs = [run for run in runs if run.data.metrics or run.info.status == "FAILED"]
+    records = [
+        {"run_id": run.info.run_id, "status": run.info.status, "tags.mlflow.runName": run.info.run_name}
+        | {"tags.mlflow.parentRunId": run.data.tags.get("mlflow.parentRunId")}
+        | {f"params.{key}": value for key, value in run.data.params.items()}
+        | {f"metrics.{key}": value for key, value in run.data.metrics.items()}
+        for run in runs
+    ]
+    if not any(run.info.status == "FINISHED" for run in runs):
+        raise UserError(f"the MLflow experiment {name} has no finished run with metrics")
+    places = [f"run {run.info.run_name} ({run.info.run_id[:8]})" for run in runs]
+    return usual_form(Table(name, pd.DataFrame(records, places)))
+
+
+def read_folder(folder: str, pattern: str, scores_of: Callable[[Path], dict[str, float]], what: str) -> Table:
+    """Read the scores of one model per folder. `scores_of` returns those of a file, nothing for other files."""
+    root = paths.expand_user(folder)
+    paths.check_folder(root)
+    by_model: dict[str, dict[str, Any]] = {}
+    for path in sorted(root.rglob(pattern)):
+        if scores := scores_of(path):
+            parts = path.relative_to(root).parts[:-1]
+            inner = len(parts) > 1 and (pattern == "*.json" or parts[-1] == "eval")  # mteb's revision, or evaluators'
+            model = "/".join(parts[:-1] if inner else parts) or "model"
+            known = by_model.setdefault(model, {"model": model})
+            if twice := [score for score in scores if score in known]:
+                what = f"{twice[0]} of {model} is there twice, such as for two revisions"
+                raise UserError(f"{brief(path)}: {what}; keep one")
+            known.update(scores)
+    if not by_model:
+        raise UserError(f"{brief(root)} has no {what}")
+    return Table(root.name, pd.DataFrame(list(by_model.values()), [f"model {name}" for name in by_model]))
+
+
+def mteb_scores(path: Path) -> dict[str, float]:
+    """Return the main score of a task: the mean over its subsets, of the test split if there are several."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        splits = content["scores"]
+        chosen = splits.get("test") or next(iter(splits.values()))
+        return {str(content["task_name"]): fmean(float(part["main_score"]) for part in chosen)}
+    except (ValueError, KeyError, TypeError, StopIteration, AttributeError):
+        return {}  # another file of mteb, such as model_meta.json
+
+
+def evaluator_scores(path: Path) -> dict[str, float]:
+    """Return the last line of an evaluator's file; each metric is named with the evaluator."""
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    name = path.name.removesuffix("_results.csv")
+    found = {key: value for key, value in (lines[-1] if lines else {}).items() if key not in ("epoch", "steps")}
+    try:
+        return {f"{name}.{key}": float(value) for key, value in found.items() if value}
+    except ValueError as error:
+        raise UserError(f"{brief(path)}, last line: {error}; it should hold numbers") from None

@@ -1,27 +1,289 @@
-"""The verdicts on a table of scores, as a frame, as a report, and in words."""
+"""Turn a table of scores into results, and these into verdicts: as a frame, as a report, and in words."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import hashlib
+import json
+import math
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from ablate.columns import choose, described
-from ablate.results import Question, TableResults, results_of
-from ablate.sources import usual_form
-from ablate.table import Columns, Table, of_frame
-from contrastive.errors import UserError
-from contrastive.grid.messages import comma_list
+from ablate.columns import choose, described, failed_runs
+from ablate.directions import higher_is_better
+from ablate.names import SECONDS, is_empty, number_of, whole
+from ablate.table import Columns, Table, of_frame, usual_form
+from contrastive.config.experiment import Show
+from contrastive.config.scores import USUAL_MARGIN, margin_of, score_facts
+from contrastive.errors import UserError, brief_name
+from contrastive.grid.messages import comma_list, nearest_name
+from contrastive.runs.recorded import Hardware, Provenance, RecordedRow, RecordedSection
 from reports.build import build
 from reports.compare import RowScore, Section
 from reports.export import comparison_line
 from reports.looks import compare_section
 from reports.messages import FILES, PAGES
 from reports.overview import overview
+from reports.study import MEASURED, CellRun, Kind, Results, Study
 
+BASELINES = ("baseline", "base", "control", "default", "reference")
+PERCENT = 1.5  # a share of at least this is taken for percent
+SMALL = 0.1  # below this, a hundredth of the largest value is the usual margin of a share
 NUMBERS = ("results.csv", "results.parquet", "comparisons.csv", "effects.csv")
 REPORT_FILES = {*FILES.values(), *PAGES.values(), *NUMBERS, "figures"}
+
+
+@dataclass(frozen=True)
+class Question:
+    """Question of a user: against which row, which differences matter, and which scores are better if lower."""
+
+    baseline: str | None = None
+    margins: Mapping[str, float] = field(default_factory=dict)
+    lower: tuple[str, ...] = ()
+    higher: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class TableResults(Results):
+    """Results of a table, with the values of single texts in memory."""
+
+    texts: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)  # cell → score → values, ordered by text
+    text_marks: dict[str, int] = field(default_factory=dict)  # cell → checksum of its texts' ids
+
+    def per_text(self, cell: str, score: str) -> np.ndarray | None:
+        return self.texts.get(cell, {}).get(score)
+
+    def marks(self, cell: str) -> dict[str, int]:
+        return {f"{name.partition('.')[0]}.ids": self.text_marks[cell] for name in self.texts.get(cell, {})}
+
+    def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+        own = self.texts.get(cell, {})
+        return {name: own[name] for name in names if name in own}, self.marks(cell)
+
+
+def results_of(table: Table, columns: Columns, question: Question, command: str) -> TableResults:
+    """Return the results of a table; raise UserError that names the lines of a mistake."""
+    check_question(columns, question)
+    lines, told = lines_of(table, columns), {*question.lower, *question.higher, *table.kinds}
+    assumed = tuple(name for name in columns.scores if name not in told and higher_is_better(name) is None)
+    scale = {name: percent(table, name, lines, lines[i], name in assumed) for i, name in enumerate(columns.scores)}
+    lines[[*range(len(scale))]] /= [*scale.values()]
+    notes = dict[str, dict[str, str]]()
+    scores = lines.groupby("cell", sort=False)[[*range(len(scale))]].mean(skipna=False)
+    scores = scores.set_axis([*scale], axis=1).rename_axis(None)
+    by_cell: dict[str, dict[str, float]] = scores.T.to_dict()  # type: ignore[assignment]
+    for i, name in enumerate(scale):
+        for _, line in lines[lines[i].isna()].iterrows():
+            notes.setdefault(line["cell"], {})[name] = f"{line['place']} of {table.name} {line['lacks']}"
+    count = int(lines["cell"].value_counts().max()) if columns.text else None
+    kinds = {name: kind_of(name, question, table.kinds.get(name), count) for name in scale}
+    shares = [name for name in scale if kinds[name].higher_is_better and scores[name].dropna().between(0, 1).all()]
+    shares = [name for name in shares if name not in assumed]
+    title = table.name.rpartition(".")[0] or table.name
+    study = Study(
+        re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60] or "table",
+        sections_of(lines, columns, question, table, title), table.name,
+        margins=margins_of(question, scale, shares, dict(scores.abs().max().items())),
+        foreign=True, command=command, assumed=assumed,
+        pairing=columns.pairing, unpaired=columns.unpaired, numbers=str(columns.seed),
+    )  # fmt: skip
+    measured = [
+        (cell, name, value, kinds[name].higher_is_better, kinds[name].count, "", None)
+        for cell, own in by_cell.items()
+        for name, value in own.items()
+        if math.isfinite(value)
+    ]
+    seconds = lines.groupby("cell", sort=False)["seconds"].first()
+    runs = {cell: CellRun(cell, "finished", "", cost_of(seconds[cell]), "", "", {}, "") for cell in by_cell}
+    texts, marks = texts_of(lines, columns)
+    return TableResults(
+        study, runs, scores, pd.DataFrame(), {}, kinds, {}, pd.DataFrame(measured, columns=MEASURED), notes=notes,
+        digest=hashlib.sha256(repr([study.sections, study.margins, by_cell]).encode()).hexdigest()[:16],
+        texts=texts, text_marks=marks,
+    )  # fmt: skip
+
+
+def lines_of(table: Table, columns: Columns) -> pd.DataFrame:
+    """Return the lines of a table, and one without scores for each run that failed, unless it was run again.
+
+    Raise UserError if a row has a seed, or a text of a seed, twice.
+    """
+    lines, failed = read_lines(table, columns), failed_runs(table, columns)
+    finished = len(lines)
+    if len(failed):
+        failed = failed.assign(**dict.fromkeys(columns.scores, math.nan), **{str(columns.text): ""})
+        unscored = read_lines(replace(table, frame=failed), columns).assign(lacks="is of a failed run")
+        lines = pd.concat([lines, unscored], ignore_index=True)
+    if columns.seed is None:
+        lines["seed"] = lines.groupby(["data", "label"]).cumcount()
+    keys = zip(*(lines[name].tolist() for name in ("section", "data", "label", "seed")), strict=True)
+    lines["cell"] = [hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12] for key in keys]
+    lines = lines[(lines.index < finished) | ~lines.duplicated("cell")]
+    for _, same in lines[lines.duplicated(["cell", "text"], keep=False)].groupby(["cell", "text"], sort=False):
+        line, other = same.iloc[0], same.iloc[1]
+        what = f"{line['label']}, seed {line['seed']}" + (f", text {brief_name(line['text'])}" if columns.text else "")
+        raise UserError(
+            f"{table.name}, {line['place']} and {other['place']}: both are {what}; remove one, or name the column that "
+            "tells them apart (--row, --seed, --data or --text COLUMN)"
+        )
+    return lines.sort_values("text", kind="stable") if columns.text else lines
+
+
+def read_lines(table: Table, columns: Columns) -> pd.DataFrame:
+    """Return place, section, data set, text, row, seed and seconds of each line, and the scores by their numbers.
+
+    `lacks` says why a line has no value of a score.
+    """
+    check_values(table, columns)
+    frame = table.frame
+    lines = pd.DataFrame({"place": frame.index, "axes": frame[[*dict.fromkeys(columns.row)]].to_dict("records")})
+    for kind, name in (("section", columns.section), ("data", columns.data), ("text", columns.text)):
+        lines[kind] = [*map(str, frame[name])] if name else ""
+    lines["lacks"] = "has no number"
+    lines["label"] = [label_of(axes) for axes in lines["axes"]]
+    lines["seed"] = [*map(whole, frame[columns.seed])] if columns.seed else 0
+    numbers: list[tuple[Any, Any]] = [
+        *((i, frame[name]) for i, name in enumerate(columns.scores)),
+        ("seconds", frame.get(SECONDS, [])),
+    ]
+    values = pd.DataFrame({key: pd.Series(map(number_of, own), dtype=float) for key, own in numbers})
+    return lines.join(values.where(np.isfinite(values)))
+
+
+def check_values(table: Table, columns: Columns) -> None:
+    """Raise UserError for text among numbers, and for rows without a name or seed."""
+    seed = [columns.seed] if columns.seed else []
+    checks: list[tuple[Sequence[str], Callable[[Any], bool], str]] = [
+        (columns.scores, lambda value: str(value).strip().lower() in ("true", "false"), "is `{}`; write 1 or 0"),
+        (columns.scores, lambda value: number_of(value) is None, "is `{}`, which is not a number"),
+        (columns.row, is_empty, "is empty"),
+        (seed, lambda value: whole(value) is None, "is `{}`, which is not a whole number"),
+    ]
+    wrong = [
+        (line, f"{table.name}, {table.frame.index[line]}: {name} {words.format(brief_name(value))}")
+        for names, is_wrong, words in checks
+        for name in names
+        for line, value in enumerate(table.frame[name])
+        if is_wrong(value)
+    ]
+    found = [text for _, text in sorted(wrong, key=lambda each: each[0])]
+    if found:
+        raise UserError("\n".join(found[:20] + ([f"and {len(found) - 20} more"] if len(found) > 20 else [])))
+
+
+def texts_of(lines: pd.DataFrame, columns: Columns) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, int]]:
+    """Return the values of single texts of each cell, as booleans if right or wrong, and a checksum of their ids."""
+    texts, marks = dict[str, dict[str, np.ndarray]](), dict[str, int]()
+    for cell, own in lines.groupby("cell", sort=False) if columns.text else ():
+        if len(own) > 1:
+            values = {name: own[i].to_numpy() for i, name in enumerate(columns.scores)}
+            texts[str(cell)] = {n: v.astype(bool) if np.isin(v, (0.0, 1.0)).all() else v for n, v in values.items()}
+            marks[str(cell)] = zlib.crc32(json.dumps(own["text"].tolist()).encode())
+    return texts, marks
+
+
+def sections_of(
+    lines: pd.DataFrame, columns: Columns, question: Question, table: Table, title: str
+) -> list[RecordedSection]:
+    """Return the sections, one unless the table is our own export."""
+    sections, show = [], Show.model_validate({"table": {"values": list(columns.scores)}})
+    for section, own in lines.groupby("section", sort=False):
+        baseline = baseline_of(own["label"].unique().tolist(), question.baseline, table, columns)
+        groups: dict[Any, pd.DataFrame] = dict(iter(own.drop_duplicates("cell").groupby(["data", "label"], sort=False)))
+        ordered, rows = sorted(groups, key=lambda key: key[1] != baseline), []
+        for data, label in ordered:
+            runs, several = groups[data, label], own["data"].nunique() > 1
+            axes = runs["axes"].iloc[0] if len(columns.row) > 1 else {}
+            compared = label != baseline and (data, baseline) in groups
+            rows.append(
+                RecordedRow(
+                    f"{label} · {data}" if several else label, ({"data": data} if several else {}) | axes,
+                    label == baseline, data, runs["cell"].tolist(), runs["seed"].tolist(),
+                    ordered.index((data, baseline)) if compared else None,
+                )
+            )  # fmt: skip
+        sections.append(RecordedSection(str(section) or title, "", show, rows))
+    return sections
+
+
+def baseline_of(names: Sequence[str], wanted: str | None, table: Table, columns: Columns) -> str:
+    some = comma_list(names)
+    if wanted is not None and wanted not in names:
+        parts = [name for name in columns.row if wanted in {*map(str, table.frame[name])}]
+        if parts and len(columns.row) > 1:
+            raise UserError(
+                f"{table.name}: rows are named by {comma_list(columns.row)} together ({some}), so that none is "
+                f"`{brief_name(wanted)}`; name the column of rows, --row {parts[0]}, and what the others are (--data, "
+                "--seed), or take one of these rows as the baseline"
+            )
+        raise UserError(f"{table.name} has no row `{brief_name(wanted)}`{nearest_name(wanted, names)}")
+    if wanted is not None:
+        return wanted
+    usual = [name for name in names if name.lower() in BASELINES]
+    if len(usual) != 1 and len(names) > 1:
+        raise UserError(f"name the row that all others are compared with: --baseline ROW ({some})")
+    return usual[0] if usual else names[0]
+
+
+def margins_of(
+    question: Question, scale: Mapping[str, float], shares: Iterable[str], largest: Mapping[Any, float]
+) -> dict[str, float]:
+    """Return the margins asked for, in the table's unit, and the usual one for scores that look like `shares`.
+
+    The usual one is a hundredth, of the largest value if all are small.
+    """
+    usual = {name: USUAL_MARGIN for name in scale if name in shares or margin_of(name, {}) is not None}
+    usual = {name: size * (largest[name] if 0 < largest[name] < SMALL else 1.0) for name, size in usual.items()}
+    return usual | {name: size / scale[name] for name, size in question.margins.items()}
+
+
+def check_question(columns: Columns, question: Question) -> None:
+    """Raise UserError if an option names a score that the table lacks, or gives one two directions."""
+    options = {"--margin": question.margins, "--lower": question.lower, "--higher": question.higher}
+    for option, name in ((option, name) for option, names in options.items() for name in names):
+        if name not in columns.scores:
+            raise UserError(f"{option} {brief_name(name)}: no such score{nearest_name(name, columns.scores)}")
+        if name in question.lower and name in question.higher:
+            raise UserError(f"{brief_name(name)} is in --lower and in --higher; name it in one of them")
+
+
+def cost_of(seconds: float) -> Provenance | None:
+    """Return the time of a run, if the table has it, so that the report says what more seeds would take."""
+    return Provenance(float(seconds), 0.0, Hardware("cpu", "", None, 0)) if math.isfinite(seconds) else None
+
+
+def kind_of(score: str, question: Question, known: Kind | None, count: int | None) -> Kind:
+    """Return direction and number of texts of a score: as asked, as the table says, or as its name suggests."""
+    usual = known.higher_is_better if known else higher_is_better(score) is not False
+    return Kind(score in question.higher or (usual and score not in question.lower), known.count if known else count)
+
+
+def percent(table: Table, score: str, lines: pd.DataFrame, values: pd.Series, assumed: bool) -> float:
+    """Return 100 for shares that are given in percent, else 1; raise UserError if rows differ in this.
+
+    A score of unknown kind is never converted, but rows with fractions beside rows with percent are asked about.
+    """
+    sizes, is_share = values.abs().dropna(), math.isfinite(score_facts(score).width)
+    if not (is_share or assumed) or (sizes <= PERCENT).all():
+        return 1.0
+    largest = sizes[sizes.groupby([lines["data"], lines["label"]]).idxmax()]
+    if 0 < largest.min() <= 1 and (is_share or (largest.between(0, 1) | largest.between(20, 100)).all()):
+        fraction, percents = lines.loc[largest.sort_values().index[[0, -1]], "place"]
+        raise UserError(
+            f"{table.name}, {fraction} and {percents}: one has {score} as a fraction, the other in percent; "
+            "write all in the same way" + ("" if is_share else f", or say --higher {score} or --lower {score}")
+        )
+    return 100.0 if is_share else 1.0
+
+
+def label_of(axes: Mapping[str, Any]) -> str:
+    if len(axes) == 1:
+        return str(next(iter(axes.values())))
+    return " · ".join(str(v) if isinstance(v, str) and number_of(v) is None else f"{n}={v}" for n, v in axes.items())
 
 
 @dataclass(frozen=True)
@@ -104,7 +366,5 @@ def judge_table(table: Table, columns: Columns, question: Question, command: str
     return Verdicts(results, described(columns, results.kinds, results.study.assumed))
 
 
-def _names(names: object) -> tuple[str, ...]:
-    if names is None:
-        return ()
-    return tuple(map(str, names)) if isinstance(names, Iterable) and not isinstance(names, str) else (str(names),)
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)

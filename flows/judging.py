@@ -38,7 +38,8 @@ def judge_pair(asked: dict[str, Any], folder: Path | None, gate: Path | None, as
     clear(gate)
     identify = partial(identity_of, *commands, metric=metric, own=[path for path in (folder, gate) if path])
     identity = identify()
-    where, checked = folder or home() / "judge" / identity.digest, None if folder else identity.checked
+    where = folder or home() / "judge" / identity.digest
+    checked = "whatever has changed in code" if folder else f"{identity.checked} unchanged"
     if told := known_verdict(where, asked):
         tell(reused(told["json"]["runs"], where, checked))
     else:
@@ -71,12 +72,10 @@ def keep_identity(where: Path, before: Identity, identify: Callable[[], Identity
 def known_verdict(where: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
     """Return what was told of a verdict if its commands, code, settings and runs are unchanged."""
     try:
-        stored = json.loads((where / "verdict.json").read_bytes())
-        if stored["key"] == verdict_key(where, asked):
-            return {name: stored[name] for name in ("code", "text", "json", "markdown")}
+        stored: dict[str, Any] = json.loads((where / "verdict.json").read_bytes())
+        return stored if stored["key"] == verdict_key(where, asked) else None
     except (OSError, ValueError, KeyError, TypeError):  # it is made again
-        pass
-    return None
+        return None
 
 
 def verdict_key(where: Path, asked: dict[str, Any]) -> str:
@@ -85,32 +84,28 @@ def verdict_key(where: Path, asked: dict[str, Any]) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def reused(count: int, where: Path, checked: str | None) -> str:
-    runs = f"{count} run{'s' * (count != 1)} reused"
-    if checked is None:
-        return f"{runs} from {where} whatever has changed in code, as --folder says; another --folder begins anew"
-    return f"{runs} from {where}: {checked} unchanged; --folder NEW begins anew"
+def reused(count: int, where: Path, checked: str) -> str:
+    return f"{count} run{'s' * (count != 1)} reused from {where}: {checked}; --folder NEW begins anew"
 
 
 def run_missing(
-    duel: "Duel", where: Path, checked: str | None, engine: str, jobs: int, budget: str, timeout: str
+    duel: "Duel", where: Path, checked: str, engine: str, jobs: int, budget: str, timeout: str
 ) -> dict[str, Any]:
     """Run what is missing; return what to tell of the verdict, which is kept unless the budget ended it."""
-    from ablate.commands import RunFolder
+    from ablate.commands import RunFolder, locked
     from ablate.duel import fight
 
     duel.check()
     deadline = time.monotonic() + (seconds_of("--budget", budget) if budget else float("inf"))
-    with (
-        runner(engine, timeout) as run,
-        RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline).opened() as runs,
-    ):
+    with runner(engine, timeout) as run, locked(where, tell):
+        runs = RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline)
+        runs.load()
         check_same(where, duel)
         if runs.runs:
             tell(reused(len(runs.runs), where, checked))
         outcome = fight(duel, runs, tell)
-        told: dict[str, Any] = {"code": outcome.exit_code, "text": str(outcome), "markdown": outcome.as_markdown(duel)}
-        told["json"] = json.loads(outcome.as_json())
+        told = {"code": outcome.exit_code, "text": str(outcome), "json": outcome.as_json()}
+        told["markdown"] = outcome.as_markdown(duel)
         if time.monotonic() <= deadline:
             write_atomic(where / "verdict.json", json.dumps(told | {"key": verdict_key(where, asdict(duel))}))
     return told
@@ -138,14 +133,10 @@ def not_judged(why: str, folder: Path, gate: Path | None, as_json: bool) -> int:
 
 def check_same(folder: Path, duel: "Duel") -> None:
     """Raise UserError if a folder has the runs of other commands or another metric."""
-    from ablate.commands import read_lines
-
-    file, content = folder / "commands.json", [duel.baseline, duel.candidate, duel.metric]
-    stored = read_lines(file, list[str])
-    if stored and stored != [content]:
+    file, content = folder / "commands.json", json.dumps([duel.baseline, duel.candidate, duel.metric])
+    if (file.read_text(errors="replace") if file.exists() else "") not in ("", content):
         raise UserError(f"{folder} has runs of other commands or another metric; name another --folder")
-    if not stored:
-        write_atomic(file, json.dumps(content))
+    write_atomic(file, content)
 
 
 LEDGER_CODES = {"kept": 0, "dropped": 1, "failed": BROKEN}

@@ -9,10 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablate.columns import choose
-from ablate.results import Question
-from ablate.sources import MLFLOW, read
-from ablate.table import Columns
-from ablate.verdicts import judge_table
+from ablate.table import MLFLOW, Columns, read
+from ablate.verdicts import Question, judge_table
 from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.terminal import say, tell
@@ -38,7 +36,7 @@ def report_table(
     sizes = dict(size for text in margins for size in parsed_margin(text, columns))
     question = Question(baseline, sizes, tuple(lower), tuple(higher))
     verdicts = judge_table(table, columns, question, shlex.join(["ablate", *sys.argv[1:]]))
-    tell(f"{table.name}: {len({*table.places})} lines; {verdicts.columns}")
+    tell(f"{table.name}: {table.frame.index.nunique()} lines; {verdicts.columns}")
     page = verdicts.report(home() / "reports" / "tables" / folder_name(source, verdicts.results.study.name))
     used = {score.value: score.margin for score in verdicts.comparisons if score.margin is not None}
     if used:
@@ -47,9 +45,7 @@ def report_table(
     for warning in verdicts.warnings:
         tell(f"warning: {warning}")
     for score in verdicts.comparisons[:MOST_TOLD]:
-        each, paired = score.comparison, verdicts.results.study.paired
-        apart = paired and each is not None and each.tested and not each.paired
-        tell(comparison_text(score) + (" (not paired: too few shared seeds)" if apart else ""))
+        tell(comparison_text(score))
     tell(str(verdicts))
     say(f"report: {page.with_name('README.md')}")
 

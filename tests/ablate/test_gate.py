@@ -57,38 +57,23 @@ def test_the_workflow_fails_only_what_is_worse(tmp_path, monkeypatch, change, co
         Path("train.py").write_text(content, encoding="utf-8")
         git("add", "-A")
         git("commit", "-qm", name)
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "ABLATE_HOME": str(tmp_path / "home"),
-    }
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
     for command in steps(git("rev-parse", "HEAD^")):
-        done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True)
+        done = subprocess.run(command, shell=True, capture_output=True, text=True)
     comment = Path("verdict.md").read_text(encoding="utf-8")
     assert (done.returncode, comment[2 : 2 + len(word)]) == (code, word), done.stderr + comment
     assert (("pairs would decide" in comment) or ("exactly the same size" in comment)) == (word == "Undecided")
 
 
 HOSTILE = "<img src=http://x> @name ![i](http://x) [l](http://x) https://x.y |"
-ESCAPES = [
-    "",
-    "`",
-    "```\n",
-    "\n```\n\n",
-    "\n\n~~~~\n",
-    "``` `",
-    "\n`````\n# @name\n\n<b>",
-    "\r\n\r\n",
-    "\x1b\u202e\udcff",
-]
+ESCAPES = ["", "`", "\n```\n\n", "\n\n~~~~\n", "``` `", "\n`````\n# @name\n\n<b>", "\r\n\r\n", "\x1b\u202e\udcff"]
 
 
 def tokens(comment: str) -> list[Token]:
     """Return all tokens of a comment, those within its lines too."""
-    return [
-        part
-        for token in MarkdownIt("commonmark").enable("table").parse(comment)
-        for part in (token, *(token.children or ()))
-    ]
+    parsed = MarkdownIt("commonmark").enable("table").parse(comment)
+    return [part for token in parsed for part in (token, *(token.children or ()))]
 
 
 def assert_only_shown(comment: str) -> None:

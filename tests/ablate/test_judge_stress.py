@@ -15,7 +15,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from ablate import commands, metric
+from ablate import commands
 from ablate.commands import append, read_lines, run_command
 from contrastive.errors import UserError
 from flows.cli import app
@@ -50,8 +50,10 @@ def program(*words: str, limit: int | None = None, before: str = "") -> subproce
     )
 
 
-def git(*words: str) -> None:
-    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
+def commit() -> None:
+    """Put all files of the working directory under Git, but for those named helper.py."""
+    for words in (["init", "-q"], ["add", "-A", ":(exclude)helper.py"], ["commit", "-qm", "x"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
 
 
 def count_runs(done) -> int:
@@ -65,7 +67,6 @@ def count_runs(done) -> int:
     [
         ("LIFT=$RATE sh train.sh {seed}", "echo loss: $(( ($1 * 3) % 7 + LIFT ))"),
         ("sh train.sh {seed}", "echo loss: $(( ($1 * 3) % 7 + ${RATE} ))"),
-        (f"{sys.executable} train.sh {{seed}}", "import os, sys; print('loss:', os.environ['RATE'], sys.argv[1])"),
         (f"{sys.executable} train.sh {{seed}}", "import os, sys; print('loss:', os.getenv( 'RATE'), sys.argv[1])"),
     ],
 )
@@ -91,8 +92,7 @@ def test_an_untracked_module_begins_anew_and_what_a_script_writes_does_not(place
     (place / "helper.py").write_text("x = 1", encoding="utf-8")
     if with_git:
         (place / ".gitignore").write_text("out.txt", encoding="utf-8")
-        for words in (["init", "-q"], ["add", "train.py", ".gitignore"], ["commit", "-qm", "x"]):
-            git(*words)
+        commit()
     words = {"baseline": f"{sys.executable} train.py {{seed}}", "candidate": f"{sys.executable} train.py {{seed}}2"}
     first, again = judge("--max-runs", "4", **words), judge("--max-runs", "4", **words)
     assert (count_runs(first), count_runs(again)) == (4, 0), first.output + again.output
@@ -103,8 +103,7 @@ def test_an_untracked_module_begins_anew_and_what_a_script_writes_does_not(place
 
 def test_results_that_a_run_writes_do_not_begin_anew_and_code_that_it_writes_is_a_warning(place):
     (place / "train.sh").write_text("echo $1$2 >> out.txt; echo loss: $1$2", encoding="utf-8")
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
-        git(*words)
+    commit()
     first, again = judge("--max-runs", "4"), judge("--max-runs", "4")
     assert (count_runs(first), count_runs(again)) == (4, 0) and "let Git ignore it" not in first.output
     (place / "train.sh").write_text("echo $1$2 >> out.py; echo loss: $1$2", encoding="utf-8")
@@ -114,7 +113,7 @@ def test_results_that_a_run_writes_do_not_begin_anew_and_code_that_it_writes_is_
     assert [count_runs(done) for done in kept] == [4, 0]
 
 
-def test_an_empty_file_of_commands_is_none_and_a_damaged_one_is_named(place):
+def test_an_empty_file_of_commands_is_none_and_a_damaged_one_is_refused(place):
     (place / "train.sh").write_text("echo loss: $1$2", encoding="utf-8")
     assert count_runs(judge("--folder", "f", "--max-runs", "4")) == 4
     (place / "f" / "verdict.json").unlink(missing_ok=True)
@@ -122,7 +121,7 @@ def test_an_empty_file_of_commands_is_none_and_a_damaged_one_is_named(place):
     assert count_runs(judge("--folder", "f", "--max-runs", "4")) == 0
     (place / "f" / "verdict.json").write_text("{", encoding="utf-8")
     (place / "f" / "commands.json").write_bytes(b'["x\xff')
-    assert "commands.json, line 1 is damaged" in str(judge("--folder", "f").exception)
+    assert "has runs of other commands" in str(judge("--folder", "f").exception)
 
 
 @pytest.mark.parametrize("limit", [20, 300])
@@ -167,24 +166,6 @@ def test_a_daemon_ends_with_its_run(place):
     began = time.monotonic()
     assert count_runs(judge("--max-runs", "4", baseline=daemon, candidate=f"{daemon}1")) == 4
     assert not sleepers("78") and time.monotonic() - began < 40
-
-
-@pytest.mark.slow
-def test_a_long_log_is_searched_in_little_memory(place):
-    """150 MB, with the number at the beginning, then one long line; memory in KiB."""
-    command = "echo loss: 1.5; yes 'epoch 1 of many, some words' | head -c 100000000; head -c 50000000 /dev/zero"
-    used = "int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"  # not that of the parent
-    code = "import sys; from ablate.commands import run_command; "
-    code += f"before = {used}; print(run_command(*sys.argv[1:])[0], {used} - before)"
-    words = [sys.executable, "-c", code, command, METRIC, "log"]
-    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | ENVIRONMENT)
-    value, grown = done.stdout.split()
-    assert value == "1.5" and int(grown) < 20_000, done.stdout
-    code = "import runpy, sys; sys.argv[:] = sys.argv[1:]; "
-    code += f"runpy.run_path(sys.argv[0], run_name='__main__'); print({used})"
-    words = [sys.executable, "-c", code, metric.__file__, "log", METRIC]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert int(done.stdout.splitlines()[-1]) < 100_000, done.stdout + done.stderr
 
 
 def test_of_a_long_log_the_last_number_counts_and_a_later_nan_is_seen(place):
@@ -235,19 +216,17 @@ def test_a_judge_that_runs_commands_stays_small(place, more):
     assert "baseline failed twice" in done.stderr and loaded == "[]" and int(memory) < 130_000, done.stdout
 
 
-RUN = {"who": "baseline", "seed": 0, "value": 1.0, "seconds": 1.0}
+RUN = {"who": "baseline", "seed": 0, "value": 1.0, "seconds": 1.0, "unit": ""}
 
 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
         (b'{"who": "ba\n', "JSON"),
-        (b"[]\n", "line 2"),
         (b"\xff\xfe\n", "line 2"),
         (b'{"who": "baseline", "seed": 1, "value": 1.0}\n', "seconds"),
         (json.dumps(RUN | {"seed": "1"}).encode(), "seed"),
-        (json.dumps(RUN | {"value": None}).encode(), "value"),
-        (b'{"who": "baseline", "seed": 1, "value": NaN, "seconds": 1.0}', "value"),
+        (b'{"who": "baseline", "seed": 1, "value": NaN, "seconds": 1.0, "unit": ""}', "value"),
         (json.dumps(RUN).encode(), "there twice"),
     ],
 )
@@ -298,34 +277,17 @@ def test_a_ledger_waits_for_another_call(kept):
     assert done.exit_code == 1 and done.output.count("is at work") == 1
 
 
-def test_logs_have_names_without_spaces_that_are_no_options(kept):
-    for _ in range(4):
-        assert propose("sh train.sh {seed} -100").exit_code == 1
-    names = [path.name for path in kept.glob("*.log")]
-    assert "4-baseline-again" in " ".join(names), names
-    assert not [name for name in names if name.startswith("-") or " " in name]
-
-
 @pytest.mark.parametrize(
     ("name", "change", "why"),
     [
         ("ledger.jsonl", lambda lines: [lines[0][:30], *lines[1:]], "ledger.jsonl, line 1"),
         ("ledger.jsonl", lambda lines: lines[1:], "line 1 .*of proposal 1"),
         ("ledger.jsonl", lambda lines: [lines[0].replace("kept", "dropped"), *lines[1:]], "line 1"),
-        ("ledger.jsonl", lambda lines: [lines[0].replace('"runs"', '"running"'), *lines[1:]], "line 1.*runs Field"),
         ("runs.jsonl", lambda lines: [*lines[:2], "\udcff", *lines[3:]], "runs.jsonl, line 3"),
-        (
-            "runs.jsonl",
-            lambda lines: [*lines[:2], lines[2].replace('"value"', '"v"'), *lines[3:]],
-            "line 3.*value Field",
-        ),
         ("runs.jsonl", lambda lines: lines[:-1], "ledger.jsonl, line 2 .*0 runs of proposal 2"),
         ("runs.jsonl", lambda lines: lines[1:], "runs.jsonl, line 1 .*here belongs a run of the baseline with seed 0"),
-        ("runs.jsonl", lambda lines: [lines[0], *lines], "runs.jsonl, line 2 .*here belongs"),
-        ("runs.jsonl", lambda lines: [*lines, lines[0]], r"runs.jsonl, line \d+ .*of no run of proposal -1"),
         ("runs.jsonl", lambda lines: [*lines[:7], *lines[8:]], "line 8 .*here belongs|line 1 .*lacks runs of its base"),
         ("ledger.json", lambda lines: ["{"], "ledger.json, line 1"),
-        ("ledger.json", lambda lines: ['{"metric": 3, "lower": false}'], "ledger.json, line 1"),
         ("ledger.json", lambda lines: [], "ledger.json, line 1"),
     ],
 )
@@ -339,28 +301,15 @@ def test_a_damaged_ledger_is_named_with_its_line(kept, name, change, why):
     assert isinstance(shown.exception, UserError) and re.search(why, str(shown.exception))
 
 
-def test_one_pair_is_singular():
-    from ablate.ledger import Proposal
-
-    assert "over 1 pair:" in str(Proposal(1, "c", "b", "dropped", 3, 1.0, 1, 0.5))
-
-
-@pytest.mark.parametrize("git", [False, True])
-def test_configuration_that_runs_write_makes_nothing_run_twice(tmp_path, monkeypatch, git):
+@pytest.mark.parametrize("with_git", [False, True])
+def test_configuration_that_runs_write_makes_nothing_run_twice(place, with_git):
     """Such as Hydra's, of a name with the time; but an edit of code during the runs begins anew."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
     script = "import os, sys, time; s = int(sys.argv[1]); os.makedirs(d := f'out/{time.time_ns()}'); "
     script += "open(f'{d}/config.yaml', 'w').write(str(s)); open('last.yaml', 'w').write(str(s)); "
     script += "open('runs.log', 'a').write('x'); e = int(sys.argv[2]); print('acc:', s * (3 + e) % 7 / 9 + 5 * e)"
     Path("train.py").write_text(script, encoding="utf-8")
-    if git:
-        for words in (
-            ["init", "-q"],
-            ["add", "train.py"],
-            ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
-        ):
-            subprocess.run(["git", *words], check=True)
+    if with_git:
+        commit()
     words = ["judge", "--metric", "acc: ([-0-9.e]+)"]
     for name, effect in (("baseline", 0), ("candidate", 1)):
         words += [f"--{name}", f"{sys.executable} train.py {{seed}} {effect}"]

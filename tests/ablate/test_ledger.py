@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import special
 from typer.testing import CliRunner
 
 from ablate.commands import RunFolder, read_lines
@@ -38,15 +39,8 @@ def test_effects_of_3_sd_are_found(noise):
     assert nights.share_false(played) <= 0.05 + 3 * standard_error(0.05, 60)
 
 
-def test_the_rules_that_people_use_keep_what_is_worth_nothing():
-    for name, least in (("one run, any improvement", 0.9), ("three seeds each, bootstrap P ≥ 0.95", 0.5)):
-        assert nights.share_false(nights.nights(nights.RULES[name], "normal", 0.0, 40)) > least
-
-
 def test_the_levels_of_all_tests_together_are_at_most_alpha():
     """Each test spends its share, so that a ledger may go on for ever."""
-    from scipy import special
-
     spent = 0.0
     for tests in range(1, 5000):
         spent += float(special.stdtr(1e9, -LedgerState(tests=tests).cutoff(1e9)))
@@ -119,11 +113,8 @@ def test_a_night(propose, tmp_path):
     runs = lines(tmp_path, "runs")
     assert len({(run["proposal"], run["who"], run["seed"]) for run in runs}) == len(runs)
     shown = propose(None)
-    assert (
-        shown.exit_code == 0
-        and f"4 proposals, 1 kept, {len(runs)} runs" in shown.output
-        and len(lines(tmp_path, "runs")) == len(runs)
-    )
+    assert shown.exit_code == 0 and f"4 proposals, 1 kept, {len(runs)} runs" in shown.output
+    assert len(lines(tmp_path, "runs")) == len(runs)
 
 
 def test_an_interrupted_proposal_continues_with_the_runs_it_has(propose, tmp_path):
@@ -135,10 +126,7 @@ def test_an_interrupted_proposal_continues_with_the_runs_it_has(propose, tmp_pat
     before = len((tmp_path / "runs.txt").read_text(encoding="utf-8").splitlines())
     again = propose("--lift 0.4", "--baseline", propose.script)
     assert again.exit_code == 0 and len((tmp_path / "runs.txt").read_text(encoding="utf-8").splitlines()) == before + 3
-    drop = ("seconds",)
-    assert [{k: v for k, v in run.items() if k not in drop} for run in lines(tmp_path, "runs")] == [
-        {k: v for k, v in run.items() if k not in drop} for run in runs
-    ]
+    assert [run | {"seconds": 0} for run in lines(tmp_path, "runs")] == [run | {"seconds": 0} for run in runs]
     assert lines(tmp_path, "ledger")[0]["result"] == proposal["result"] == "kept"
 
 
@@ -236,10 +224,3 @@ def test_a_proposal_that_prints_percent_beside_a_baseline_without_has_failed(pro
     percent = propose("> /dev/null; echo loss: 3 %")
     assert percent.exit_code == 3 and "candidate, seed 9 printed 3 %, and baseline, seed 0 printed " in percent.output
     assert propose("--lift -0.3").exit_code == 1 and lines(tmp_path, "ledger")[1]["result"] == "failed"
-
-
-def test_a_first_baseline_that_failed_is_measured_again_when_it_is_mended(propose, tmp_path):
-    settings = ("--metric", METRIC, "--lower")
-    broken = propose("--lift 0.4", "--baseline", f"{propose.script} --lift -9 ; test {{seed}} -lt 3", *settings)
-    assert broken.exit_code == 4 and "baseline failed twice with seed 3" in broken.output
-    assert propose("--lift 0.4", "--baseline", propose.script).exit_code == 0

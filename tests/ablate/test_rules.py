@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 import ablate
 from ablate.columns import RULES, Columns, choose
 from ablate.names import NUMBER, number_of
-from ablate.results import Question
-from ablate.sources import read, usual_form
-from ablate.table import Table, of_frame
+from ablate.table import Table, of_frame, read, usual_form
+from ablate.verdicts import Question
 from contrastive.errors import UserError
 from flows.cli import app
 from tests.ablate.test_tables import frame, verdicts
@@ -161,15 +160,6 @@ def test_a_parent_run_is_left_out():
     assert verdicts(ablate.judge(pd.DataFrame(runs), baseline="base")) == {"b": "better"}
 
 
-def test_seeds_are_exact_integers(tmp_path):
-    lines = [(m, s, 0.8 + k / 100) for m in ("base", "new") for k, s in enumerate((2**62, 2**62 + 1, 2**53 + 1))]
-    given = pd.DataFrame(lines, columns=["model", "seed", "acc"])
-    for each in (given, given.astype(str)):
-        found = ablate.judge(each, baseline="base")
-        assert {*found.results.study.sections[0].rows[0].seeds} == {2**62, 2**62 + 1, 2**53 + 1}
-        assert found.report(tmp_path / "report").is_file()
-
-
 @pytest.mark.parametrize("seeds", [(0, 10**20, -(10**30)), (2**63, 2**63 + 1, 2**64 - 1), (2**63, -1, 7)])
 def test_seeds_of_any_size_are_written_and_read_again(tmp_path, seeds):
     given = table("model,seed,acc " + " ".join(f"{m},{s},{0.8 + k / 100 + lift * (1 + k / 100)}"
@@ -186,31 +176,11 @@ def test_exact_numbers():
     assert number_of("1e20") == number_of("100000000000000000000.0") == 1e20
 
 
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("m;seed;loss\na;0;1.234,5\na;1;-12.345.678,25\n", ["1234.5", "-12345678.25"]),
-        ('m,seed,loss\na,0,"0,8022"\na,1,"0,81"\n', ["0.8022", "0.81"]),
-        ("m;seed;loss\na;0;0,8022\na;1;1,234\n", ["0.8022", "1.234"]),
-    ],
-)
-def test_decimal_commas_are_read(tmp_path, text, values):
-    assert written(tmp_path, text).frame["loss"].tolist() == values
-
-
 def test_json_of_records_or_columns_is_read(tmp_path):
     expected = verdicts(ablate.judge(frame(), baseline="base"))
     for orient in ("records", "list", "dict"):
         read_table = written(tmp_path, json.dumps(frame().to_dict(orient)), "t.json")  # type: ignore[call-overload]
         assert verdicts(ablate.judge_table(*choose(read_table, UNKNOWN), Question("base"), "")) == expected
-
-
-def test_a_log_keeps_the_last_line_of_each_run():
-    log = pd.concat([frame().assign(step=step, acc=lambda f, gain=gain: f["acc"] + gain)
-                     for step, gain in ((100, -0.2), (200, 0.0))])  # fmt: skip
-    found = ablate.judge(log.reset_index(drop=True), baseline="base")
-    assert "the last line of each run is used (step 200)" in found.columns
-    pd.testing.assert_frame_equal(found.frame(), ablate.judge(frame(), baseline="base").frame())
 
 
 QUESTIONS = {

@@ -14,8 +14,8 @@ from scipy import stats
 
 import ablate
 from ablate.columns import Columns, choose
-from ablate.results import Question
-from ablate.sources import read
+from ablate.table import read
+from ablate.verdicts import Question
 from contrastive.errors import UserError
 from reports import export
 from reports.looks import compare_section
@@ -66,37 +66,19 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
     ("table", "described"),
     [
         (HEAD + BASE, "rows by model; scores acc (higher is better); paired by seed"),
-        (
-            "m,s,val_loss\n" + BASE,
-            "rows by m; scores val_loss (lower is better); not paired: the column s numbers runs",
-        ),
+        ("m,s,val_loss\n" + BASE, "scores val_loss (lower is better); not paired: the column s numbers runs"),
         ("run,f1\nbase-seed0,.7\nbase-seed1,.8\nnew-seed0,.7\nnew-seed1,.9\n", "rows by run; scores f1 (higher"),
         (
             "model,mean,std,n\nbase,1,1,5\n",
             "rows by model; scores score (assumed: higher is better); deviations std, counts n",
         ),
-        (
-            "model,f1,sd,count\nbase,.5,.1,5\n",
-            "rows by model; scores f1 (higher is better); deviations sd, counts count",
-        ),
-        (
-            "model,accuracy_mean,accuracy_std,n_seeds\nbase,.5,.1,5\n",
-            "scores accuracy (higher is better); deviations accura",
-        ),
-        (
-            "model,seed,accuracy\nbase,0,81%\nbase,1,82.5%\n",
-            "rows by model; scores accuracy (higher is better); paired",
-        ),
+        ("m,accuracy_mean,accuracy_std,n_seeds\nbase,.5,.1,5\n", "scores accuracy (higher is better); deviations accu"),
         (
             "m,seed,acc,best_step,size\na,0,.5,7,1.5\na,1,.6,9,1.5\nb,0,.5,8,2\nb,1,.7,8,2\n",
             "not used: best_step, size",
         ),
         ("m,seed 0,seed 1\na,.5,.6\nb,.7,.6\n", "rows by m; scores score (assumed: higher is better); paired by seed"),
         ("model,mean\nbase,.8\n", "rows by model; scores mean (assumed: higher is better); no shared seeds"),
-        (
-            "model,f1,f1_std,acc,acc_std,n\nbase,.8,.1,.7,.1,3\n",
-            "scores f1 (higher is better), acc (higher is better); deviations f1_std, acc_std, counts n",
-        ),
         ("m,seed,acc\na,0,.5\na,1,.6\nb,2,.5\nb,3,.6\n", "no shared seeds: rows are not paired"),
         ("model,dataset,mean,std,n\na,x,1,1,5\na,y,1,1,5\nb,x,1,1,5\nb,y,1,1,5\n", "data sets by dataset"),
         ("m,lr,acc\na,.1,.5\na,.1,.6\nb,.2,.5\nb,.2,.7\n", "rows by m; scores acc (higher is better); no shared seeds"),
@@ -104,7 +86,6 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
             "m,b,acc\na,bs16,.5\na,bs32,.6\nb,bs16,.5\nb,bs32,.7\n",
             "rows by m, b; scores acc (higher is better); no shared seeds",
         ),
-        ("m,1,5,10\na,.5,.6,.7\nb,.6,.7,.8\n", "scores 1 (assumed: higher is better), 5 (assumed"),
         (
             "m,lora_rank,loss_weight,seed,acc\n"
             + "".join(f"a,{r},{r / 9},{s},{s / 7 + r}\n" for r in (8, 16) for s in (0, 1)),
@@ -119,26 +100,19 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
             + "".join(f"a{r},{r / 9},{r / 99},{s},{s / 7 + r}\n" for r in (8, 16) for s in (0, 1)),
             "rows by m; scores acc (higher is better); paired by seed; not used: drop_path_rate, iou_threshold",
         ),
-        ("hidden,seed,val_acc\n8,0,.5\n8,1,.75\n9,0,.5\n9,1,.75\n", "rows by hidden; scores val_acc"),
-        ("m,seed,FID\na,0,5\na,1,6\n", "scores FID (lower is better)"),
         ("lr,seed,acc\n.1,0,.5\n.1,1,.6\n.2,0,.71\n.2,1,.72\n", "rows by lr; scores acc"),
         (
             "model,seed,metric,value\nbase,0,acc,.5\nbase,0,f1,.4\nbase,1,acc,.5\nbase,1,f1,.3\n",
             "scores acc (higher is be",
         ),
-        (
-            "data,model,seed,acc\nx,base,0,.5\ny,base,0,.6\nx,base,1,.52\ny,base,1,.61\n",
-            "data sets by data; paired by seed",
-        ),
         ("model,seed,text_id,hit\n" + "".join(f"base,{s},{t},1\n" for s in (0, 1) for t in "ab"), "texts by text_id"),
-        ("Name,State,seed,acc\n" + "".join(f"r{s},finished,{s},.{s}\n" for s in (1, 2)), "rows by Name; scores acc"),
     ],
 )
 def test_columns_are_guessed_and_told(tmp_path, table, described):
     path = tmp_path / "t.csv"
     path.write_text(table, encoding="utf-8")
     read_table, columns = choose(read(str(path), ""), Columns((), ()))
-    label = ablate.results.label_of({name: read_table.frame[name][0] for name in columns.row})
+    label = ablate.verdicts.label_of({name: read_table.frame[name].iloc[0] for name in columns.row})
     assert described in ablate.judge_table(read_table, columns, Question(label), "").columns
 
 
@@ -151,15 +125,10 @@ MISTAKES = {
     HEAD + BASE + 'new,"0,.8\n': "line 5: this row has an unclosed or misplaced quote",
     "model,model,acc\nbase,0,.8\n": "line 1: the column model is there twice",
     HEAD: "has no rows",
-    HEAD + BASE + "new,0,.8\nother,0,.9\n": None,
-    HEAD + "a,seed0,.5\na,seed1,.6\n": "line 2: seed is `seed0`, which is not a whole number",
     "model,mean,n\nbase,.8,3\n": "the column n seems to count runs, but no column has their standard deviation; add",
     "model,mean,std\nbase,.8,.1\n": "mean with std, without the number of runs; add a column n with the number of runs",
     "model,mean,std,n\nbase,.8,.1,5\nnew,.9,-1,5\n": "line 3: std is `-1`; write a number",
     "a,b\n1,2\n3,4\n": "no column names the rows that are compared; say which: --row COLUMN",
-    "model,accuracy_mean,accuracy_std\nbase,.8,.1\n": "accuracy_mean with accuracy_std, without the number of runs",
-    "model,f1,ci95,n\nbase,.8,.1,3\n": "ci95 is no standard deviation over seeds",
-    "model,seed,accuracy,f1\na,0,OOM,.8\na,1,.8,.8\nbase,0,OOM,.8\n": "line 2: accuracy is `OOM`, which is not",
     "model,seed,accuracy\na,0,.81\na,1,.8\nbase,0,83\nbase,1,84\n": "line 2 and line 5: one has accuracy as a fr",
     "model,params,acc,std,n\nbase,2,.8,.1,3\n": "which column is the mean of std",
     "model,seed\nbase,0\n": "no column of numbers is a score; say which: --score COLUMN",
@@ -170,42 +139,17 @@ MISTAKES = {
 
 @pytest.mark.parametrize("text", MISTAKES)
 def test_a_mistake_is_told_with_its_line(tmp_path, text):
-    if MISTAKES[text] is None:
-        assert set(verdicts(judged(tmp_path / "t.csv", text)).values()) == {"one seed"}
-        return
     with pytest.raises(UserError, match=MISTAKES[text].replace("(", r"\(")):
         judged(tmp_path / "t.csv", text)
 
 
-def test_names_that_do_not_exist_are_answered_with_the_nearest(tmp_path):
+def test_names_that_do_not_exist_are_answered_with_the_nearest():
     with pytest.raises(UserError, match="no column modle; did you mean `model`"):
         ablate.judge(frame(), row="modle")
     with pytest.raises(UserError, match="no row `bse`; did you mean `base`"):
         ablate.judge(frame(), baseline="bse")
     with pytest.raises(UserError, match="no such score; did you mean `acc`"):
         ablate.judge(frame(), baseline="base", margin={"ac": 0.1})
-    with pytest.raises(UserError, match="file .csv, .tsv, .parquet, .jsonl"):
-        (tmp_path / "t.ods").touch()
-        read(str(tmp_path / "t.ods"), "")
-
-
-def test_a_row_that_lacks_a_value_is_not_called_better_and_one_that_lacks_a_run_is_compared(tmp_path):
-    text = HEAD + BASE + "new,0,.9\nnew,1,.91\nnew,2,.92\ngone,0,.9\ngone,2,.91\nnan,0,.8\nnan,1,nan\nnan,2,.81\n"
-    found = judged(tmp_path / "t.csv", text)
-    assert verdicts(found) == {"new": "better", "gone": "better", "nan": "undecided"}
-    assert ["nan, seed 1: no value of acc: line 11 of t.csv has no number" in text for text in found.warnings] == [True]
-    assert "One seed a row" in judged(tmp_path / "t.csv", HEAD + "base,0,.8\nnew,0,.9\n").warnings[0]
-
-
-def test_a_row_with_more_seeds_is_compared(tmp_path):
-    found = judged(
-        tmp_path / "t.csv",
-        HEAD + BASE + "new,0,.9\nnew,1,.91\nnew,2,.92\nmore,0,.9\nmore,1,.91\nmore,2,.92\nmore,3,0\n",
-    )
-    assert verdicts(found) == {"new": "better", "more": "better"}
-    assert found.warnings == []
-    beside = judged(tmp_path / "t.csv", HEAD + BASE + "more,0,.9\nmore,1,.91\nmore,2,.92\nmore,3,.9\n")
-    assert verdicts(beside) == {"more": "better"}
 
 
 def test_a_direction_that_is_assumed_is_said_everywhere(tmp_path):
@@ -295,15 +239,7 @@ def test_a_report_of_a_table_promises_nothing_that_only_our_runs_have(tmp_path):
     page = ablate.judge(frame(), baseline="base", name="runs.csv").report(tmp_path / "report")
     for text in (page.read_text(encoding="utf-8"), page.with_name("README.md").read_text(encoding="utf-8")):
         assert "m1 beats base" in text and "Read from runs.csv" in text
-        for word in (
-            "ablate run",
-            "ablate cell",
-            "scratch:bert",
-            "training sample",
-            "MLflow",
-            "Hardware",
-            "links to the",
-        ):
+        for word in ("ablate run", "ablate cell", "scratch:bert", "training sample", "MLflow", "Hardware"):
             assert word not in text, word
 
 
@@ -326,17 +262,7 @@ def test_means_deviations_and_counts_give_what_the_values_give(tmp_path):
     by_values, by_means = (
         ablate.judge(t, baseline="base").frame() for t in (table, means.rename(columns={"mean": "acc"}))
     )
-    columns = [
-        "label",
-        "seeds",
-        "mean",
-        "half_width",
-        "difference",
-        "difference_half_width",
-        "p",
-        "verdict",
-        "needs_seeds",
-    ]
+    columns = ["label", "seeds", "mean", "half_width", "difference", "difference_half_width", "p", "verdict"]
     pd.testing.assert_frame_equal(by_values[columns], by_means[columns])
     text = (
         ablate.judge(means, baseline="base").report(tmp_path / "r").with_name("README.md").read_text(encoding="utf-8")
@@ -396,20 +322,17 @@ def test_numbers_as_spreadsheets_write_them(tmp_path):
         table, columns = choose(read(str(path), ""), Columns((), ()))
         line = ablate.judge_table(table, columns, Question("base"), "").frame().iloc[0]
         assert line["mean"] == pytest.approx(0.811)
-    (tmp_path / "t.csv").write_text('m,seed,loss\nbase,0,"80,123.4"\nbase,1,"1,234"\n', encoding="utf-8")
-    assert read(str(tmp_path / "t.csv"), "").frame["loss"].tolist() == ["80123.4", "1234"]
+    for text, values in (('m,loss\na,"80,123.4"\nb,"1,234"\n', ["80123.4", "1234"]),
+                         ("m;loss\na;1.234,5\nb;-12.345.678,25\n", ["1234.5", "-12345678.25"]),
+                         ("m;loss\na;0,8022\nb;1,234\n", ["0.8022", "1.234"])):  # fmt: skip
+        (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+        assert read(str(tmp_path / "t.csv"), "").frame["loss"].tolist() == values
 
 
 def test_the_values_behind_a_mean_are_not_made_up(tmp_path):
     table = pd.DataFrame([("base", 0.8, 0.01, 5), ("new", 0.9, 0.01, 5)], columns=["m", "f1", "std", "n"])
     ablate.judge(table, baseline="base").report(tmp_path / "r")
     assert pd.read_csv(tmp_path / "r" / "results.csv")["value"].isna().all()
-
-
-def test_percent_is_read_as_shares():
-    (score,) = ablate.judge(frame(rows=2, seeds=3, accuracy=0.0).assign(accuracy=lambda f: 100 * f["acc"]),
-                            score="accuracy", baseline="base").comparisons  # fmt: skip
-    assert score.mean < 1 and score.margin == 0.01 and score.verdict == "better"
 
 
 def test_mlflow_runs_are_read_from_any_store(tmp_path):
@@ -436,22 +359,8 @@ def test_mlflow_runs_are_read_from_any_store(tmp_path):
         read("mlflow:tunning", f"sqlite:///{tmp_path / 'm.db'}")
 
 
-WANDB = [
-    "Name",
-    "State",
-    "Notes",
-    "User",
-    "Tags",
-    "Created",
-    "Runtime",
-    "Sweep",
-    "model",
-    "lr",
-    "seed",
-    "eval/accuracy",
-    "eval/loss",
-    "_wandb",
-]
+WANDB = ["Name", "State", "Notes", "User", "Tags", "Created", "Runtime", "Sweep", "model", "lr", "seed"]
+WANDB += ["eval/accuracy", "eval/loss", "_wandb"]
 
 
 def test_exports_of_wandb_are_read(tmp_path):
@@ -588,7 +497,6 @@ def test_runs_of_transformers_trainer_are_named_by_their_run_names():
         ("m,seed,acc\na,0,0.8\nb,0\0,0.9", {}, "line 3: seed is `0\\u0000`, which is not a whole number"),
         ("m,seed,acc\na,inf,0.8\nb,1,0.9\na,1,0.7", {}, "seed is `inf`, which is not a whole number"),
         ("m,mean,std,n\na,1,0.1,inf\nb,2,0.1,3", {}, "line 2: n is `inf`; write a whole number"),
-        ("m,mean,std,n\na,1,0.1,2.5\nb,2,0.1,3", {}, "line 2: n is `2.5`; write a whole number"),
         ("m,seed,acc\na,0,0.8\na,1,0.8", {"lower": ("ac",)}, "--lower ac: no such score; did you mean `acc`?"),
         ("m,seed,acc\na,0,0.8\na,1,0.8", {"lower": ("acc",), "higher": ("acc",)}, "is in --lower and in --higher"),
     ],
@@ -607,7 +515,6 @@ def test_frames_that_cannot_be_compared_are_answered():
         (frame(), {"baseline": "base", "margin": -1.0}, "margin is -1.0; give a number above 0"),
         (frame(), {"baseline": "base", "margin": "0.1"}, "margin is '0.1'; give a number above 0"),
         (frame(), {"baseline": "base", "margin": {"acc": None}}, "margin is None; give a number above 0"),
-        (frame(), {"baseline": "base", "row": None, "score": 0}, "has no column 0"),
     ):
         with pytest.raises(UserError, match=message):
             ablate.judge(given, **settings)
