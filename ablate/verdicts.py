@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from contrastive.runs.recorded import Hardware, Provenance, RecordedRow, Recorde
 from reports.build import build
 from reports.compare import RowScore, Section
 from reports.export import comparison_line
+from reports.guards import Guard
 from reports.looks import compare_section
 from reports.messages import FILES, PAGES
 from reports.overview import overview
@@ -293,15 +295,19 @@ class Verdicts:
     results: TableResults
     columns: str  # which column was taken for what
 
+    @cached_property
+    def compared(self) -> list[tuple[list[Guard], Section]]:
+        """Warnings and comparisons of each section."""
+        return [compare_section(section, self.results) for section in self.results.study.sections]
+
     @property
     def sections(self) -> list[Section]:
-        return [compare_section(section, self.results)[1] for section in self.results.study.sections]
+        return [section for _guards, section in self.compared]
 
     @property
     def warnings(self) -> list[str]:
         """Sentences on what forbids or limits comparisons, such as missing seeds."""
-        sections = self.results.study.sections
-        return [str(guard.words) for section in sections for guard in compare_section(section, self.results)[0]]
+        return [str(guard.words) for guards, _section in self.compared for guard in guards]
 
     @property
     def comparisons(self) -> list[RowScore]:

@@ -21,6 +21,7 @@ Pair = tuple[int, int]
 
 LOOKS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # numbers of seeds at which a study that adds seeds is tested
 DRAWS, FEWEST_DRAWS, BUDGET = 100_000, 4_000, 30_000_000  # most and fewest draws for a design; most random numbers
+FEW_DRAWS = 10_000  # to find roughly which design is needed
 OWN = 3.0  # the variance of a pair is at least this many times the residual variance of either row
 ENOUGH = 60  # draws needed beyond a cut-off; rarer levels are extrapolated by Student's tail
 LEVELS = 10.0 ** -np.arange(0, 10.01, 0.125)  # levels for which cut-offs are tabulated
@@ -34,6 +35,7 @@ class Design:
     rows: int
     pairs: tuple[Pair, ...]
     looks: tuple[int, ...]  # a single look if the number of seeds was fixed beforehand
+    draws: int = DRAWS  # most studies that are simulated
 
     def freedom(self, look: int = -1) -> int:
         """Return the degrees of freedom of the pooled variance."""
@@ -137,29 +139,49 @@ def simulate_studies(
     """
     rows, looks = design.rows, design.looks
     left, right = np.array(design.pairs).T
-    size = max(rows * looks[-1], 3 * len(left))
-    count = int(np.clip(BUDGET // size, FEWEST_DRAWS, DRAWS))
+    factored = len(looks) == 1 and looks[0] > max(LOOKS[-1], rows)
+    size = max(rows * (rows if factored else looks[-1]), 3 * len(left))
+    count = int(np.clip(BUDGET // size, FEWEST_DRAWS, design.draws))
     block = max(200, min(count, 2_000_000 // size))
     generator = np.random.default_rng(20250625)
     largest, texts, ratios = [], [], []
     for begin in range(0, count, block):
-        drawn = generator.standard_normal((min(block, count - begin), rows, looks[-1]))
-        parts = [statistics(drawn[:, :, :seeds], left, right) for seeds in looks]
+        here = min(block, count - begin)
+        if factored:
+            parts = [statistics(*factors(generator, here, rows, looks[0]), looks[0], left, right)]
+        else:
+            drawn = generator.standard_normal((here, rows, looks[-1]))
+            parts = [statistics(*centre(drawn[:, :, :seeds]), seeds, left, right) for seeds in looks]
         largest.append(np.stack([statistic for statistic, _ in parts], 1))
         ratios.append(np.stack([ratio for _, ratio in parts], 1))
-        normal = generator.standard_normal((len(drawn), rows))
+        normal = generator.standard_normal((here, rows))
         texts.append(np.abs(normal[:, left] - normal[:, right]).max(1) / np.sqrt(2))
     levels = (np.arange(RATIOS) + 0.5) / RATIOS
     return np.concatenate(largest), np.concatenate(texts), np.quantile(np.concatenate(ratios), levels, axis=0).T
 
 
+def centre(drawn: Float[ndarray, "n k s"]) -> tuple[Float[ndarray, "n k"], Float[ndarray, "n k s"]]:
+    """Return the mean of each row, and the values without it."""
+    means = drawn.mean(2)
+    return means, drawn - means[:, :, None]
+
+
+def factors(
+    generator: np.random.Generator, count: int, rows: int, seeds: int
+) -> tuple[Float[ndarray, "n k"], Float[ndarray, "n k k"]]:
+    """Draw what `centre` returns for normal values of many seeds: means, and a matrix with the same products of
+    rows, which have Wishart's distribution (Bartlett's decomposition)."""
+    factor = np.tril(generator.standard_normal((count, rows, rows)), -1)
+    free = seeds - 1 - np.arange(rows)
+    factor[:, np.arange(rows), np.arange(rows)] = np.sqrt(generator.chisquare(free, (count, rows)))
+    return generator.standard_normal((count, rows)) / np.sqrt(seeds), factor
+
+
 def statistics(
-    drawn: Float[ndarray, "n k s"], left: ndarray, right: ndarray
+    means: Float[ndarray, "n k"], centred: Float[ndarray, "n k r"], seeds: int, left: ndarray, right: ndarray
 ) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
     """Return each draw's largest statistic, and its first pair's estimated variance divided by the true one."""
-    rows, seeds = drawn.shape[1:]
-    means = drawn.mean(2)
-    centred = drawn - means[:, :, None]
+    rows = means.shape[1]
     residuals = np.square(centred - centred.mean(1, keepdims=True)).sum(2)
     pool = residuals.sum(1) / ((rows - 1) * (seeds - 1))
     own = squared_distances(centred, left, right) / (seeds - 1)
