@@ -1,5 +1,6 @@
 """The command line `ablate`. Heavy imports are inside the commands, so that --help answers at once."""
 
+import gc
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ from flows.terminal import (
     complain,
     escape_logs,
     names_in_panel,
+    quick_imports,
     refuse_without_effect,
     say,
     tell,
@@ -128,8 +130,9 @@ def run(
     temporary_server.before_import()
     if engine == "local":
         start_fork_server()
-    from flows.ablation_grid import GridFailed, ablation_grid
-    from tasks.engines import Stopped
+    with quick_imports():
+        from flows.ablation_grid import GridFailed, ablation_grid
+        from tasks.engines import Stopped
 
     try:
         with temporary_server.server():
@@ -187,7 +190,8 @@ def report(
     if (experiment is None) == (not source):
         return fail("give an experiment file, or --from TABLE")
     if experiment is None:
-        from flows.tables import report_table
+        with quick_imports():
+            from flows.tables import report_table
 
         refuse_without_effect(context, ["paper"], "with --from", "give an experiment file")
         columns = {"row": row or (), "score": score or (), "seed": seed, "text": text, "data": data}
@@ -406,6 +410,7 @@ def main() -> None:
         complain(str(error))
         sys.exit(broken)
     except SystemExit as end:
+        gc.freeze()  # otherwise Python takes a second more to end
         if end.code == 130:  # the command line library's code for Ctrl-C
             complain("stopped; run the same command again to continue")
             if judging:

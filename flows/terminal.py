@@ -1,9 +1,11 @@
 """What commands print, with control characters escaped, since file names, columns and labels are untrusted; times as
 people write them; and the refusal of options that have no effect together with the others of a command."""
 
+import gc
 import logging
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -90,6 +92,16 @@ def names_in_panel(context: typer.Context, panel: str) -> list[str]:
 def _is_given(context: typer.Context, name: str | None) -> bool:
     source = context.get_parameter_source(name) if name else None
     return source is not None and source.name == "COMMANDLINE"
+
+
+@contextmanager
+def quick_imports() -> Iterator[None]:
+    """Import without collecting garbage, of which imports make none: it takes a quarter of their time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def check_study(until_decided: bool, max_seeds: int | None, budget: str | None, regardless: bool) -> None:

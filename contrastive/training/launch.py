@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import torch
-
 from contrastive.config.cell import Cell, Training
 from contrastive.errors import UserError
 from contrastive.grid import deepspeed_file
@@ -126,6 +124,8 @@ def run_processes(
 
 def check_devices(devices: str, count: int) -> None:
     """Raise UserError if this machine has GPUs, but fewer than processes: NCCL refuses two processes on one GPU."""
+    import torch  # not in the flow's process
+
     gpus = len(devices.split(",")) if devices else torch.cuda.device_count()
     if torch.cuda.is_available() and gpus < count:
         raise UserError(

@@ -53,6 +53,12 @@ def test_help_answers_at_once():
     assert not slow & set(imported.split())
 
 
+def test_a_grid_in_the_process_of_its_flow_imports_nothing_that_only_workers_need():
+    code = "import sys; import flows.ablation_grid; print(*sys.modules)"
+    imported = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "prefect" in imported.split() and not {"torch", "transformers", "sklearn", "ray"} & set(imported.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
