@@ -4,6 +4,7 @@ Ctrl-C reaches the whole process group of a terminal, so Prefect's own temporary
 cells still write checkpoints and report to it.
 """
 
+import atexit
 import os
 import re
 import secrets
@@ -68,6 +69,13 @@ def before_import() -> None:
         os.environ.setdefault("PREFECT_HOME", str(server_folder()))
     if not os.environ.get("PREFECT_API_URL") and not any(map(names_a_server, SETTINGS)):
         _starting = start()
+        atexit.register(stop_unused)
+
+
+def stop_unused() -> None:
+    """Stop the server of a command that ends before it uses it."""
+    if _starting is not None:
+        stop_process(_starting.process)
 
 
 def names_a_server(path: str) -> bool:
@@ -76,7 +84,7 @@ def names_a_server(path: str) -> bool:
         text = Path(os.path.expandvars(path)).expanduser().read_text(errors="replace")
     except OSError:
         return False
-    return re.search(r"api[_.]?url|\[.*api", text, re.IGNORECASE) is not None
+    return re.search(r"api[_.]?url|^\s*\[.*\bapi\b", text, re.IGNORECASE | re.MULTILINE) is not None
 
 
 def server_folder() -> Path:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from contrastive.errors import UserError
-from flows.serve import servers, up
+from flows.serve import servers, temporary_server, up
 from flows.serve.servers import answers, any_free_port, is_up, only_one, stop_up
 from tests.flows.conftest import CHECKOUT
 from tests.waiting import gone_within, soon
@@ -150,6 +150,32 @@ def test_a_temporary_server_asks_for_a_password_and_ends_with_its_command(tmp_pa
     assert gone_within(60, [server])
     assert (home / ".prefect" / "run" / "prefect.db").exists()
     assert not (user / ".prefect").exists()
+
+
+@pytest.mark.parametrize("ends", ["pass", "os.kill(os.getpid(), 9)", "raise KeyboardInterrupt"])
+def test_a_server_that_began_beside_the_imports_ends_with_a_command_that_does_not_come_to_use_it(tmp_path: Path, ends):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    code = f"""
+import os
+from flows.serve import temporary_server
+temporary_server.before_import()
+print(temporary_server._starting.process.pid, flush=True)
+{ends}
+"""
+    environment = kept | {"HOME": str(tmp_path), "ABLATE_HOME": str(tmp_path / "home")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, text=True, capture_output=True, cwd=tmp_path)
+    with suppress(psutil.NoSuchProcess):
+        assert gone_within(60, [psutil.Process(int(done.stdout))])
+
+
+def test_a_server_that_files_may_name_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert not temporary_server.names_a_server("prefect.toml")
+    (tmp_path / "prefect.toml").write_text('[server.api]\nhost = "x"')
+    (tmp_path / "profiles.toml").write_text('[profiles.x]\nPREFECT_API_URL = "http://elsewhere/api"')
+    assert temporary_server.names_a_server("prefect.toml") and temporary_server.names_a_server("profiles.toml")
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["fastapi"]')
+    assert not temporary_server.names_a_server("pyproject.toml")
 
 
 EMITS = """
