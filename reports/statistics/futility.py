@@ -19,11 +19,12 @@ def chance_of_deciding(
 
     It binds no look, so it changes no error rate: a row that gets no more seeds is undecided.
     """
-    seeds, freedom = comparison.seeds, comparison.freedom
+    seeds, alone = comparison.seeds, comparison.own is not None  # tested by its own variance, for rows vary unequally
+    part, freedom = (comparison.from_seeds, comparison.freedom) if not alone else (comparison.own or 0.0, seeds - 1)
     if not np.isfinite(comparison.half_width):
         return 1.0
     generator = np.random.default_rng(20250625)
-    spread = comparison.from_seeds * seeds  # variance of the difference at one seed
+    spread = part * seeds  # variance of the difference at one seed
     true = spread * freedom / generator.chisquare(freedom, DRAWS)
     effect = comparison.difference + np.sqrt(true / seeds) * generator.standard_normal(DRAWS)
     total, reached = np.full(DRAWS, comparison.difference * seeds), np.zeros(DRAWS, bool)
@@ -36,7 +37,7 @@ def chance_of_deciding(
         seeds, after = look, freedom * (look - 1) / (comparison.seeds - 1)
         squares, before = squares + true * generator.chisquare(after - before, DRAWS), after
         bounds = cutoffs_for(rows, tuple(pairs), look, most_seeds)
-        by_seeds = at_level(bounds.at_freedom(after), ALPHA * share)
+        by_seeds = at_level(bounds.alone(after) if alone else bounds.at_freedom(after), ALPHA * share)
         by_texts = at_level(bounds.texts, ALPHA * share)
         reach = np.sqrt(by_seeds**2 * squares / after / look + by_texts**2 * comparison.from_texts)
         size = np.abs(total / look)
