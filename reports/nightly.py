@@ -69,17 +69,18 @@ class Night:
     acknowledged: str = ""
 
     def values(self, score: str, row: str) -> Values | None:
-        """Return a score per seed of a configuration, or of PANEL the mean over all; NaN for missing values."""
-        rows = self.scores.get(score, {})
+        """Return a score per seed of a configuration, or of PANEL the mean over all if they have as many seeds; NaN for
+        missing values."""
+        rows = {label: np.array(own, dtype=float) for label, own in self.scores.get(score, {}).items()}
         if row != PANEL:
-            return np.array(rows[row], dtype=float) if row in rows else None
-        return np.mean([np.array(each, dtype=float) for each in rows.values()], axis=0) if rows else None
+            return rows.get(row)
+        return np.mean([*rows.values()], axis=0) if len({*map(len, rows.values())}) == 1 else None
 
     @property
     def rows(self) -> list[str]:
-        """Labels of the configurations, after PANEL if there are several."""
-        rows = list(dict.fromkeys(label for by_row in self.scores.values() for label in by_row))
-        return rows if len(rows) == 1 else [PANEL, *rows]
+        """Labels of the configurations, after PANEL if there are several that have equal numbers of seeds."""
+        rows = {label: len(own) for by_row in self.scores.values() for label, own in by_row.items()}
+        return [PANEL, *rows] if len(rows) > 1 and len({*rows.values()}) == 1 else [*rows]
 
     def log_of(self, timing: str) -> float | None:
         """Return the mean logarithm of a timing, since cells and machines differ by factors; None without values."""
@@ -97,12 +98,12 @@ WORDS_OF_NIGHTS = {
     "slower": _("slower"),
     "possibly worse": _("possibly worse"),
     "better": WORDS["better"],
-    "undecided": WORDS["undecided"],
     "not comparable": WORDS["not comparable"],
+    "undecided": WORDS["undecided"],
     "equivalent": WORDS["equivalent"],
     "same": _("the same at every seed"),
 }
-FAILS, NAMED = ("worse", "not measured", "slower"), 5  # the first NAMED kinds are listed by name
+FAILS, NAMED = ("worse", "not measured", "slower"), 6  # the first NAMED kinds are listed by name
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,16 @@ def judge_scores(now: Night, then: Night | None) -> NightVerdict:
     """Compare the scores of two nights, seed by seed. Of the nights in which nothing changed but by chance, at most the
     share `false_alarms` has a score that is worse."""
     names, moved = defaultdict[str, list[Text]](list), dict[str, None]()
-    for row, score in product(now.rows or [PANEL], now.settings.quality):
+    rows = dict.fromkeys([*now.rows, *(then.rows if then else ())]) or [PANEL]
+    for row, score in product(rows, now.settings.quality):
         ours, theirs = now.values(score, row), None if then is None else then.values(score, row)
         if ours is None or score not in now.higher or not np.isfinite(ours).all():
             names["not measured"].append(name_of(score, row))
-        elif theirs is not None and ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=ROUNDING, atol=0):
+        elif then is None:
+            continue
+        elif theirs is None or not np.isfinite(theirs).any():
+            names["not comparable"].append(name_of(score, row))
+        elif ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=ROUNDING, atol=0):
             names["same"].append(name_of(score, row))
         else:
             moved[row] = None
@@ -158,7 +164,7 @@ def judge_scores(now: Night, then: Night | None) -> NightVerdict:
         kind, name = str(compared.verdict), name_of(compared.value, compared.row.data)
         if kind == "worse" and comparison.p * len(sections) > now.settings.false_alarms:
             kind = "possibly worse"
-        if name not in names["same"] and name not in names["not measured"]:
+        if not any(name in names[other] for other in ("same", "not measured", "not comparable")):
             names[kind if kind in WORDS_OF_NIGHTS else "not comparable"].append(name)
     return NightVerdict(now, then, names, results, sections)
 
@@ -178,9 +184,10 @@ def results_of(now: Night, then: Night, parts: Sequence[Sequence[str]]) -> Resul
         for label, night in product(labels, (then, now)):
             name, against = (f"{label}, {then.commit or then.when}", None) if night is then else (label, len(rows) - 1)
             own = {score: each for score in scores if (each := night.values(score, label)) is not None}
-            cells = [f"{name}-{number}" for number in range(max(map(len, own.values()), default=0))]
-            values |= {cell: {s: each[i] for s, each in own.items() if i < len(each)} for i, cell in enumerate(cells)}
-            rows.append(RecordedRow(name, {}, night is then, label, cells, [*range(len(cells))], against))
+            by_seed = pd.DataFrame({score: pd.Series(each) for score, each in own.items()}).dropna(how="all")
+            cells = {f"{name}-{seed}": seed for seed in by_seed.index}
+            values |= {cell: by_seed.loc[seed].to_dict() for cell, seed in cells.items()}
+            rows.append(RecordedRow(name, {}, night is then, label, [*cells], [*cells.values()], against))
         sections += [RecordedSection(title, "", show, rows)] if rows else []
     study = Study("nightly", sections, f"{then.when} → {now.when}", margins=now.settings.quality, foreign=True)
     # the earlier night's direction: code that turns a direction round makes no improvement of a loss

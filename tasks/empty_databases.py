@@ -14,6 +14,8 @@ from contextlib import closing, suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from tasks.address import FILES
+
 FOLDER = Path(sys.prefix) / "share" / "ablate"
 LIBRARIES = ("mlflow", "prefect")
 
@@ -23,11 +25,14 @@ def empty_database(library: str) -> Path:
 
 
 def begin_with_copy(library: str, database: Path) -> None:
-    """Copy the empty database of a library, unless there is one already or none was made at the installation."""
+    """Copy the empty database of a library, unless there is one already or none was made at the installation.
+
+    Beside a journal that an earlier database has left, SQLite would read it into the copy: then none is made.
+    """
     empty = empty_database(library)
-    if os.path.lexists(database) or not empty.exists():
+    if any(os.path.lexists(f"{database}{ending}") for ending in FILES) or not empty.exists():
         return
-    with suppress(OSError), tempfile.TemporaryDirectory(dir=database.parent) as folder:
+    with suppress(OSError, sqlite3.Error), tempfile.TemporaryDirectory(dir=database.parent) as folder:
         copy = shutil.copyfile(empty, Path(folder) / database.name)
         if library == "mlflow":  # its experiment "Default" names the folder in which the database was made
             with closing(sqlite3.connect(copy)) as connection, connection:

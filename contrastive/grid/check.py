@@ -88,7 +88,8 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     for name in ("metrics", "splits", "vectors", "post"):
         yield from _repeats(("evaluation", name), getattr(evaluation, name))
     titles = [section.title for section in experiment.sections]
-    yield from _repeats(("sections",), titles, "another section also has the title {}")
+    for path, said in _repeats(("sections",), titles, "another section also has the title {}"):
+        yield (*path, "title"), said
     yield from _wrong_report(experiment)
     score_names = dict.fromkeys(score_names_of(evaluation))
     for number, section in enumerate(experiment.sections):

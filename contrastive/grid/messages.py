@@ -56,6 +56,8 @@ def _message(item: Any, parent: type[BaseModel] | None, path: SettingPath, descr
     if kind == "literal_error":
         names = re.findall("'(.*?)'", context["expected"])
         return f"expected {context['expected']}, got {got}{nearest_name(item['input'], names)}"
+    if kind == "too_short":
+        return f"an empty list; give {name} a value or leave it out"
     expected = EXPECTED_AS.get(context.get("class_name", ""), EXPECTED.get(kind))
     if kind == "string_pattern_mismatch":
         expected = described or EXPECTED_AS.get(name)

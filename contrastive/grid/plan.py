@@ -174,7 +174,7 @@ def declaration(plan: Plan, stopping: Stopping | None) -> Declaration:
         rows={part.section.title: [row.label for row in part.rows] for part in plan.resolved.sections},
         seeds=list(experiment.seeds) if stopping is None else [],
         most_seeds=None if stopping is None else stopping.most_seeds,
-        gives_up=stopping is None or stopping.gives_up,
+        gives_up=stopping is not None and stopping.gives_up,
         configurations={title: {key: row.label for key, row in by_key.items()} for title, by_key in rows.items()},
         baselines={title: [key for key, row in by_key.items() if row.baseline] for title, by_key in rows.items()},
         test_texts=sorted(test_texts) if more is None else [str(more)],

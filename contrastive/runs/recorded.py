@@ -72,7 +72,7 @@ class Declaration:
     rows: dict[str, list[str]]  # section → labels
     seeds: list[int]
     most_seeds: int | None = None  # for a study that adds seeds until decided
-    gives_up: bool = True  # see `Stopping`
+    gives_up: bool = False  # see `Stopping`
     configurations: dict[str, dict[str, str]] = field(default_factory=dict)  # section → digest of settings → label
     baselines: dict[str, list[str]] = field(default_factory=dict)  # section → digests of the baselines of other rows
     test_texts: list[str] = field(default_factory=list)  # numbers or names of the test splits
@@ -94,7 +94,7 @@ class Stopping:
     most_seeds: int
     looks: dict[str, list[StudyLook]] = field(default_factory=dict)  # section → its looks
     ended: dict[str, str] = field(default_factory=dict)  # section → decided, futile, most seeds, budget, …
-    gives_up: bool = True  # whether comparisons that further seeds will hardly decide get none
+    gives_up: bool = False  # whether comparisons that further seeds will hardly decide get none
 
 
 @dataclass(frozen=True)

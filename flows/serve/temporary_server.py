@@ -76,6 +76,7 @@ def stop_unused() -> None:
     """Stop the server of a command that ends before it uses it."""
     if _starting is not None:
         stop_process(_starting.process)
+        _starting.log.close()
 
 
 def names_a_server(path: str) -> bool:
@@ -115,6 +116,7 @@ def server() -> Iterator[None]:
     if get_current_settings().api.url:  # of a file that `before_import` does not know
         if begun is not None:
             stop_process(begun.process)
+            begun.log.close()
         yield
         return
     tell("starting Prefect")

@@ -82,6 +82,22 @@ def test_a_loss_is_worse_where_it_is_higher_by_the_direction_of_the_earlier_nigh
     assert last(night(higher=loss), worse) == "worse"
 
 
+def test_a_seed_that_the_first_night_lacks_takes_part_in_no_comparison_and_hides_no_loss():
+    first = night([None, *SEEDS[1:]], rows={"ce": [None, *SEEDS[1:]], "other": SEEDS})
+    worse = night(rows={"ce": SEEDS - 0.05 + WOBBLE, "other": SEEDS})
+    assert last(first, worse) == "worse"
+    assert last(night(SEEDS[:3]), night(SEEDS - 0.05 + 0.1 * WOBBLE)) == "worse"
+    nothing = night([None] * 6)
+    verdict = judge_all([nothing, night()])[-1]
+    assert str(verdict.headline) == "1 not comparable (accuracy (test) of ce)" and not verdict.failing
+
+
+def test_recipes_with_other_numbers_of_seeds_have_no_common_mean():
+    unequal = {"ce": SEEDS, "short": SEEDS[:4]}
+    then, now = night(rows=unequal), night(rows=unequal | {"ce": SEEDS - 0.05 + WOBBLE})
+    assert last(then, now) == "worse" and then.values("test.accuracy", PANEL) is None and PANEL not in then.rows
+
+
 def test_what_was_not_measured_fails_the_night():
     empty = replace(night(), scores={}, timings={})
     failing = judge_all([night(), empty])[-1].failing
