@@ -1,5 +1,5 @@
-"""What commands print, with control characters escaped, since file names, columns and labels are untrusted; times as
-people write them; and the refusal of options that have no effect together with the others of a command."""
+"""Print for commands, with control characters escaped, since file names, columns and labels are untrusted; read times
+as people write them; refuse options that have no effect together with the others of a command."""
 
 import gc
 import logging

@@ -245,8 +245,11 @@ def write_against(then: Night, now: Night, output: Path) -> tuple[Path, NightVer
     """Write against.md and against.zh.md, without timings: one run cannot tell slow code from a busy machine."""
     verdict = judge_scores(now, then)
     title = _("# Against {old}: {headline}", old=then.commit, headline=verdict.headline)
-    commits = [" ".join(commit) for commit in now.commits]
-    return write(verdict, output, AGAINST, "against", lambda: [title, *body(verdict, "against", commits)]), verdict
+    rule = RULE.of(share=f"{now.settings.false_alarms:g}")
+    commits = bulleted(_("## Commits since then"), [" ".join(commit) for commit in now.commits])
+    return write(
+        verdict, output, AGAINST, "against", lambda: [title, *body(verdict, "against", commits), rule]
+    ), verdict
 
 
 def write(
@@ -268,18 +271,21 @@ def write(
 
 def night_page(nights: Sequence[Night], judged: Sequence[NightVerdict]) -> list[Text]:
     acknowledged = [f"{each.when}: {each.acknowledged}" for each in nights if each.acknowledged]
+    commits = commits_since(nights, judged)
     rows = [[Entry(each.night.when), Entry(each.night.commit), Entry(each.headline)] for each in judged]
     return [
         _("# Nightly: {headline}", headline=judged[-1].headline),
         *([] if judged[-1].then else [environment(nights)]),
-        *body(judged[-1], "scores", commits_since(nights, judged)),
+        *body(judged[-1], "scores", bulleted(_("## Commits since the last night that did not fail"), commits)),
+        RULE.of(share=f"{judged[-1].night.settings.false_alarms:g}"),
+        RULE_OF_TIMINGS.of(margin=f"{judged[-1].night.settings.speed:.0%}"),
         *bulleted(_("## Acknowledged"), acknowledged),
         _("## Nights"),
         Table(None, [_("Night"), _("Commit"), _("Verdict")], rows[: -SHOWN - 1 : -1]).markdown(),
     ]
 
 
-def body(verdict: NightVerdict, folder: str, commits: Sequence[str]) -> list[Text]:
+def body(verdict: NightVerdict, folder: str, commits: list[Text]) -> list[Text]:
     """Return what both pages have: the nights, comparisons, timings, cells that failed and commits."""
     now, then = verdict.night, verdict.then
     blocks: list[Text] = [_("Night of {when}, commit {commit}.", when=now.when, commit=now.commit or "?")]
@@ -295,15 +301,17 @@ def body(verdict: NightVerdict, folder: str, commits: Sequence[str]) -> list[Tex
         *bulleted(_("## Timings"), verdict.timings),
         *bulleted(_("## Cells without a result"), now.failed),
         *bulleted(_("## Cells without a result before"), then.failed if then else []),
-        *bulleted(_("## Commits since the last night that did not fail"), commits),
-        RULE.of(share=f"{now.settings.false_alarms:g}", margin=f"{now.settings.speed:.0%}"),
+        *commits,
     ]
 
 
 RULE = _(
-    "A night fails if a score is worse with p ≤ {share} for all comparisons together (with a larger p it is only "
-    "possibly worse), if a score was not measured, or if tonight and last night were both slower by more than {margin} "
-    "than the slowest of the first nights."
+    "It fails if a score is worse with p ≤ {share} for all comparisons together (with a larger p it is only possibly "
+    "worse), or if a score was not measured."
+)
+RULE_OF_TIMINGS = _(
+    "It fails too if tonight and last night were both slower by more than {margin} than the slowest of the first "
+    "nights."
 )
 
 

@@ -1,4 +1,4 @@
-"""What an evaluation needs, and its preparation before a cell trains: tokens, larger test sets, transfer data.
+"""Prepare what an evaluation needs before a cell trains: tokens, larger test sets, transfer data.
 
 The arrays of embeddings.npz are named here. Imports no torch.
 """

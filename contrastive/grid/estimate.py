@@ -251,7 +251,9 @@ def most_similar(values: dict[Hashable, float], cell: Cell) -> float | None:
 def calibration_file(cell: Cell, on_gpu: bool) -> Path:
     """Return the file with the timed steps of such cells on this hardware."""
     machine = {"processor": provenance.processor(), "device": "gpu" if on_gpu else "cpu"}
-    key = fingerprint.key("calibration", machine=machine, cell=calibration_settings(cell))
+    key = fingerprint.key(
+        "calibration", unit="tokens without padding", machine=machine, cell=calibration_settings(cell)
+    )
     return store.cache_folder("calibration", f"{key}.json")
 
 

@@ -6,6 +6,7 @@ and shown; how settings combine in cells; labels.
 
 import os
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,14 @@ def load_experiment(path: Path | str) -> LoadedExperiment:
         line = content[: error.start].count(b"\n") + 1
         message = f"not UTF-8 (byte {content[error.start]:#04x}); save the file as UTF-8"
     else:
-        return parse_experiment(text, name, Path(path).absolute().parent)
+        return _parsed(text, name, Path(path).absolute().parent)
     raise ExperimentError([Problem(name, line, message)])
+
+
+@lru_cache(maxsize=1)
+def _parsed(text: str, name: str, folder: Path) -> LoadedExperiment:
+    """Cached, because `ablate run` and its flow read the same file in one process. The state of cells is not cached."""
+    return parse_experiment(text, name, folder)
 
 
 def parse_experiment(text: str, name: str = "experiment", folder: Path = Path()) -> LoadedExperiment:

@@ -1,4 +1,4 @@
-"""What is computed of attention by our own means: the row of CLS, and DeBERTa's scores of relative positions.
+"""Compute parts of attention that transformers lacks or computes slowly: the row of CLS, DeBERTa's relative scores.
 
 The row of CLS, its attention to each token, comes from a block's query and keys. `output_attentions=True` would force
 slow attention and store heads × length² numbers per block, although `topk_tokens` needs one row. Equal to that row in

@@ -1,4 +1,4 @@
-"""Whether a cell really trains: stop one in which a term or a parameter trains nothing, and see its vectors collapse.
+"""Check that a cell really trains: stop one whose term or parameter trains nothing, and note collapsed vectors.
 
 The gradient-path audit finds bugs that accuracy does not reveal: a frozen head, a term without a path to the encoder, a
 block without gradient. In the first steps each term alone must give the encoder a gradient, and each trained parameter
