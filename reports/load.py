@@ -2,13 +2,17 @@
 
 import gc
 import logging
+import math
 import os
+import sqlite3
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from sys import intern
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -16,7 +20,7 @@ from urllib.request import url2pathname
 import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import Run
+from mlflow.entities import Run, RunData, RunInfo
 from pydantic import TypeAdapter, ValidationError
 
 from contrastive.errors import UserError
@@ -27,6 +31,8 @@ from reports.study import MEASURED, CellRun, Kind, Picture, Results, study_of
 logger = logging.getLogger(__name__)
 
 PAGE = 1000  # runs per request
+SQLITE = "sqlite:///"
+PATIENCE = 60.0  # seconds to wait for a writer
 CURVES = ("loss", "gradient_norm")
 TERMS = ("gradient_norm.", "excess.")  # prefixes of curves of single loss terms
 POINTS = ["cell", "key", "step", "value"]
@@ -39,18 +45,46 @@ class NotFetched(Exception):
 
 def all_runs(client: MlflowClient, experiment_id: str) -> list[Run]:
     """Fetch all runs, newest first. Garbage collection is off meanwhile: it would scan thousands of new objects."""
-    runs, token = list[Run](), None
-    collects = gc.isenabled()
+    uri, collects = str(client.tracking_uri), gc.isenabled()
     gc.disable()
     try:
-        while token is None or token:
-            page = client.search_runs([experiment_id], max_results=PAGE, page_token=token)
-            runs += list(page)
-            token = page.token or ""
-        return runs
+        if uri.startswith(SQLITE) and "?" not in uri:
+            with suppress(sqlite3.Error):  # of another MLflow's tables; the client explains a damaged database
+                return runs_in_sqlite(uri, experiment_id)
+        return runs_by_page(client, experiment_id)
     finally:
         if collects:
             gc.enable()
+
+
+def runs_by_page(client: MlflowClient, experiment_id: str) -> list[Run]:
+    runs, token = list[Run](), None
+    while token is None or token:
+        page = client.search_runs([experiment_id], max_results=PAGE, page_token=token)
+        runs += list(page)
+        token = page.token or ""
+    return runs
+
+
+def runs_in_sqlite(uri: str, experiment_id: str) -> list[Run]:
+    """Return what `runs_by_page` returns, from MLflow's tables: its client takes five times as long for many runs."""
+    where = "runs.experiment_id = ? AND runs.lifecycle_stage = 'active'"
+    with closing(sqlite3.connect(uri.removeprefix(SQLITE), timeout=PATIENCE)) as database:
+        database.execute("BEGIN")  # all queries see one state of the database
+        columns = "run_uuid, user_id, status, start_time, end_time, lifecycle_stage, artifact_uri, name"
+        found = database.execute(
+            f"SELECT {columns} FROM runs WHERE {where} ORDER BY start_time DESC, run_uuid", [experiment_id]
+        )
+        runs = {run_id: Run(RunInfo(run_id, experiment_id, *rest), RunData()) for run_id, *rest in found}
+        data = {run_id: run.data for run_id, run in runs.items()}
+        nan_as_null = "iif(is_nan, NULL, value)"
+        for table, value in (("params", "value"), ("tags", "value"), ("latest_metrics", nan_as_null)):
+            parts = {run_id: getattr(each, table.removeprefix("latest_")) for run_id, each in data.items()}
+            query = f"SELECT run_uuid, key, {value} FROM {table} JOIN runs USING (run_uuid) WHERE {where}"
+            for run_id, key, entry in database.execute(query, [experiment_id]):
+                kept = intern(entry) if isinstance(entry, str) else entry
+                parts[run_id][intern(key)] = math.nan if kept is None else kept
+        return [*runs.values()]
 
 
 @lru_cache(maxsize=100_000)

@@ -8,12 +8,11 @@ from statistics import fmean
 import numpy as np
 from scipy import optimize, special
 
-from reports.statistics.cutoffs import DRAWS, FEW_DRAWS, RATIOS, Pair, student
+from reports.statistics.cutoffs import ADVICE_BUDGET, BUDGET, RATIOS, Pair, student
 from reports.statistics.decide import ALPHA, Decided, Variances, at_level, cutoffs_for, reaches_of
 
 POWER = 0.8
 COUNTS = (*range(2, 13), 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160)  # seeds that may be advised
-ROUGH = 0.08  # cut-offs of FEW_DRAWS differ less from those of all draws
 MOST_SEEDS, MOST_TIMES = 64, 100  # the most seeds, and the most times the texts, that are advised
 
 
@@ -96,8 +95,10 @@ def needed_up_to(
     if not np.isfinite(comparison.half_width) or enough <= 0:
         return Needed(None, None)
 
-    def half_at(seeds: int, times: float = 1.0, draws: int = DRAWS) -> float:
-        bounds = cutoffs_for(rows, tuple(pairs), seeds, most_seeds, draws)
+    budget = BUDGET if most_seeds else ADVICE_BUDGET
+
+    def half_at(seeds: int, times: float = 1.0) -> float:
+        bounds = cutoffs_for(rows, tuple(pairs), seeds, most_seeds, BUDGET if seeds == comparison.seeds else budget)
         scale = comparison.seeds / seeds
         parts = Variances(
             comparison.from_seeds * scale,
@@ -107,16 +108,12 @@ def needed_up_to(
         )
         return at_level(reaches_of(bounds, seeds, parts), ALPHA * share)
 
-    def is_short(seeds: int) -> bool:
-        roughly = half_at(seeds, draws=FEW_DRAWS)  # takes a tenth of the time
-        return (roughly if abs(roughly - enough) > ROUGH * enough else half_at(seeds)) < enough
-
     def texts_at(seeds: int) -> int | None:
         times = smallest(lambda count: half_at(seeds, count / 10) < enough, 11, 10 * MOST_TIMES)
         return None if times is None else int(np.ceil(texts * times / 10 / 100) * 100)
 
     counts = [count for count in (*COUNTS, most) if comparison.seeds < count <= most]
-    position = smallest(lambda number: is_short(counts[number]), 0, len(counts) - 1)
+    position = smallest(lambda number: half_at(counts[number]) < enough, 0, len(counts) - 1)
     seeds = None if position is None else counts[position]
     more_texts = texts_at(comparison.seeds) if texts else None
     if seeds is not None or more_texts is not None or not texts:
