@@ -5,6 +5,7 @@ python -m benchmarks.one_cell EXPERIMENT NUMBER    # from 0; `prepare` makes the
 
 import os
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 from contrastive.config.cell import Cell
@@ -17,6 +18,7 @@ from contrastive.runs import store
 from contrastive.training.job import TrainRequest
 
 
+@lru_cache(maxsize=1)  # a process that is used again reads the file once
 def read(file: str) -> tuple[Experiment, tuple[Cell, ...]]:
     resolved = experiments.load_experiment(file)
     return resolved.experiment, resolved.cells

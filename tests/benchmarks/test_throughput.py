@@ -89,8 +89,9 @@ def test_the_grid_has_as_many_cells_as_asked_for_in_the_order_of_the_table(tmp_p
     file.write_text(yaml.safe_dump(makespan.experiment(24, 600, {}), sort_keys=False), encoding="utf-8")
     _, cells = one_cell.read(str(file))
     found = [(cell.objective.loss, cell.objective.alpha, cell.seed) for cell in cells]
-    assert found == list(makespan.product(makespan.LOSSES, makespan.ALPHAS, makespan.SEEDS))
-    assert makespan.shape(6) == (makespan.LOSSES[:3], makespan.ALPHAS[:1])
+    assert found == list(makespan.product(makespan.LOSSES, makespan.ALPHAS, range(2)))
+    assert makespan.shape(6) == (makespan.LOSSES[:3], makespan.ALPHAS[:1], 2)
+    assert makespan.shape(192) == (makespan.LOSSES, makespan.ALPHAS, 16)
     with pytest.raises(SystemExit, match="--cells is one of 2, 4, 6"):
         makespan.shape(5)
     # the table is in times of the first row
