@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from contrastive.config.evaluation import Evaluation
+from contrastive.evaluation.metrics.types import Score
 from contrastive.grid.identity import evaluation_key
 from contrastive.runs import store
 
@@ -54,7 +55,7 @@ def _train(request: Any, training: Any, folder: Path, *_: Any) -> int:
 
 
 def _evaluate(folder: Path, evaluation: Evaluation, *, into: Path, threads: int) -> None:
-    scores = [{"name": f"test.{name}", "value": 0.5} for name in ("accuracy", "macro_f1")]
+    scores = [Score(f"test.{name}", 0.5, True, 10).described() for name in ("accuracy", "macro_f1")]
     store.write_json(into / "scores.json", {"version": 1, "key": evaluation_key(evaluation), "scores": scores})
     content = io.BytesIO()
     np.savez(content, x=np.zeros((0, 2), np.float32))
