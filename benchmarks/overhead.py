@@ -53,12 +53,13 @@ def flow(cells: int, folder: Path, variant: str) -> float:
     from flows import ablation_grid
     from flows.serve import temporary_server
     from tasks import cell, worker_calls
+    from tasks.report import BuiltReport
 
     worker_calls.train, worker_calls.evaluate = nothing.train, nothing.evaluate
     file = nothing.experiment(folder, cells)
     if variant == "flow":  # without MLflow, and so without a report
         cell.record = ablation_grid.sync = lambda *_: None
-        ablation_grid.report_task = lambda _: file
+        ablation_grid.report_task = lambda _: BuiltReport(file, "nothing")
     seconds = []
     with temporary_server.server():
         for _ in range(2 if variant == "flow, all finished" else 1):
