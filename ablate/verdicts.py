@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from ablate.board import check_board, records, texts_by_cell, ties
 from ablate.columns import choose, described, failed_runs
 from ablate.directions import higher_is_better
 from ablate.names import SECONDS, is_empty, number_of, whole
@@ -47,6 +48,14 @@ class Question:
     margins: Mapping[str, float] = field(default_factory=dict)
     lower: tuple[str, ...] = ()
     higher: tuple[str, ...] = ()
+    ties: bool = False  # which rows cannot be told from the best
+    records: str = ""  # each row against the best before it, in the order of this column, or of the table
+    sigma: Mapping[str, float] = field(default_factory=dict)  # known standard deviation of a run
+    texts: str = ""  # number of test texts, or a column of them
+
+    @property
+    def board(self) -> Literal["", "ties", "records"]:
+        return "ties" if self.ties else "records" if self.records else ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,12 +95,18 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
     shares = [name for name in scale if kinds[name].higher_is_better and scores[name].dropna().between(0, 1).all()]
     shares = [name for name in shares if name not in assumed]
     title = table.name.rpartition(".")[0] or table.name
+    if question.board:
+        check_board(table, columns, lines, f"--{question.board}", question.baseline)
+    if question.texts and (other := [name for name in scale if not scores[name].dropna().between(0, 1).all()]):
+        raise UserError(f"--texts says how well the texts alone tell shares apart; {brief_name(other[0])} is none")
     study = Study(
         re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60] or "table",
-        sections_of(lines, columns, question, table, title), table.name,
+        sections_of(lines, columns, question, table, title, kinds), table.name,
         margins=margins_of(question, scale, shares, dict(scores.abs().max().items())),
         foreign=True, command=command, assumed=assumed,
-        pairing=columns.pairing, unpaired=columns.unpaired, numbers=str(columns.seed),
+        pairing=columns.pairing, unpaired=columns.unpaired, numbers=str(columns.seed), board=question.board,
+        sigma={name: size / scale[name] for name, size in question.sigma.items()},
+        texts=texts_by_cell(question.texts, lines, table) if question.texts else {},
     )  # fmt: skip
     measured = [
         (cell, name, value, kinds[name].higher_is_better, kinds[name].count, "", None)
@@ -189,27 +204,43 @@ def texts_of(lines: pd.DataFrame, columns: Columns) -> tuple[dict[str, dict[str,
 
 
 def sections_of(
-    lines: pd.DataFrame, columns: Columns, question: Question, table: Table, title: str
+    lines: pd.DataFrame, columns: Columns, question: Question, table: Table, title: str, kinds: Mapping[str, Kind]
 ) -> list[RecordedSection]:
     """Return the sections, one unless the table is our own export."""
     sections, show = [], Show.model_validate({"table": {"values": list(columns.scores)}})
     for section, own in lines.groupby("section", sort=False):
-        baseline = baseline_of(own["label"].unique().tolist(), question.baseline, table, columns)
         groups: dict[Any, pd.DataFrame] = dict(iter(own.drop_duplicates("cell").groupby(["data", "label"], sort=False)))
-        ordered, rows = sorted(groups, key=lambda key: key[1] != baseline), []
-        for data, label in ordered:
+        rows = []
+        for (data, label), against in ordered_rows(groups, question, table, columns, kinds):
             runs, several = groups[data, label], own["data"].nunique() > 1
             axes = runs["axes"].iloc[0] if len(columns.row) > 1 else {}
-            compared = label != baseline and (data, baseline) in groups
             rows.append(
                 RecordedRow(
                     f"{label} · {data}" if several else label, ({"data": data} if several else {}) | axes,
-                    label == baseline, data, runs["cell"].tolist(), runs["seed"].tolist(),
-                    ordered.index((data, baseline)) if compared else None,
+                    against is None, data, runs["cell"].tolist(), runs["seed"].tolist(),
+                    against if against is not None and against >= 0 else None,
                 )
             )  # fmt: skip
         sections.append(RecordedSection(str(section) or title, "", show, rows))
     return sections
+
+
+def ordered_rows(
+    groups: Mapping[Any, pd.DataFrame], question: Question, table: Table, columns: Columns, kinds: Mapping[str, Kind]
+) -> list[tuple[Any, int | None]]:
+    """Return the (data, label) of each row, in the order of the report, and the number of the row that it is compared
+    with: None for a baseline, -1 if its data set has none."""
+    higher = kinds[columns.scores[0]].higher_is_better is not False
+    if question.records:
+        return records(groups, higher, question.records, table)
+    if question.ties:
+        return ties(groups, higher)
+    baseline = baseline_of(list(dict.fromkeys(label for _, label in groups)), question.baseline, table, columns)
+    ordered = sorted(groups, key=lambda key: key[1] != baseline)
+    return [
+        (key, None if key[1] == baseline else ordered.index(to) if (to := (key[0], baseline)) in ordered else -1)
+        for key in ordered
+    ]
 
 
 def baseline_of(names: Sequence[str], wanted: str | None, table: Table, columns: Columns) -> str:
@@ -245,7 +276,14 @@ def margins_of(
 
 def check_question(columns: Columns, question: Question) -> None:
     """Raise UserError if an option names a score that the table lacks, or gives one two directions."""
-    options = {"--margin": question.margins, "--lower": question.lower, "--higher": question.higher}
+    if question.ties and question.records:
+        raise UserError("--ties and --records are two questions; ask one of them")
+    options = {
+        "--margin": question.margins,
+        "--sigma": question.sigma,
+        "--lower": question.lower,
+        "--higher": question.higher,
+    }
     for option, name in ((option, name) for option, names in options.items() for name in names):
         if name not in columns.scores:
             raise UserError(f"{option} {brief_name(name)}: no such score{nearest_name(name, columns.scores)}")
@@ -344,6 +382,10 @@ def judge(
     lower: str | Iterable[str] = (),
     higher: str | Iterable[str] = (),
     paired: bool = False,
+    ties: bool = False,
+    records: str = "",
+    sigma: Mapping[str, float] | None = None,
+    texts: int | str = "",
     name: str = "table",
 ) -> Verdicts:
     """Compare the rows of a data frame with a baseline row.
@@ -351,7 +393,10 @@ def judge(
     A line of the frame has the score(s) of one row at one seed, and, with `text`, of one text. Columns left out are
     guessed from their names and values (`Verdicts.columns` says how). `margin`: largest difference that does not
     matter, of all scores or by score; `lower` and `higher`: scores whose direction is not guessed; `paired`:
-    equal numbers of runs (a column such as run or fold) belong together, as seeds do. Raises UserError.
+    equal numbers of runs (a column such as run or fold) belong together, as seeds do; `ties`: compare all rows with the
+    best one; `records`: compare each row with the best before it, by a column of dates or in the order of the `table`;
+    `sigma`: known standard deviation of a run, by score; `texts`: number of test texts, or a column of them. Raises
+    UserError.
     """
     if not isinstance(frame, pd.DataFrame):
         raise UserError(f"ablate.judge takes a pandas DataFrame, not a {type(frame).__name__}")
@@ -363,7 +408,9 @@ def judge(
     if bad := [size for size in margins.values() if size is None or isinstance(size, str | bool) or not size > 0]:
         raise UserError(f"margin is {bad[0]!r}; give a number above 0")
     asked = None if baseline is None else str(baseline)
-    return judge_table(table, columns, Question(asked, margins, _names(lower), _names(higher)), "ablate.judge(…)")
+    directions = _names(lower), _names(higher)
+    question = Question(asked, margins, *directions, ties, records, sigma or {}, str(texts))
+    return judge_table(table, columns, question, "ablate.judge(…)")
 
 
 def judge_table(table: Table, columns: Columns, question: Question, command: str) -> Verdicts:

@@ -182,6 +182,14 @@ def report(
     paired: Annotated[
         bool, typer.Option("--paired", help="Pair equal numbers of runs, as seeds.", rich_help_panel=WITH_TABLE)
     ] = False,
+    ties: Annotated[
+        bool, typer.Option("--ties", help="Which rows cannot be told from the best?", rich_help_panel=WITH_TABLE)
+    ] = False,
+    records: Annotated[
+        str, table_option("COLUMN", "Each row against the best before it, by a column of dates, or by `table`.")
+    ] = "",
+    sigma: Annotated[list[str] | None, table_option("SCORE=SIZE", "Known standard deviation of one run.")] = None,
+    texts: Annotated[str, table_option("N", "Number of test texts, or a column of them.")] = "",
 ) -> None:
     """Rebuild a report from MLflow, or report another program's table.
 
@@ -195,7 +203,8 @@ def report(
 
         refuse_without_effect(context, ["paper"], "with --from", "give an experiment file")
         columns = {"row": row or (), "score": score or (), "seed": seed, "text": text, "data": data}
-        return report_table(source, columns, baseline, margin or [], lower or [], higher or [], paired)
+        sizes = (margin or [], lower or [], higher or [])
+        return report_table(source, columns, baseline, *sizes, paired, sigma or [], ties, records, texts)
     refuse_without_effect(context, names_in_panel(context, WITH_TABLE), "without --from", "name a table with --from")
     report_experiment(experiment, paper)
 

@@ -28,13 +28,20 @@ def report_table(
     lower: Sequence[str],
     higher: Sequence[str],
     paired: bool = False,
+    sigma: Sequence[str] = (),
+    ties: bool = False,
+    records: str = "",
+    texts: str = "",
 ) -> None:
     """Read a table, say which column was taken for what, and write its report."""
     tell(f"reading {source}")
     wanted = Columns(tuple(given["row"]), tuple(given["score"]), given["seed"], given["text"], given["data"])
     table, columns = choose(read(source, tracking_uri(home())), wanted, paired)
-    sizes = dict(size for text in margins for size in parsed_margin(text, columns))
-    question = Question(baseline, sizes, tuple(lower), tuple(higher))
+    sizes, known = (
+        dict(size for text in given_sizes for size in parsed_size(option, text, columns))
+        for option, given_sizes in (("--margin", margins), ("--sigma", sigma))
+    )
+    question = Question(baseline, sizes, tuple(lower), tuple(higher), ties, records, known, texts)
     verdicts = judge_table(table, columns, question, shlex.join(["ablate", *sys.argv[1:]]))
     tell(f"{table.name}: {table.frame.index.nunique()} lines; {verdicts.columns}")
     page = verdicts.report(home() / "reports" / "tables" / folder_name(source, verdicts.results.study.name))
@@ -65,7 +72,7 @@ def comparison_text(score: RowScore) -> str:
     return f"{score.row.label}, {score.value}: {score.verdict}, {compared.difference:+.3g}{width}"
 
 
-def parsed_margin(text: str, columns: Columns) -> list[tuple[str, float]]:
+def parsed_size(option: str, text: str, columns: Columns) -> list[tuple[str, float]]:
     """Parse SCORE=SIZE, or SIZE for all scores."""
     name, _, size = text.rpartition("=")
     try:
@@ -73,5 +80,5 @@ def parsed_margin(text: str, columns: Columns) -> list[tuple[str, float]]:
     except ValueError:
         number = 0.0
     if not number > 0:
-        raise UserError(f"--margin {text}: write SCORE=SIZE with a size above 0, such as --margin accuracy=0.01")
+        raise UserError(f"{option} {text}: write SCORE=SIZE with a size above 0, such as {option} accuracy=0.01")
     return [(score, number) for score in ([name] if name else columns.scores)]

@@ -146,7 +146,11 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     }
     study, stopping = results.study, results.study.stopping
     most_seeds = None if stopping is None else stopping.most_seeds
-    decisions = decide_family(rows, measured, most_seeds, study.paired, study.foreign) if may_compare else Decisions()
+    decisions = (
+        decide_family(rows, measured, most_seeds, study.paired, study.foreign, study.board == "ties", study.sigma)
+        if may_compare
+        else Decisions()
+    )
     scores = [replace(score, comparison=comparison(score, rows, measured, decisions, results)) for score in scores]
     same_seeds = study.paired and (stopping is not None or len({tuple(row.seeds) for row in rows}) == 1)
     complete = may_rank and may_compare and all(score.complete for score in scores if score.tested)
@@ -205,6 +209,8 @@ def comparison(
     outcome = verdict(difference, decided.half_width, bool(score.higher), score.margin, decided.seeds)
     if results.study.foreign:
         outcome = with_failures(outcome, *(lacks(row, score, results) for row in (score.row, against)))
+    if results.study.board == "records" and (difference > 0) != bool(score.higher):
+        outcome = "no record"
     more_texts = not score.row.recorded.drawn
     needs = decisions.needed(*key, score.margin, more_texts) if outcome == "undecided" else None
     return replace(

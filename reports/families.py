@@ -2,8 +2,9 @@
 rows."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Float
@@ -73,10 +74,13 @@ def decide_family(
     most_seeds: int | None,
     paired: bool = True,
     ragged: bool = False,
+    ties: bool = False,
+    sigma: Mapping[str, float] = MappingProxyType({}),
 ) -> Decisions:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
     There a row with a failed cell gets no further verdict, but its earlier values stay in the pooled variance, so other
-    verdicts do not change. `ragged`: rows with any seeds are compared, by those that both have or by all runs."""
+    verdicts do not change. `ragged`: rows with any seeds are compared, by those that both have or by all runs. `ties`:
+    the baseline is the best row, so all pairs share the level. `sigma`: known deviations of a run, by score."""
     values = list(dict.fromkeys(value for _, value in seed_values))
     decisions = Decisions()
     parts = [
@@ -86,10 +90,11 @@ def decide_family(
     ]
     for value, members, pairs in parts:
         measured, share = [seed_values[i, value] for i in members], 1 / len(parts)
-        group = RowGroup(members, pairs, side_by_side(measured), share, most_seeds, paired)
-        by_all = by_all_runs(group, measured) if ragged or not paired else {}
+        family = [*all_pairs_of(len(members))] if ties else pairs
+        group = RowGroup(members, family, side_by_side(measured), share, most_seeds, paired)
+        by_all = by_all_runs(group, pairs, measured, sigma.get(value)) if ragged or not paired else {}
         rest = [pair for pair in pairs if pair not in by_all]
-        by_seed = dict(zip(rest, decide(group.measured, rest, share, most_seeds, pairs), strict=True))
+        by_seed = dict(zip(rest, decide(group.measured, rest, share, most_seeds, family), strict=True))
         for pair, comparison in (by_all | by_seed).items():
             ours, theirs = (members[position] for position in pair)
             # only if all seeds that both rows should have are measured
@@ -98,21 +103,26 @@ def decide_family(
                 decisions.groups[ours, value] = replace(group, paired=pair in by_seed)
         limits = [
             decisions.detectable.get(value),
-            detectable([*by_seed.values()], rest, len(members), group.share, most_seeds) if rest else None,
+            detectable([*by_seed.values()], family if ties else rest, len(members), share, most_seeds)
+            if rest
+            else None,
             detectable_unpaired([*by_all.values()], share),
         ]
         decisions.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
     return decisions
 
 
-def by_all_runs(group: RowGroup, values: list[SeedValues]) -> dict[Pair, Decided]:
-    """Compare the pairs of rows that share too few seeds for a paired comparison, or all if nothing is paired."""
+def by_all_runs(
+    group: RowGroup, pairs: list[Pair], values: list[SeedValues], sigma: float | None
+) -> dict[Pair, Decided]:
+    """Compare the pairs of rows that share too few seeds for a paired comparison, or all if nothing is paired or the
+    deviation of a run is known."""
     freedom, tests, found = pooled_freedom(group.measured), len(group.pairs), dict[Pair, Decided]()
-    for pair in group.pairs:
+    for pair in pairs:
         ours, theirs = (values[position] for position in pair)
         shared, counts = len({*ours.seeds} & {*theirs.seeds}), (len(ours.seeds), len(theirs.seeds))
-        if not group.paired or not worth_pairing(shared, counts, freedom, tests):
-            found[pair] = compare_samples(sample_of(ours), sample_of(theirs), tests, group.share)
+        if sigma is not None or not group.paired or not worth_pairing(shared, counts, freedom, tests):
+            found[pair] = compare_samples(sample_of(ours), sample_of(theirs), tests, group.share, sigma)
     return found
 
 

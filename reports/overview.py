@@ -16,7 +16,7 @@ from reports.markdown import difference_text, most_of, score_name, unit, with_un
 from reports.messages import Message, Text, _, joined, n_
 from reports.provenance import counts_of
 from reports.rows import references_of
-from reports.statistics.decide import DECIDED
+from reports.statistics.decide import DECIDED, TESTED
 from reports.study import Results
 from reports.tables import SIGNS, WORDS, what_decides
 
@@ -157,7 +157,9 @@ def overview(
     margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
     return Overview(
         question(rows, results),
-        running(results) or headline(rows, share, missing_baseline(sections), in_other_scores(value, sections)),
+        running(results)
+        or board_headline(rows, results)
+        or headline(rows, share, missing_baseline(sections), in_other_scores(value, sections)),
         setting(results, compared, share),
         value,
         share,
@@ -284,6 +286,28 @@ def in_other_scores(value: str, sections: Sequence[Section]) -> Text:
         _("{count} {verdict}", count=counts[word], verdict=WORDS[word]) for word in ("better", "worse") if counts[word]
     ]
     return _("in other scores: {verdicts}", verdicts=joined(named, _(", "))) if named else ""
+
+
+def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
+    """Count the rows that cannot be told from the first one, or the records that hold; empty if there is no board."""
+    counts = Counter(row.verdict for row in rows)
+    if not results.study.board or not any(counts[word] for word in (*TESTED, "no record")):
+        return ""
+    if results.study.board == "records":
+        claims = sum(counts[word] for word in TESTED)
+        return _(
+            "{holding} of {claims} records hold, {open} are open",
+            holding=counts["better"], claims=claims, open=claims - counts["better"],
+        )  # fmt: skip
+    first, tied = rows[0].against, counts["undecided"] + counts["equivalent"]
+    if not tied:
+        return _("{first} is better than every other row", first=first)
+    return n_(
+        "{count} row cannot be told from {first}, the first",
+        "{count} rows cannot be told from {first}, the first",
+        tied,
+        first=first,
+    )
 
 
 def headline(rows: Sequence[ForestRow], share: bool, no_baseline: str = "", other_scores: Text = "") -> Text:

@@ -59,6 +59,9 @@ class Study:
     pairing: Literal["seeds", "none", "means"] = "seeds"  # none: values without seeds; means: no single values
     unpaired: Literal["", "numbered", "sorted"] = ""  # why equal numbers of runs are not paired
     numbers: str = ""  # name of the seeds or numbers of runs
+    board: Literal["", "ties", "records"] = ""  # each row against the first one, or against the best before it
+    sigma: Mapping[str, float] = field(default_factory=dict)  # score → known standard deviation of a run
+    texts: Mapping[str, float] = field(default_factory=dict)  # cell → number of test texts, of shares without texts
     assumed: tuple[str, ...] = ()  # scores that are taken to be better if higher, for want of a known name
 
     @property

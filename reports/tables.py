@@ -45,6 +45,7 @@ WORDS = {
     "not comparable": _("not comparable"),
     "too early": _("too early"),
     "reference": _("single fit"),
+    "no record": _("no record"),
 }
 BREAK = "\n"  # between the lines of a field
 LONGEST = 12  # a longer table of comparisons is folded
@@ -96,9 +97,14 @@ def section_tables(section: Section, results: Results) -> list[Table]:
 
 
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
-    has_compared = not all(row.baseline for row in section.rows)
+    has_compared = not all(row.baseline for row in section.rows) and not results.study.board
+    ranked = results.study.board == "ties"
     body = [
-        [label(row, has_compared), *(entry(section.score_of[row.number, value]) for value in values)]
+        [
+            label(row, has_compared),
+            *([Entry("1" if is_tied(row, section) else MISSING)] if ranked else []),
+            *(entry(section.score_of[row.number, value]) for value in values),
+        ]
         for row in section.rows
     ]
     body += [
@@ -106,7 +112,14 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
         for name, scores in references_of(section.recorded, results).items()
         if any(value in scores for value in values)
     ]
-    return Table(None, [_("Configuration"), *map(head, values)], body)
+    heads: list[Text] = [_("Configuration"), *([_("Rank")] if ranked else []), *map(head, values)]
+    return Table(None, heads, body)
+
+
+def is_tied(row: Row, section: Section) -> bool:
+    """Return whether a row cannot be told from the first one of a board."""
+    verdicts = {section.score_of[row.number, value].verdict for value in section.tested}
+    return bool(verdicts & {"undecided", "equivalent", "baseline"})
 
 
 def pivot_table(section: Section, value: str, results: Results) -> Table:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel
 
 from contrastive.config.experiment import PARTS, SETTINGS
@@ -14,6 +15,7 @@ from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.messages import Text, _, joined, n_
 from reports.study import CellRun, Results
 
+LEVEL_95 = 1.96  # standard errors
 NAMED_ROWS = 3  # rows that a sentence names; the others are counted
 NAMED_ITEMS = 5  # items that a list names; the others are counted
 
@@ -212,9 +214,51 @@ def assumed(section: RecordedSection, results: Results, cells: list[SectionCell]
 
 
 def one_seed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    if cells and max(len(row.seeds) for row in section.rows) == 1:
+    if cells and not results.study.sigma and max(len(row.seeds) for row in section.rows) == 1:
         words = _("One seed a row: nothing is known of the spread between seeds, no difference can be called real.")
         yield Guard("one seed", words, True)
+
+
+def known_sigma(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    """Say where a known deviation of a run is used, beside what the runs themselves show."""
+    for value, sigma in results.study.sigma.items():
+        numbers = [values_of(results, [cell for cell in cells if cell.row is row], value) for row in section.rows]
+        several = [np.array([*own.values()]) for own in numbers if len(own) > 1]
+        words = _("{value}: ± is from a known standard deviation of one run, {sigma} (--sigma).", value=value,
+                  sigma=f"{sigma:.3g}")  # fmt: skip
+        if freedom := sum(len(own) - 1 for own in several):
+            spread = (sum(float(own.var(ddof=1)) * (len(own) - 1) for own in several) / freedom) ** 0.5
+            words = _("{said} The runs of a row here vary by {spread}.", said=words, spread=f"{spread:.3g}")
+        yield Guard("sigma", words)
+
+
+def texts_alone(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    """Say which rows the number of test texts alone keeps from being told from the best."""
+    texts, value = results.study.texts, section.show.table.values[0]
+    means = {
+        row.label: (float(np.mean([*own.values()])), texts[row.cells[0]])
+        for row in section.rows
+        if row.cells and row.cells[0] in texts
+        if (own := values_of(results, [cell for cell in cells if cell.row is row], value))
+    }
+    if len(means) < 2:
+        return
+    kind = results.kinds[value]
+    best = max(means, key=lambda label: means[label][0] * (1 if kind.higher_is_better else -1))
+    errors = {label: (p * (1 - p) / count) ** 0.5 for label, (p, count) in means.items()}
+    near = [
+        label
+        for label, (p, _count) in means.items()
+        if label != best and abs(p - means[best][0]) < LEVEL_95 * math.hypot(errors[label], errors[best])
+    ]
+    counts = sorted({round(count) for _p, count in means.values()})
+    words = n_(
+        "{texts} texts cannot tell {count} row from {best} in {value}: {names}. Other seeds would only add to this.",
+        "{texts} texts cannot tell {count} rows from {best} in {value}: {names}. Other seeds would only add to this.",
+        len(near), texts="–".join(map(str, [*dict.fromkeys((counts[0], counts[-1]))])), best=best, value=value,
+        names=listed(near),
+    )  # fmt: skip
+    yield Guard("texts", words)
 
 
 def no_baseline(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
@@ -237,5 +281,7 @@ CHECKS = (
     smaller_micro_batch,
     unpaired,
     assumed,
+    known_sigma,
+    texts_alone,
     no_baseline,
 )

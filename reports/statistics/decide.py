@@ -283,7 +283,17 @@ def improvement(ours: Float[ndarray, " s"], theirs: Float[ndarray, " s"]) -> flo
 
 
 Verdict = Literal[
-    "better", "worse", "equivalent", "undecided", "one seed", "no spread", "not comparable", "too early", "baseline", ""
+    "better",
+    "worse",
+    "equivalent",
+    "undecided",
+    "one seed",
+    "no spread",
+    "not comparable",
+    "too early",
+    "baseline",
+    "no record",
+    "",
 ]
 DECIDED = ("better", "worse", "equivalent")
 TESTED = (*DECIDED, "undecided")
@@ -344,6 +354,7 @@ def largest_variance_share(rows: int, seeds: int, chance: float) -> float:
 
 
 Sample = tuple[float, float, int]  # mean, standard deviation, and number of values
+KNOWN = 1e9  # degrees of freedom of a known variance
 MOVES = 1.0  # variance that a seed is expected to give to all rows, for a variance of 1 of each row at a seed
 
 
@@ -364,15 +375,18 @@ def worth_pairing(shared: int, counts: tuple[int, int], freedom: float, tests: i
     return bool(by_seed <= student(tail, welch) * ((1 + MOVES) * (first + second)) ** 0.5)
 
 
-def compare_samples(ours: Sample, theirs: Sample, tests: int, share: float) -> Decided:
-    """Return Welch's test of two rows; without a spread, p and half_width are nan."""
+def compare_samples(ours: Sample, theirs: Sample, tests: int, share: float, sigma: float | None = None) -> Decided:
+    """Return Welch's test of two rows; without a spread, p and half_width are nan. `sigma`: known deviation of a run,
+    with which one run a row is enough."""
     difference, seeds = ours[0] - theirs[0], min(ours[2], theirs[2])
-    parts = [deviation**2 / count for _, deviation, count in (ours, theirs)]
+    parts = [(deviation if sigma is None else sigma) ** 2 / count for _, deviation, count in (ours, theirs)]
     variance = sum(parts)
-    if seeds < 2 or not variance > 0:
+    if (sigma is None and seeds < 2) or seeds < 1 or not variance > 0:
         return Decided(difference, np.nan, np.nan, seeds, variance, 0.0, 0)
-    freedom = variance**2 / sum(
-        part**2 / (count - 1) for part, (_, _, count) in zip(parts, (ours, theirs), strict=True)
+    freedom = (
+        KNOWN
+        if sigma is not None
+        else variance**2 / sum(part**2 / (count - 1) for part, (_, _, count) in zip(parts, (ours, theirs), strict=True))
     )
     reaches = student(LEVELS / 2 / tests, freedom) * np.sqrt(variance)
     reaches[0] = 0.0

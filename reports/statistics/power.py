@@ -151,7 +151,7 @@ def needed_unpaired(comparison: Decided, tests: int, margin: float | None, share
     size = abs(comparison.difference)
     enough = max(size, 0.0 if margin is None else margin - size)
     for count in (count for count in COUNTS if comparison.seeds < count <= MOST_SEEDS):
-        freedom = comparison.freedom * (count - 1) / (comparison.seeds - 1)
+        freedom = comparison.freedom * (count - 1) / max(1, comparison.seeds - 1)
         error = np.sqrt(comparison.from_seeds * comparison.seeds / count)
         if student(np.array(ALPHA * share / 2 / tests), freedom) * error < enough:
             return Needed(count, None)

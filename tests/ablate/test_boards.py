@@ -1,0 +1,116 @@
+"""Boards: rows that cannot be told from the best, records in their order, known deviations, what texts alone allow."""
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+import ablate
+from contrastive.errors import UserError
+from flows.cli import app
+from tests.ablate.test_tables import verdicts
+
+SHIFTS = (0.0, 3.0, 2.5, 6.0, 6.1)  # of the rows, in deviations of a run
+
+
+def board(shifts: tuple[float, ...] = SHIFTS, runs: int = 5, seed: int = 0) -> pd.DataFrame:
+    """Rows with seeds of their own, in mixed order, with the date of each."""
+    rng = np.random.default_rng(seed)
+    lines = [
+        {"name": f"r{i}", "date": f"2026-{i + 1:02d}-10", "seed": 100 * i + 7 * k, "points": shift + rng.normal()}
+        for i, shift in enumerate(shifts)
+        for k in range(runs)
+    ]
+    return pd.DataFrame(lines).sample(frac=1, random_state=1, ignore_index=True)
+
+
+def test_rows_are_compared_with_the_best_and_all_pairs_share_the_level():
+    table = board()
+    found = ablate.judge(table, score="points", ties=True)
+    values = {name: own["points"].to_numpy() for name, own in table.groupby("name")}
+    best = max(values, key=lambda name: values[name].mean())
+    score = next(score for score in found.comparisons if score.row.label == "r0")
+    welch = stats.ttest_ind(values["r0"], values[best], equal_var=False)
+    assert score.comparison.half_width == pytest.approx(
+        -welch.confidence_interval(1 - 0.05 / 10).low + score.comparison.difference
+    )
+    assert verdicts(found) == {
+        "r3" if best == "r4" else "r4": "undecided",
+        **dict.fromkeys(("r0", "r1", "r2"), "worse"),
+    }
+    assert str(found) == f"1 row cannot be told from {best}, the first"
+    assert found.results.study.sections[0].rows[0].label == best
+
+
+@pytest.mark.parametrize("order", ["date", "table"])
+def test_each_row_is_compared_with_the_best_before_it(order):
+    table = board() if order == "date" else board().sort_values("date", ignore_index=True)
+    found = ablate.judge(table, score="points", records=order)
+    against = {score.row.label: score.comparison.against.label for score in found.comparisons}
+    assert against["r1"] == "r0" and against["r2"] == "r1" and against["r3"] == "r1"
+    assert verdicts(found)["r2"] == "no record" and verdicts(found)["r3"] == "better"
+    holding = [*verdicts(found).values()].count("better")
+    claims = sum(score.comparison.difference > 0 for score in found.comparisons)
+    assert str(found) == f"{holding} of {claims} records hold, {claims - holding} are open"
+    lower = ablate.judge(table.assign(points=-table["points"]), score="points", records=order, lower="points")
+    assert verdicts(lower) == verdicts(found)
+
+
+@pytest.mark.parametrize("question", [{"ties": True}, {"records": "table"}])
+def test_boards_of_equal_rows_make_no_false_verdicts(question):
+    """Eight equal rows, four runs each: at most 5 % of boards may call a row worse than the best, or a record real."""
+    tables = 150
+    found = [ablate.judge(board((0.0,) * 8, 4, seed), score="points", **question) for seed in range(tables)]
+    wrong = sum(bool({"better", "worse"} & {*verdicts(each).values()}) for each in found)
+    assert wrong / tables <= 0.05 + 2 * (0.05 * 0.95 / tables) ** 0.5
+
+
+def test_a_known_deviation_judges_one_run_a_row_and_the_page_says_so(tmp_path: Path):
+    table = pd.DataFrame({"name": ["a", "b", "c"], "points": [10.0, 9.9, 5.0]})
+    assert verdicts(ablate.judge(table, score="points", ties=True)) == {"b": "one seed", "c": "one seed"}
+    found = ablate.judge(table, score="points", ties=True, sigma={"points": 1.0})
+    assert verdicts(found) == {"b": "undecided", "c": "worse"}
+    width = next(score for score in found.comparisons).comparison.half_width
+    assert width == pytest.approx(stats.norm.isf(0.05 / 2 / 3) * math.sqrt(2), rel=1e-4)
+    assert "known standard deviation of one run, 1 (--sigma)" in found.report(tmp_path / "page").read_text()
+    several = ablate.judge(board(), score="points", ties=True, sigma={"points": 2.0})
+    assert any("The runs of a row here vary by" in words for words in several.warnings)
+
+
+@pytest.mark.parametrize("texts", [1000, "items"])
+def test_what_the_number_of_texts_alone_cannot_tell_apart(texts):
+    table = pd.DataFrame({"name": ["a", "b", "c"], "accuracy": [0.80, 0.77, 0.75], "items": 1000})
+    found = ablate.judge(table, score="accuracy", ties=True, texts=texts)
+    # standard error of a difference: 1.8 points
+    (words,) = [words for words in found.warnings if "texts cannot tell" in words]
+    assert words.startswith("1000 texts cannot tell 1 row from a in accuracy: b.")
+
+
+WRONG = [
+    (["--ties", "--records", "date"], "--ties and --records are two questions"),
+    (["--ties", "--baseline", "r0"], "leave out --baseline, or --ties"),
+    (["--records", "dat"], "has no column dat; did you mean `date`?"),
+    (["--records", "name"], "name is `r.`, neither a date nor a number"),
+    (["--ties", "--score", "other"], "--ties ranks by one score; name it: --score points"),
+    (["--ties", "--sigma", "points"], "write SCORE=SIZE with a size above 0, such as --sigma accuracy=0.01"),
+    (["--ties", "--sigma", "acc=1"], "--sigma acc: no such score"),
+    (["--ties", "--texts", "many"], "--texts says how well|give a number of test texts"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG)
+def test_what_a_board_cannot_answer_is_said(tmp_path: Path, options: list[str], words: str):
+    board().assign(other=1.5).to_csv(tmp_path / "board.csv", index=False)
+    said = CliRunner().invoke(app, ["report", "--from", str(tmp_path / "board.csv"), "--score", "points", *options])
+    assert isinstance(said.exception, UserError) and re.search(words, str(said.exception))
+
+
+def test_a_board_has_one_data_set():
+    table = pd.concat([board().assign(data="x"), board(seed=1).assign(data="y")])
+    with pytest.raises(UserError, match="--ties ranks rows of one data"):
+        ablate.judge(table, score="points", ties=True)
