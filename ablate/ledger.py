@@ -339,8 +339,8 @@ def settings(path: Path, metric: str, lower: bool, seeds_from: str = "") -> Sett
         for name, given in (("metric", metric), ("lower", lower), ("seeds-from", seeds_from)):
             if given and given != (kept := getattr(begun, name.replace("-", "_"))):
                 raise UserError(
-                    f"--{name} is `{brief(given)}`, but this ledger began with `{brief(kept) or 'none'}`; leave it out, "
-                    "or begin another ledger"
+                    f"--{name} is `{brief(given)}`, but this ledger began with `{brief(kept) or 'none'}`; leave it "
+                    "out, or begin another ledger"
                 )
         return begun
     raise damaged(file, 1, "it needs a metric and lower")

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,17 @@ Entry = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class CodeDigests:
+    """What others can compare with their own files (see `Identity.as_json`); nothing in a ledger."""
+
+    __pydantic_config__ = STRICT
+
+    digest: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    git: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Header:
     """The first entry: the settings of a pair of commands or of a ledger, and digests of the code."""
 
@@ -32,7 +43,7 @@ class Header:
     seeds: str
     pair: Duel | None
     ledger: Settings | None
-    code: dict[str, Any]
+    code: CodeDigests
     hash: str
 
     @property
@@ -80,7 +91,7 @@ def write_receipt(file: Path, folder: RunFolder, asked: Duel | Ledger, code: Map
     pair = asked if isinstance(asked, Duel) else None
     ledger = None if isinstance(asked, Duel) else Settings(folder.metric, asked.lower, asked.seeds_from)
     seeds = f"31 bits of the SHA-256 of `{asked.seeds_from} NUMBER`" if asked.seeds_from else "0, 1, 2 …"
-    header = Header(0, "receipt", VERSION, version("ablate-contrastive"), seeds, pair, ledger, dict(code), "")
+    header = Header(0, "receipt", VERSION, version("ablate-contrastive"), seeds, pair, ledger, CodeDigests(**code), "")
     runs, proposals = list(run_entries(folder, pair)), [] if isinstance(asked, Duel) else asked.proposals
     lines, before = list[str](), ""
     for number, entry in enumerate([asdict(header), *story(header, runs, proposals)]):
@@ -144,7 +155,8 @@ def pair_story(duel: Duel, folder: RunFolder, runs: list[RunEntry]) -> list[Entr
 
 
 def ledger_story(folder: RunFolder, runs: list[RunEntry], proposals: list[Proposal]) -> list[Entry]:
-    entries, left = list[Entry](), [{"entry": "proposal", "proposal": asdict(each)} for each in proposals]
+    left: list[Entry] = [{"entry": "proposal", "proposal": asdict(each)} for each in proposals]
+    entries = list[Entry]()
     for run in runs:
         while left and left[0]["proposal"]["number"] < abs(run.proposal):
             entries.append(left.pop(0))

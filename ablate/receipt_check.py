@@ -45,18 +45,20 @@ class Checked:
 def read_receipt(file: Path) -> tuple[Checked, list[Entry], list[Proposal]]:
     """Read a receipt; raise UserError with the number of a line that is none of its entries."""
     lines, raw, runs, proposals = file.read_bytes().splitlines(), list[Entry](), list[RunEntry](), list[Proposal]()
-    number, kinds = 1, {"run": (RunEntry, runs), "proposal": (Proposal, proposals)}
+    kinds: dict[str, tuple[Any, list[Any]]] = {"run": (RunEntry, runs), "proposal": (Proposal, proposals)}
     try:
         header = TypeAdapter(Header).validate_json(lines[0] if lines else b"")
-        for number, line in enumerate(lines, 1):
-            raw.append(TypeAdapter(dict[str, Any]).validate_json(line))
-            kind, into = kinds.get(str(raw[-1].get("entry")), (dict[str, Any], list[Any]()))
-            content = json.dumps(raw[-1].get("proposal")) if kind is Proposal else line
+        for line in lines:
+            entry = TypeAdapter(Entry).validate_json(line)
+            kind, into = kinds.get(str(entry.get("entry")), (Entry, list[Any]()))
+            content = json.dumps(entry.get("proposal")) if kind is Proposal else line
             into.append(TypeAdapter[Any](kind).validate_json(content))
+            raw.append(entry)
     except ValidationError as error:
         why = " ".join([*map(str, error.errors()[0]["loc"]), error.errors()[0]["msg"]])
         raise UserError(
-            f"{file}, line {number} is no entry of a receipt ({brief(why)}): ask for the file that --receipt has written"
+            f"{file}, line {len(raw) + 1} is no entry of a receipt ({brief(why)}): ask for the file that "
+            "`ablate judge --receipt` wrote"
         ) from None
     if header.version != VERSION or (header.pair is None) == (header.ledger is None):
         raise UserError(f"{file} is no receipt of version {VERSION}; check it with the `ablate` that made it")
@@ -84,17 +86,20 @@ def check_receipt(file: Path) -> Checked:
         elif name not in wanted:
             differs.append(f"{name} does not follow from the runs")
         else:
-            fields = (key for key in {**wanted[name], **entry} if key not in ("number", "hash"))
-            differs += (
-                f"{name} says {key} {brief(entry.get(key), 60)}, and the runs give {brief(wanted[name].get(key), 60)}"
-                for key in fields
-                if not alike(entry.get(key), wanted[name].get(key))
-            )
+            differs += difference(name, entry, wanted[name])
     if not differs:
         names = zip_longest(map(name_of, raw[1:]), map(name_of, with_hash))
         differs += (f"entry {n}, {is_}, belongs elsewhere" for n, (is_, want) in enumerate(names, 1) if is_ != want)
     find_notes(found)
     return found
+
+
+def difference(name: str, given: Entry, wanted: Entry) -> list[str]:
+    """Return a sentence on how an entry differs from what follows from the runs; none if it does not."""
+    keys = [key for key in {**wanted, **given} if key not in ("number", "hash")]
+    keys = [key for key in keys if not alike(given.get(key), wanted.get(key))]
+    says, give = (", ".join(f"{key} {brief(of.get(key), 60)}" for key in keys) for of in (given, wanted))
+    return [f"{name} says {says}, and the runs give {give}"] if keys else []
 
 
 def alike(one: Any, other: Any) -> bool:
@@ -186,14 +191,14 @@ def find_notes(found: Checked) -> None:
         found.notes.append(f"the code changed during the runs: {len(codes)} versions")
     if failed := sum(run.value is None for run in found.runs):
         found.notes.append(f"{failed} tries failed")
-    for folder, state in found.header.code.get("git", {}).items():
+    for folder, state in found.header.code.git.items():
         if not str(state).endswith(UNCHANGED):
             found.notes.append(f"commit {brief(state)[:12]} in {brief(folder)} had changes that were not committed")
 
 
 def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None]) -> None:
     """Run some runs again, here, chosen by the hash of the receipt, of both sides in turn; find other numbers."""
-    files = found.header.code.get("files", {}).items()
+    files = found.header.code.files.items()
     here = {name: file_digest(Path(name)) for name, digest in files if len(digest) == WHOLE}
     found.differs += (
         f"{brief(name)} here is not the file of the receipt" for name, d in files if here.get(name, d) != d

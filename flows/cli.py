@@ -263,12 +263,12 @@ def judge(
         raise typer.Exit(check_receipt(check, rerun, engine, timeout, as_json))
     if ledger is not None:
         check_ledger_options(context, candidate)
-        words, how = (baseline, candidate, metric, lower), (engine, as_json, timeout, receipt, seeds_from)
-        raise typer.Exit(judge_in_ledger(ledger, *words, *how))
-    more = {"engine": engine, "jobs": jobs, "budget": budget, "timeout": timeout, "receipt": receipt}
+        how = engine, as_json, timeout, receipt, seeds_from
+        raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, *how))
+    more = {"engine": engine, "jobs": jobs, "budget": budget, "timeout": timeout}
     pair = {"baseline": baseline, "candidate": candidate, "metric": metric, "lower": lower, "margin": margin}
     pair |= {"max_runs": MOST_RUNS if max_runs is None else max_runs, "seeds_from": seeds_from}
-    raise typer.Exit(judge_pair(pair, folder, gate, as_json, **more))
+    raise typer.Exit(judge_pair(pair, folder, gate, as_json, receipt, **more))
 
 
 @app.command()
