@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from ablate.commands import BASELINE, CANDIDATE, Damaged, RunFailed, RunFolder, Runner
@@ -67,6 +68,7 @@ def read_receipt(file: Path) -> tuple[Checked, list[Entry], list[Proposal]]:
     return Checked(str(raw[-1].get("hash")), header, runs, raw[-1]), raw, proposals
 
 
+@np.errstate(all="ignore")  # of numbers that no run has printed
 def check_receipt(file: Path) -> Checked:
     """Make the verdict of a receipt again from its runs, and find what was left out or changed."""
     found, raw, proposals = read_receipt(file)
