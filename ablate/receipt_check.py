@@ -80,7 +80,10 @@ def check_receipt(file: Path) -> Checked:
     if wrong := next((place for place, entry in enumerate(raw) if entry.get("number") != place), None):
         differs.append(f"entry {wrong} says that it is entry {brief(raw[wrong].get('number'))}: entries were moved")
     differs += pair_mistakes(header.pair, runs, raw) if header.pair else ledger_mistakes(header, runs, proposals)
-    with_hash = [{"number": 0, "hash": ""} | entry for entry in story(header, runs, proposals)]
+    try:
+        with_hash = [{"number": 0, "hash": ""} | entry for entry in story(header, runs, proposals)]
+    except OverflowError:
+        raise UserError(f"{file} has numbers too large to compare: no run can have printed them") from None
     wanted, given = {name_of(entry): entry for entry in with_hash}, {name_of(entry): entry for entry in raw[1:]}
     for name, entry in {**wanted, **given}.items():
         if name not in given:
