@@ -1,6 +1,7 @@
 """Run training commands at several seeds, read a number from their output, and keep every result in a folder."""
 
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -18,7 +19,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from ablate.identity import PLACE
+from ablate.identity import PLACE, file_digest
 from contrastive.errors import UserError, brief
 from contrastive.runs.store import write_atomic
 
@@ -72,9 +73,27 @@ class Run:
     value: float
     seconds: float
     unit: str
+    code: str = ""  # identifies what its command would do, as it began
 
     def __str__(self) -> str:
         return f"{self.who}, seed {self.seed} printed {self.value:g} {self.unit}".rstrip()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A line of failed.jsonl: a try of a run that failed, and how many runs were finished before."""
+
+    __pydantic_config__ = STRICT
+
+    who: str
+    seed: int
+    why: str
+    seconds: float
+    code: str
+    command: str
+    prefix: str
+    output: str | None  # digest of its log
+    after: int
 
 
 def run_command(command: str, metric: str, log: str, timeout: float | None = None) -> tuple[float | None, str]:
@@ -136,6 +155,7 @@ class RunFolder:
     tell: Callable[[str], None] = print
     runs: list[Run] = field(default_factory=list)
     deadline: float = math.inf  # of time.monotonic(): no run begins later
+    code: str = ""  # noted with each run
 
     def load(self) -> None:
         """Read the runs of two commands; raise UserError that names a damaged line."""
@@ -146,6 +166,12 @@ class RunFolder:
 
     def values(self, who: str) -> dict[int, float]:
         return {run.seed: run.value for run in self.runs if run.who == who}
+
+    def failures(self) -> list[Failure]:
+        return read_lines(self.path / "failed.jsonl", Failure)
+
+    def log(self, prefix: str, who: str, seed: int) -> Path:
+        return self.path / f"{prefix}{who}-{seed}.log".replace(" ", "-")
 
     @property
     def seconds(self) -> float:
@@ -189,15 +215,19 @@ class RunFolder:
 
     def run_twice(self, who: str, command: str, seed: int, prefix: str = "", job: int = 0) -> Run:
         """Run a command, once more if it fails. Raises RunFailed."""
-        command = command.replace(PLACE, str(seed)).replace(JOB, str(job))
-        log, why = self.path / f"{prefix}{who}-{seed}.log".replace(" ", "-"), ""
+        words = command.replace(PLACE, str(seed)).replace(JOB, str(job))
+        log, why = self.log(prefix, who, seed), ""
         for _ in range(TRIES):
             began = time.monotonic()
-            value, why = self.runner(command, self.metric, str(log))
+            value, why = self.runner(words, self.metric, str(log))
+            seconds = round(time.monotonic() - began, 1)
             if value is not None:
-                return Run(who, seed, value, round(time.monotonic() - began, 1), why)
+                return Run(who, seed, value, seconds, why, self.code)
             append(room := self.path / ".room", {"room": " " * (1 << 20)})  # a full disk is not the command's fault
             room.unlink(missing_ok=True)
+            with RECORDING:
+                noted = (who, seed, why, seconds, self.code, command, prefix, file_digest(log), len(self.runs))
+                append(self.path / "failed.jsonl", asdict(Failure(*noted)))
             self.tell(f"{who}, seed {seed}: {why}")
         raise RunFailed(who, f"{who} failed twice with seed {seed}: {why}")
 
@@ -236,8 +266,25 @@ def read_lines(path: Path, kind: Any = dict[str, Any]) -> list[Any]:
     return found
 
 
+class Damaged(UserError):
+    """A line of a folder's file is not what the others tell."""
+
+    def __init__(self, path: Path, line: int, why: str) -> None:
+        super().__init__(f"{path}, line {line} is damaged ({brief(why)}): mend that line, or name another folder")
+        self.path, self.line, self.why = path, line, why
+
+
 def damaged(path: Path, line: int, why: str) -> UserError:
-    return UserError(f"{path}, line {line} is damaged ({brief(why)}): mend that line, or name another folder")
+    return Damaged(path, line, why)
+
+
+def seed_at(number: int, text: str = "") -> int:
+    """Return a seed by its number: the number itself, or 31 bits of the SHA-256 of a text and the number."""
+    return (
+        int.from_bytes(hashlib.sha256(f"{text} {number}".encode(errors="surrogateescape")).digest()[:4]) >> 1
+        if text
+        else number
+    )
 
 
 def in_turn(number: int) -> tuple[str, str]:

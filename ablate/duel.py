@@ -3,14 +3,14 @@
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
 
-from ablate.commands import BASELINE, CANDIDATE, RunFolder, check_command, check_metric, in_turn
+from ablate.commands import BASELINE, CANDIDATE, RunFolder, check_command, check_metric, in_turn, seed_at
 from contrastive.errors import UserError, printable
 from reports.markdown import code
 from reports.statistics.cutoffs import looks_up_to
@@ -32,6 +32,10 @@ class Duel:
     lower: bool = False
     margin: float | None = None
     max_runs: int = 16
+    seeds_from: str = ""  # a text that gives the seeds; 0, 1, 2 … if empty
+
+    def seeds(self, pairs: int) -> list[int]:
+        return [seed_at(number, self.seeds_from) for number in range(pairs)]
 
     def check(self) -> None:
         check_command("--baseline", self.baseline)
@@ -108,14 +112,19 @@ def fenced(text: str) -> str:
 
 def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome:
     """Run pairs until a look decides, or the most runs or the deadline are reached."""
+    nothing = Outcome("undecided", 0, len(folder.runs), seconds=folder.seconds, folder=str(folder.path))
+    return [nothing, *looks(duel, folder, tell)][-1]
+
+
+def looks(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Iterator[Outcome]:
+    """Run pairs and yield what each look finds, to the one that decides."""
     commands = {BASELINE: duel.baseline, CANDIDATE: duel.candidate}
-    outcome = None
     for pairs in looks_up_to(duel.max_runs // 2):
-        wanted = [(who, seed) for seed in range(pairs) for who in in_turn(seed)]
+        wanted = [(who, seed) for number, seed in enumerate(duel.seeds(pairs)) for who in in_turn(number)]
         if not folder.complete(wanted, commands):
             tell("the budget is spent")
             break
-        outcome = outcome_at(duel, folder, pairs)
+        yield (outcome := outcome_at(duel, folder, pairs))
         tell(f"{pairs} pairs: {outcome.size}, {outcome.verdict}")
         if outcome.verdict in EXIT_CODES:
             break
@@ -125,13 +134,12 @@ def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome
         if pairs >= SAME and all(len(set(folder.values(who).values())) == 1 for who in commands):
             tell("the seed changes neither command's number, so that more runs would tell nothing")
             break
-    return outcome or Outcome("undecided", 0, len(folder.runs), seconds=folder.seconds, folder=str(folder.path))
 
 
 def outcome_at(duel: Duel, folder: RunFolder, pairs: int) -> Outcome:
     """Return the verdict of the first `pairs` seeds, by the test of a study that adds seeds."""
     by_who = [folder.values(who) for who in (BASELINE, CANDIDATE)]
-    values = np.array([[own[seed] for seed in range(pairs)] for own in by_who])
+    values = np.array([[own[seed] for seed in duel.seeds(pairs)] for own in by_who])
     baseline, candidate = values.mean(axis=1).tolist()
     word, line = judged(duel, values)
     needs = None

@@ -36,6 +36,16 @@ class Identity:
     others: Mapping[str, str | None]  # untracked files and their digests
     content: list[Any]  # everything else that the digest is made of
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the digest, and what others can compare: the digests of files, and the state of Git."""
+        read, states = self.content[-3:-1]
+        files = {path: digest for path, digest in sorted((read | dict(self.others)).items()) if digest}
+        return {
+            "digest": self.digest,
+            "files": files,
+            "git": {folder: state for folder, state in states.items() if state},
+        }
+
     def without(self, paths: Collection[str]) -> str:
         """Return the digest that it would have without some of the untracked files."""
         return digest_of(self.content, {path: state for path, state in self.others.items() if path not in paths})

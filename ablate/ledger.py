@@ -31,6 +31,7 @@ from ablate.commands import (
     damaged,
     in_turn,
     read_lines,
+    seed_at,
 )
 from contrastive.errors import UserError, brief
 from contrastive.runs.store import write_atomic
@@ -43,6 +44,7 @@ SCREEN = 1.1  # standard errors that a first run must be above the baseline's re
 LOOKS = (3, 4, 6, 8)  # pairs at which a proposal can be kept
 LOOK_SHARE = 2  # the level of a test is divided by this for its looks (they are much alike)
 FUTILE = 0.3  # a test ends when its statistic is below this; after the first pair, below FUTILE − 1
+MOST_SEEDS = 4 + LOOKS[-1]  # that a proposal can use
 ALIKE = 2 / 3  # degrees of freedom of a successive difference
 AGAIN = "baseline again"  # its run with every fourth proposal
 
@@ -141,6 +143,7 @@ class Settings:
 
     metric: str
     lower: bool
+    seeds_from: str = ""
 
 
 @dataclass(frozen=True)
@@ -167,13 +170,13 @@ class Proposal:
         return f"{self.number:4} {self.result:8} {runs}{size}: {brief(self.candidate, 120)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LedgerRun(Run):
     """A line of runs.jsonl: a run of a proposal, or with -N of the baseline that was measured before it."""
 
     proposal: int
     command: str
-    code: str
+    code: str = field()
 
 
 @dataclass
@@ -186,17 +189,20 @@ class Ledger:
     proposals: list[Proposal] = field(default_factory=list)
     state: LedgerState = field(default_factory=LedgerState)
     current: tuple[str, str] | None = None  # the baseline that is measured, and its code
+    seeds_from: str = ""
 
     def load(self) -> None:
-        """Read the folder, and follow its proposals to the present state without running anything.
-
-        Raise UserError if proposals and runs do not fit each other.
-        """
+        """Read the folder, and follow its proposals to the present state."""
         file = self.folder.path / "ledger.jsonl"
         self.proposals, self.folder.runs = (
             read_lines(file, Proposal),
             read_lines(file.with_name("runs.jsonl"), LedgerRun),
         )
+        self.follow()
+
+    def follow(self) -> None:
+        """Judge the proposals again by their runs, without running anything; raise UserError if they do not fit."""
+        file = self.folder.path / "ledger.jsonl"
         for number, proposal in enumerate(self.proposals, 1):
             if (proposal.number, proposal.runs) != (number, count := len(self._runs(number))):
                 raise damaged(file, number, f"runs.jsonl has {count} runs of proposal {number}")
@@ -205,8 +211,15 @@ class Ledger:
             run = self._replay(proposal.number, proposal.baseline, proposal.candidate)
             if proposal.result == "failed":
                 self._spend(proposal.number)
-            elif self.state.judge(run)[0] != proposal.result:
-                raise damaged(file, proposal.number, "runs.jsonl gives another result")
+                continue
+            result, differences = self.state.judge(run)
+            if result != proposal.result:
+                raise damaged(file, proposal.number, f"runs.jsonl gives another result, {result}")
+            mean = self._mean(differences)
+            if (proposal.pairs, proposal.difference is None) != (len(differences), mean is None) or (
+                not math.isclose(proposal.difference or 0.0, mean or 0.0, rel_tol=1e-9, abs_tol=1e-12)
+            ):
+                raise damaged(file, proposal.number, f"runs.jsonl gives {mean} over {len(differences)} pairs")
 
     def _measure(self, number: int, baseline: str, code: str) -> None:
         """Measure a baseline (as proposal -N) if it is new, its code has changed, or a proposal was kept."""
@@ -227,7 +240,8 @@ class Ledger:
         lines = self._runs(number)
         whose = [line.who for line in lines]
         self.state.tests += BASELINE in whose or whose.count(CANDIDATE) > 1
-        self.state.seed = max([self.state.seed, *(line.seed + 1 for line in lines)])
+        numbers = {seed_at(n, self.seeds_from): n for n in range(self.state.seed, self.state.seed + MOST_SEEDS)}
+        self.state.seed = max([self.state.seed, *(numbers.get(line.seed, -1) + 1 for line in lines)])
 
     @property
     def baseline(self) -> str | None:
@@ -271,15 +285,18 @@ class Ledger:
         self, candidate: str, baseline: str, result: Result, differences: Sequence[float] = (), why: str = ""
     ) -> Proposal:
         runs = self._runs(number := len(self.proposals) + 1)
-        mean = (-1 if self.lower else 1) * float(np.mean(differences)) + 0.0 if differences else None
         seconds = sum(line.seconds for line in runs)
         pairs, code = len(differences), self.current[1] if self.current else ""
+        mean = self._mean(differences)
         proposal = Proposal(number, candidate, baseline, result, len(runs), seconds, pairs, mean, why, code)
         if result == "failed":
             self._spend(number)
         append(self.folder.path / "ledger.jsonl", asdict(proposal))
         self.proposals.append(proposal)
         return proposal
+
+    def _mean(self, differences: Sequence[float]) -> float | None:
+        return (-1 if self.lower else 1) * float(np.mean(differences)) + 0.0 if differences else None
 
     def _runs(self, number: int) -> list[LedgerRun]:
         return [run for run in self.folder.runs if isinstance(run, LedgerRun) and run.proposal == number]
@@ -290,15 +307,17 @@ class Ledger:
         stored = iter([line for line in self._runs(number) if number > 0 or line.code == code])
         sign, file = -1.0 if self.lower else 1.0, self.folder.path / "runs.jsonl"
 
-        def run(who: str, seed: int) -> float:
+        def run(who: str, fresh: int) -> float:
+            seed = seed_at(fresh, self.seeds_from)
             line = next(stored, None)
             if line is None:
                 if abs(number) <= len(self.proposals):
                     whose = "it" if number > 0 else "its baseline"
                     raise damaged(file.with_name("ledger.jsonl"), abs(number), f"runs.jsonl lacks runs of {whose}")
                 command = candidate if who == CANDIDATE else baseline
+                self.folder.code = code
                 made = self.folder.run_twice(who, command, seed, f"{abs(number)}-")
-                line = LedgerRun(**asdict(made), proposal=number, command=command, code=code)
+                line = LedgerRun(**asdict(made), proposal=number, command=command)
                 self.folder.record(line)
             if (line.who, line.seed) != (who, seed):
                 place = next(place for place, each in enumerate(self.folder.runs, 1) if each is line)
@@ -308,20 +327,20 @@ class Ledger:
         return run
 
 
-def settings(path: Path, metric: str, lower: bool) -> Settings:
+def settings(path: Path, metric: str, lower: bool, seeds_from: str = "") -> Settings:
     """Return the settings of a ledger, fixed by its first run; raise UserError if others are given."""
     file = path / "ledger.json"
     if not (path / "runs.jsonl").exists():
         if not metric:
             raise UserError("a new ledger needs --metric: a regular expression that finds the number in the output")
         check_metric(metric)
-        write_atomic(file, json.dumps({"metric": metric, "lower": lower}))
+        write_atomic(file, json.dumps(asdict(Settings(metric, lower, seeds_from))))
     for begun in read_lines(file, Settings):
-        for name, given, kept in (("metric", metric, begun.metric), ("lower", lower, begun.lower)):
-            if given and given != kept:
+        for name, given in (("metric", metric), ("lower", lower), ("seeds-from", seeds_from)):
+            if given and given != (kept := getattr(begun, name.replace("-", "_"))):
                 raise UserError(
-                    f"--{name} is `{brief(given)}`, but this ledger began with `{brief(kept)}`; leave it out, "
-                    "or begin another ledger"
+                    f"--{name} is `{brief(given)}`, but this ledger began with `{brief(kept) or 'none'}`; leave it "
+                    "out, or begin another ledger"
                 )
         return begun
     raise damaged(file, 1, "it needs a metric and lower")

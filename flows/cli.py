@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 from flows.terminal import (
     MOST_SEEDS,
     check_ledger_options,
+    check_receipt_options,
     check_study,
     complain,
     escape_logs,
@@ -244,23 +245,39 @@ def judge(
     ledger: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="One of many proposals; alone: show what was tried and kept.")
     ] = None,
+    receipt: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all runs and the verdict as a chain of hashes.")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Make the verdict of a receipt again; exit with 1 if it differs."),
+    ] = None,
+    rerun: Annotated[int, typer.Option(metavar="N", min=0, help="With --check: run N of its runs again.")] = 0,
+    seeds_from: Annotated[
+        str, typer.Option(metavar="TEXT", help="Take the seeds from a text, such as a commit, not 0, 1, 2 …")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Decide which of two training commands is better.
 
     Both run at several seeds until it is decided. Exit code 0: the candidate is better; 1: worse or equivalent;
     2: undecided; 3: not judged, such as a run that failed twice. With --ledger: 0 kept, 1 dropped, 3 failed,
-    4 the baseline failed, 5 another error.
+    4 the baseline failed, 5 another error. With --check: 0 the receipt is sound, 1 it is not, 3 it cannot be read.
     """
+    from flows.judging import check as check_receipt
     from flows.judging import judge_in_ledger, judge_pair
 
+    check_receipt_options(context, check, rerun)
+    if check is not None:
+        raise typer.Exit(check_receipt(check, rerun, engine, timeout, as_json))
     if ledger is not None:
         check_ledger_options(context, candidate)
-        raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, engine, as_json, timeout))
+        how = engine, as_json, timeout, receipt, seeds_from
+        raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, *how))
     more = {"engine": engine, "jobs": jobs, "budget": budget, "timeout": timeout}
     pair = {"baseline": baseline, "candidate": candidate, "metric": metric, "lower": lower, "margin": margin}
-    pair["max_runs"] = MOST_RUNS if max_runs is None else max_runs
-    raise typer.Exit(judge_pair(pair, folder, gate, as_json, **more))
+    pair |= {"max_runs": MOST_RUNS if max_runs is None else max_runs, "seeds_from": seeds_from}
+    raise typer.Exit(judge_pair(pair, folder, gate, as_json, receipt, **more))
 
 
 @app.command()

@@ -18,6 +18,7 @@ from flows.terminal import complain, say, seconds_of, tell
 if TYPE_CHECKING:  # these imports take seconds, and a verdict that is known needs none
     from ablate.commands import Runner
     from ablate.duel import Duel
+    from ablate.ledger import Ledger
 
 BROKEN = 3  # exit code: a run failed
 CHANGED = (
@@ -27,16 +28,27 @@ CHANGED = (
 )
 
 
-def judge_pair(asked: dict[str, Any], folder: Path | None, gate: Path | None, as_json: bool, **how: Any) -> int:
+def judge_pair(
+    asked: dict[str, Any],
+    folder: Path | None,
+    gate: Path | None,
+    as_json: bool,
+    receipt: Path | None = None,
+    **how: Any,
+) -> int:
     """Answer with the verdict that is known, or run what is missing (see `run_missing`); return the exit code.
 
     With `gate`, write the verdict there as Markdown; the exit code is then 0 unless the candidate is worse or broken.
+    With `receipt`, write it there.
     """
     commands, metric = (asked["baseline"], asked["candidate"]), asked["metric"]
     if not (all(commands) and metric):
         raise UserError("--baseline, --candidate and --metric are needed, or --ledger FOLDER")
-    clear(gate)
-    identify = partial(identity_of, *commands, metric=metric, own=[path for path in (folder, gate) if path])
+    clear(gate, "--gate")
+    clear(receipt, "--receipt")
+    what = f"{metric} seeds from {asked['seeds_from']}" if asked.get("seeds_from") else metric
+    own = [path for path in (folder, gate, receipt) if path]
+    identify = partial(identity_of, *commands, metric=what, own=own)
     identity = identify()
     where = folder or home() / "judge" / identity.digest
     checked = "whatever has changed in code" if folder else f"{identity.checked} unchanged"
@@ -47,26 +59,68 @@ def judge_pair(asked: dict[str, Any], folder: Path | None, gate: Path | None, as
         from ablate.duel import Duel
 
         try:
-            told = run_missing(Duel(**asked), where, checked, **how)
+            told = run_missing(Duel(**asked), where, checked, identity.digest, **how)
         except RunFailed as failed:
+            write(receipt, where, asked, identity)
             return not_judged(str(failed), where, gate, as_json)
         finally:  # also after Ctrl-C, so that the same command goes on
             if not folder:
-                keep_identity(where, identity, identify)
+                where = keep_identity(where, identity, identify)
     say(json.dumps(told["json"]) if as_json else told["text"])
     if gate:
         gate.write_text(told["markdown"], encoding="utf-8")
+    write(receipt, where, asked, identity)
     return int(told["json"]["verdict"] == "worse") if gate else int(told["code"])
 
 
-def keep_identity(where: Path, before: Identity, identify: Callable[[], Identity]) -> None:
-    """Keep the runs under the identity that the same command has now, if only configuration that they wrote differs."""
+def write(receipt: Path | None, where: Path, asked: dict[str, Any], identity: Identity) -> None:
+    """Write the receipt of a pair of commands, and tell its hash."""
+    if receipt:
+        from ablate.commands import RunFolder
+        from ablate.duel import Duel
+        from ablate.receipt import write_receipt
+
+        folder = RunFolder(where, asked["metric"])
+        folder.load()
+        tell(f"receipt {receipt}: {write_receipt(receipt, folder, Duel(**asked), identity.as_json())}")
+
+
+def check(receipt: Path, count: int, engine: str, timeout: str, as_json: bool) -> int:
+    """Check a receipt, run some of its runs again, and say what differs; return the exit code, 0 if nothing does."""
+    from ablate.receipt_check import check_receipt, rerun
+
+    found = check_receipt(receipt)
+    if count:
+        with runner(engine, timeout) as run:
+            rerun(found, count, run, tell)
+    if as_json:
+        say(
+            json.dumps(
+                {"sound": not found.differs, **{key: getattr(found, key) for key in ("hash", "differs", "notes")}}
+            )
+        )
+    else:
+        for line in [*found.differs, *(f"note: {note}" for note in found.notes)]:
+            say(line)
+        word = (
+            "not sound" if found.differs else f"sound, {found.last.get('verdict')} after {found.last.get('runs')} runs"
+        )
+        say(f"receipt {receipt}: {found.hash}: {word}")
+    return int(bool(found.differs))
+
+
+def keep_identity(where: Path, before: Identity, identify: Callable[[], Identity]) -> Path:
+    """Keep the runs under the identity that the same command has now, if only configuration that they wrote differs.
+
+    Return where they are.
+    """
     written = note_outputs(before, identify())
     now = identify().digest
     if now != before.without(written):
         tell(CHANGED)
     elif now != before.digest and where.exists() and not (where.parent / now).exists():
-        where.rename(where.parent / now)
+        return where.rename(where.parent / now)
+    return where
 
 
 def known_verdict(where: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
@@ -89,7 +143,7 @@ def reused(count: int, where: Path, checked: str) -> str:
 
 
 def run_missing(
-    duel: "Duel", where: Path, checked: str, engine: str, jobs: int, budget: str, timeout: str
+    duel: "Duel", where: Path, checked: str, identity: str, engine: str, jobs: int, budget: str, timeout: str
 ) -> dict[str, Any]:
     """Run what is missing; return what to tell of the verdict, which is kept unless the budget ended it."""
     from ablate.commands import RunFolder, locked
@@ -98,7 +152,7 @@ def run_missing(
     duel.check()
     deadline = time.monotonic() + (seconds_of("--budget", budget) if budget else float("inf"))
     with runner(engine, timeout) as run, locked(where, tell):
-        runs = RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline)
+        runs = RunFolder(where, duel.metric, jobs, run, tell, deadline=deadline, code=identity)
         runs.load()
         check_same(where, duel)
         if runs.runs:
@@ -111,12 +165,12 @@ def run_missing(
     return told
 
 
-def clear(gate: Path | None) -> None:
-    if gate is None:
+def clear(file: Path | None, option: str) -> None:
+    if file is None:
         return
-    if not gate.absolute().parent.is_dir():
-        raise UserError(f"--gate {gate}: its folder does not exist; make it first")
-    gate.unlink(missing_ok=True)
+    if not file.absolute().parent.is_dir():
+        raise UserError(f"{option} {file}: its folder does not exist; make it first")
+    file.unlink(missing_ok=True)
 
 
 def not_judged(why: str, folder: Path, gate: Path | None, as_json: bool) -> int:
@@ -132,10 +186,13 @@ def not_judged(why: str, folder: Path, gate: Path | None, as_json: bool) -> int:
 
 
 def check_same(folder: Path, duel: "Duel") -> None:
-    """Raise UserError if a folder has the runs of other commands or another metric."""
-    file, content = folder / "commands.json", json.dumps([duel.baseline, duel.candidate, duel.metric])
-    if (file.read_text(errors="replace") if file.exists() else "") not in ("", content):
-        raise UserError(f"{folder} has runs of other commands or another metric; name another --folder")
+    """Raise UserError if a folder has the runs of other commands, another metric or other seeds."""
+    words = [duel.baseline, duel.candidate, duel.metric, *([duel.seeds_from] if duel.seeds_from else [])]
+    file, content = folder / "commands.json", json.dumps(words)
+    if (begun := file.read_text(errors="replace") if file.exists() else "") not in ("", content):
+        same = begun.startswith(json.dumps(words[:3])[:-1])
+        other = "seeds from another text (--seeds-from)" if same else "runs of other commands or another metric"
+        raise UserError(f"{folder} has {other}; name another --folder")
     write_atomic(file, content)
 
 
@@ -144,19 +201,29 @@ BASELINE_FAILED = 4  # exit code of a ledger
 
 
 def judge_in_ledger(
-    folder: Path, baseline: str, candidate: str, metric: str, lower: bool, engine: str, as_json: bool, timeout: str
+    folder: Path,
+    baseline: str,
+    candidate: str,
+    metric: str,
+    lower: bool,
+    engine: str,
+    as_json: bool,
+    timeout: str,
+    receipt: Path | None = None,
+    seeds_from: str = "",
 ) -> int:
     """Judge a proposal of a ledger, or show the ledger if there is no candidate; return the exit code."""
+    clear(receipt, "--receipt")
     if not candidate:
-        return show_ledger(folder, as_json)
+        return show_ledger(folder, as_json, receipt)
     from ablate.commands import RunFailed, RunFolder, check_command, locked
     from ablate.ledger import Ledger, settings
 
     with locked(folder, tell), runner(engine, timeout) as run:
-        kept = settings(folder, metric, lower)
-        code_of = partial(identity_of, metric=kept.metric, own=[folder])
+        kept = settings(folder, metric, lower, seeds_from)
+        code_of = partial(identity_of, metric=kept.metric, own=[folder, *([receipt] if receipt else [])])
         runs = RunFolder(folder, kept.metric, runner=run, tell=tell)
-        ledger = Ledger(runs, kept.lower, lambda *commands: code_of(*commands).digest)
+        ledger = Ledger(runs, kept.lower, lambda *commands: code_of(*commands).digest, seeds_from=kept.seeds_from)
         ledger.load()
         beaten = baseline or ledger.baseline
         if beaten is None:
@@ -171,27 +238,37 @@ def judge_in_ledger(
             return BASELINE_FAILED
         finally:
             note_outputs(before, code_of(candidate, beaten))
+        write_of_ledger(receipt, ledger)
     say(json.dumps(asdict(proposal)) if as_json else str(proposal).strip())
     if proposal.why:
         complain(f"{proposal.why}; its output is in {folder}")
     return LEDGER_CODES[proposal.result]
 
 
-def show_ledger(folder: Path, as_json: bool) -> int:
+def write_of_ledger(receipt: Path | None, ledger: "Ledger") -> None:
+    if receipt:
+        from ablate.receipt import write_receipt
+
+        tell(f"receipt {receipt}: {write_receipt(receipt, ledger.folder, ledger, {})}")
+
+
+def show_ledger(folder: Path, as_json: bool, receipt: Path | None) -> int:
     """Print what a ledger has tried and kept; another process may be at work in it."""
     if not folder.is_dir():
         raise UserError(f"there is no ledger {folder}; name --baseline, --candidate and --metric to begin one")
     from ablate.commands import RunFolder
     from ablate.ledger import Ledger, settings
 
-    ledger = Ledger(RunFolder(folder, ""), settings(folder, "", lower=False).lower)
+    kept = settings(folder, "", lower=False)
+    ledger = Ledger(RunFolder(folder, kept.metric), kept.lower, seeds_from=kept.seeds_from)
     ledger.load()
     for each in ledger.proposals:
         say(json.dumps(asdict(each)) if as_json else each)
     if not as_json:
-        kept, runs = sum(each.result == "kept" for each in ledger.proposals), ledger.folder.runs
+        count, runs = sum(each.result == "kept" for each in ledger.proposals), ledger.folder.runs
         hours = sum(run.seconds for run in runs) / 3600
-        say(f"{len(ledger.proposals)} proposals, {kept} kept, {len(runs)} runs, {hours:.1f} h")
+        say(f"{len(ledger.proposals)} proposals, {count} kept, {len(runs)} runs, {hours:.1f} h")
+    write_of_ledger(receipt, ledger)
     return 0
 
 

@@ -1,0 +1,343 @@
+"""Receipts of `ablate judge`: honest ones are sound, and each forgery is found, with the chain made again or not."""
+
+import json
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ablate.commands import read_lines, seed_at
+from ablate.receipt import chained, command_digest
+from ablate.receipt_check import check_receipt
+from contrastive.errors import UserError
+from flows.cli import app
+
+METRIC = "loss: ([-+0-9.]+)"
+BASELINE = "echo loss: 10.$(( {seed} % 1000 * 7 % 5 ))"
+CANDIDATE = "echo loss: 9.$(( {seed} % 1000 * 3 % 4 + 5 ))"
+Entries = list[dict]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+def judge(*words: str):
+    return CliRunner().invoke(app, ["judge", *words])
+
+
+def pair(*more: str, candidate: str = CANDIDATE):
+    words = ("--baseline", BASELINE, "--candidate", candidate, "--metric", METRIC, "--lower", "--receipt", "r.jsonl")
+    done = judge(*words, *more)
+    assert done.exit_code in (0, 1, 2), done.output + repr(done.exception)
+    return done
+
+
+def ledger(candidate: str = CANDIDATE):
+    words = ("--baseline", BASELINE, "--metric", METRIC, "--lower", "--receipt", "r.jsonl", "--seeds-from", "abc")
+    done = judge("--ledger", "night", "--candidate", candidate, *words)
+    assert done.exit_code in (0, 1, 3), done.output + repr(done.exception)
+    return done
+
+
+def check(*more: str):
+    return judge("--check", "r.jsonl", *more)
+
+
+def entries() -> Entries:
+    return read_lines(Path("r.jsonl"))
+
+
+@cache
+def made(how: Callable[..., object], *words: str) -> Entries:
+    """Return the entries of an honest receipt, which is made once for all forgeries of it."""
+    how(*words)
+    return entries()
+
+
+def write(changed: Entries, chain: bool) -> None:
+    """Write a forged receipt; with `chain`, number its entries and make its hashes again."""
+    before = ""
+    for number, entry in enumerate(changed if chain else ()):
+        entry["number"] = number
+        before = entry["hash"] = chained(entry, before)
+    Path("r.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in changed), encoding="utf-8")
+
+
+def places(found: Entries, entry: str) -> list[int]:
+    return [number for number, each in enumerate(found) if each["entry"] == entry]
+
+
+def run_left_out(found: Entries) -> None:
+    del found[places(found, "run")[3]]
+
+
+def pair_left_out(found: Entries) -> None:
+    """With everything that tells of it: both runs, and the looks and the verdict after them."""
+    seed = found[places(found, "run")[3]]["seed"]
+    found[:] = [entry for entry in found if entry.get("seed") != seed]
+
+
+def number_changed(found: Entries) -> None:
+    found[places(found, "run")[1]]["value"] -= 0.2
+
+
+def another_seed(found: Entries) -> None:
+    found[places(found, "run")[2]]["seed"] = 77
+
+
+def another_command(found: Entries) -> None:
+    found[0]["pair"]["candidate"] += " honest"
+
+
+def digest_of_another_command(found: Entries) -> None:
+    run = found[places(found, "run")[2]]
+    run["command"] = command_digest("x {seed}", run["seed"])
+
+
+def reordered(found: Entries) -> None:
+    first, *_, last = places(found, "run")
+    found[first], found[last] = found[last], found[first]
+
+
+def looks_reordered(found: Entries) -> None:
+    first, second, *_ = places(found, "look")
+    found[first], found[second] = found[second], found[first]
+
+
+def verdict_changed(found: Entries) -> None:
+    found[-1]["verdict"] = "worse"
+
+
+def look_left_out(found: Entries) -> None:
+    del found[places(found, "look")[0]]
+
+
+def look_changed(found: Entries) -> None:
+    found[places(found, "look")[1]]["p"] /= 10
+
+
+def run_twice(found: Entries) -> None:
+    found.insert(2, dict(found[1]))
+
+
+def margin_added(found: Entries) -> None:
+    found[0]["pair"]["margin"] = 5.0
+
+
+def other_seeds_from(found: Entries) -> None:
+    found[0]["pair"]["seeds_from"] = "another beacon"
+
+
+def verdict_left_out(found: Entries) -> None:
+    del found[-1]
+
+
+FORGERIES: dict[Callable[[Entries], None], str] = {
+    run_left_out: "the run of the baseline with seed 1433392508 is left out",
+    pair_left_out: "is left out",
+    number_changed: "the look after 2 pairs says difference",
+    another_seed: "(candidate, seed 77) has a seed that is not among the seeds from `abc`",
+    another_command: "was made by another command than the candidate's in the receipt",
+    digest_of_another_command: "was made by another command than the candidate's in the receipt",
+    reordered: "stands before entry",
+    looks_reordered: "belongs elsewhere",
+    verdict_changed: "the verdict says verdict worse, and the runs give verdict better",
+    look_left_out: "the look after 2 pairs is left out",
+    look_changed: "the look after 3 pairs says p",
+    run_twice: "is there twice",
+    margin_added: "the look after 2 pairs says verdict undecided, and the runs give verdict equivalent",
+    other_seeds_from: "has a seed that is not among the seeds from `another beacon`",
+    verdict_left_out: "the verdict is left out",
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES, ids=lambda forgery: forgery.__name__)
+def test_each_forgery_of_a_pair_is_found_with_a_new_chain_and_without(forgery):
+    whole = made(pair, "--seeds-from", "abc")
+    forged = deepcopy(whole)
+    forgery(forged)
+    write(forged, chain=True)
+    done = check()
+    assert done.exit_code == 1 and FORGERIES[forgery] in done.output and "the chain" not in done.output, done.output
+    forged = deepcopy(whole)
+    forgery(forged)
+    write(forged, chain=False)
+    done = check()
+    broken = "the chain breaks at entry" in done.output or forgery is verdict_left_out  # an end cut off leaves it whole
+    assert done.exit_code == 1 and broken and (FORGERIES[forgery] in done.output or "were moved" in done.output)
+
+
+def test_an_honest_receipt_is_sound_and_the_same_again():
+    made = pair("--seeds-from", "abc", "--jobs", "2")
+    began = time.monotonic()
+    found = check_receipt(Path("r.jsonl"))
+    assert time.monotonic() - began < 1 and not found.differs and not found.notes
+    assert f"receipt r.jsonl: {found.hash}" in made.output
+    assert pair("--seeds-from", "abc").output.splitlines()[-1] == made.output.splitlines()[-1]  # and nothing runs
+    done = check("--rerun", "2")
+    assert done.exit_code == 0 and done.output.count(" again") == 2 and "sound, better after" in done.output
+    assert json.loads(check("--json").output) == {"sound": True, "hash": found.hash, "differs": [], "notes": []}
+
+
+def test_seeds_follow_from_the_text_and_a_folder_keeps_them():
+    pair("--seeds-from", "abc", "--folder", "f")
+    seeds = list(dict.fromkeys(entry["seed"] for entry in entries() if entry["entry"] == "run"))
+    assert seeds == [seed_at(number, "abc") for number in range(len(seeds))] and max(seeds) < 2**31
+    assert len({seed_at(number, text) for number in range(99) for text in ("abc", "abd", "abc1")}) == 297
+    words = ("judge", "--baseline", BASELINE, "--candidate", CANDIDATE, "--metric", METRIC, "--folder", "f")
+    for more in (("--seeds-from", "abd"), ()):
+        assert "f has seeds from another text (--seeds-from); name" in str(
+            CliRunner().invoke(app, [*words, *more]).exception
+        )
+    pair()
+    assert entries()[1]["seed"] == 0 and check().exit_code == 0
+
+
+def test_tries_that_failed_are_in_the_receipt():
+    flaky = f"test -e once || {{ touch once; echo oh no; exit 7; }}; {CANDIDATE}"
+    pair("--folder", "f", candidate=flaky)
+    failed = [entry for entry in entries() if entry.get("failed")]
+    assert len(failed) == 1 and "ended with code 7: oh no" in failed[0]["failed"] and failed[0]["number"] == 2
+    done = check()
+    assert done.exit_code == 0 and "note: 1 tries failed" in done.output
+    words = ("--baseline", BASELINE, "--candidate", "false {seed}", "--metric", METRIC, "--receipt", "r.jsonl")
+    assert judge(*words).exit_code == 3 and entries()[-1]["verdict"] == "broken" and check().exit_code == 0
+
+
+def test_runs_left_out_at_the_end_are_a_note():
+    """They leave what --budget leaves, an undecided verdict; nobody can tell which it was."""
+    pair("--budget", "0.001s")
+    assert "as --budget ends it; later runs may have been left out" in check().output
+
+
+def test_invented_numbers_are_found_by_running_again():
+    pair("--folder", "f")
+    runs = read_lines(Path("f/runs.jsonl"))
+    for run in runs:
+        run["value"] -= 5 * (run["who"] == "candidate")
+    Path("f/runs.jsonl").write_text("".join(json.dumps(run) + "\n" for run in runs), encoding="utf-8")
+    pair("--folder", "f")
+    assert check().exit_code == 0  # numbers alone do not tell
+    done = check("--rerun", "2")
+    assert done.exit_code == 1 and "standard deviations, hardly luck" in done.output, done.output
+
+
+def test_a_file_that_is_not_the_receipts_is_said_when_running_again(place):
+    (place / "a.sh").write_text("echo loss: $1", encoding="utf-8")
+    words = (
+        "--baseline",
+        "sh a.sh {seed}",
+        "--candidate",
+        "sh a.sh {seed}1",
+        "--metric",
+        METRIC,
+        "--receipt",
+        "r.jsonl",
+    )
+    judge(*words)
+    assert check("--rerun", "1").exit_code == 0
+    (place / "a.sh").write_text("echo loss: $1 # edited", encoding="utf-8")
+    done = check("--rerun", "1")
+    assert done.exit_code == 1 and "a.sh here is not the file of the receipt" in done.output
+
+
+def two_proposals() -> None:
+    ledger("echo loss: 1{seed}")
+    ledger()
+
+
+def test_a_ledger_has_a_receipt_also_later():
+    two_proposals()
+    assert [found["proposal"]["result"] for found in entries() if found["entry"] == "proposal"] == ["dropped", "kept"]
+    done = check("--rerun", "2")
+    assert done.exit_code == 0 and done.output.count(" again") == 2, done.output
+    honest = Path("r.jsonl").read_bytes()
+    assert judge("--ledger", "night", "--receipt", "r.jsonl").exit_code == 0 and Path("r.jsonl").read_bytes() == honest
+
+
+LEDGER_FORGERIES: dict[str, tuple[Callable[[Entries], object], str]] = {
+    "run left out": (lambda found: found.pop(3), "here belongs a run of the baseline with seed"),
+    "proposal left out": (lambda found: found.pop(places(found, "proposal")[0]), "run"),
+    "number of a pair": (lambda found: found[places(found, "run")[-2]].update(value=1.0), "the receipt gives"),
+    "result": (
+        lambda found: found[places(found, "proposal")[0]]["proposal"].update(result="kept"),
+        "the receipt gives another result, dropped",
+    ),
+    "seed": (lambda found: found[2].update(seed=5), "here belongs a run of the baseline with seed"),
+    "command": (
+        lambda found: found[places(found, "proposal")[0]]["proposal"].update(candidate="x {seed}"),
+        "was made by another command",
+    ),
+    "order": (lambda found: found.insert(1, found.pop(places(found, "run")[-1])), "stands before"),
+    "kept": (lambda found: found[-1].update(kept=9), "the verdict says kept 9, and the runs give kept 1"),
+}
+
+
+@pytest.mark.parametrize("chain", [True, False])
+@pytest.mark.parametrize("forgery", LEDGER_FORGERIES)
+def test_each_forgery_of_a_ledger_is_found(forgery, chain):
+    forged = deepcopy(made(two_proposals))
+    change, said = LEDGER_FORGERIES[forgery]
+    change(forged)
+    write(forged, chain)
+    done = check()
+    assert done.exit_code == 1 and (said in done.output), done.output
+    assert ("the chain breaks" in done.output) != chain
+
+
+def test_a_ledger_keeps_its_text_of_seeds_also_after_a_failure():
+    ledger("echo loss: 1{seed}")
+    ledger("false {seed}")
+    ledger(f"test {{seed}} = {seed_at(9, 'abc')} && {CANDIDATE}")
+    ledger()
+    assert check().exit_code == 0, check().output
+    runs = [entry for entry in entries() if entry["entry"] == "run" and not entry["failed"]]
+    assert {run["seed"] for run in runs} <= {seed_at(number, "abc") for number in range(40)}
+    other = judge("--ledger", "night", "--candidate", CANDIDATE, "--seeds-from", "x")
+    assert "--seeds-from is `x`, but this ledger began with `abc`" in str(other.exception)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "line 1 is no entry of a receipt"),
+        (b"\xff\x00", "line 1 is no entry of a receipt"),
+        (b"[]", "line 1 is no entry of a receipt"),
+        (b'{"entry": "run"}', "line 1 is no entry of a receipt"),
+    ],
+)
+def test_what_is_no_receipt_is_said_in_a_sentence(text, said):
+    Path("r.jsonl").write_bytes(text)
+    assert isinstance(error := check().exception, UserError) and said in str(error)
+
+
+@pytest.mark.parametrize("how", [pair, two_proposals])
+def test_a_damaged_receipt_gives_no_traceback(how):
+    """A field of an entry is of another type, or is a number that cannot be."""
+    whole = deepcopy(made(how))
+    kinds = {entry["entry"]: entry for entry in whole}
+    inner = (whole[0][name] for name in ("pair", "ledger", "code") if whole[0][name])
+    for entry in (*kinds.values(), *inner, *([kinds["proposal"]["proposal"]] if "proposal" in kinds else ())):
+        for name in entry:
+            for value in (None, "x", [1], 1e999, 1e308, -1):
+                before, entry[name] = entry[name], value
+                write(whole, chain=False)
+                done = check()
+                assert isinstance(done.exception, SystemExit | UserError | None), (name, value, done.exc_info)
+                assert done.exit_code == 1 or value == before, (name, value)
+                entry[name] = before
+
+
+def test_options_without_effect_are_refused():
+    assert "--rerun has no effect without --check" in str(judge("--rerun", "2").exception)
+    assert "--lower has no effect with --check" in str(judge("--check", "r", "--lower").exception)
+    assert "--timeout has no effect with --check" in str(judge("--check", "r", "--timeout", "5s").exception)
