@@ -17,9 +17,10 @@ from tasks.address import masked
 LONGEST_LINE = 4000  # characters per line of an error, which may quote a file
 MOST_SEEDS = 200  # the limit of --max-seeds
 TRAIN = "pip install 'ablate-contrastive[train]'"
-TRAIN_MODULES = frozenset(  # what the extra `train` installs, by the names that are imported
-    "accelerate deepspeed fastapi huggingface_hub mlflow ninja openTSNE peft prefect pyarrow pynvml safetensors "
-    "sentencepiece sklearn sqlalchemy threadpoolctl tokenizers torch transformers".split()
+TRAIN_MODULES = (  # what the extra `train` installs, by the names that are imported
+    *("accelerate", "deepspeed", "fastapi", "huggingface_hub", "mlflow", "ninja", "openTSNE", "peft", "prefect"),
+    *("pyarrow", "pynvml", "safetensors", "sentencepiece", "sklearn", "sqlalchemy", "threadpoolctl", "tokenizers"),
+    *("torch", "transformers"),
 )
 TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 UNITS = (3600.0, 60.0, 1.0)

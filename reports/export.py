@@ -75,26 +75,32 @@ def scores_frame(results: Results) -> pd.DataFrame:
 
 
 def write_tables(frame: pd.DataFrame, folder: Path) -> None:
-    """Write results.csv, and results.parquet with pyarrow, byte for byte the same from the same results."""
+    """Write results.csv, and with pyarrow results.parquet, byte for byte the same from the same results."""
     texts = without_formulas(frame)
-    columns = [[csv_text(name), *map(csv_text, texts[name].tolist())] for name in texts]
-    lines = [",".join(line) + "\n" for line in zip(*columns, strict=True)]
-    (folder / "results.csv").write_text("".join(lines), encoding="utf-8")
     if PARQUET:
-        write_parquet(frame, folder / "results.parquet")
+        write_by_pyarrow(frame, texts, folder)
+    else:
+        (folder / "results.csv").write_text(csv_of(texts), encoding="utf-8")
 
 
-def write_parquet(frame: pd.DataFrame, path: Path) -> None:
+def write_by_pyarrow(frame: pd.DataFrame, texts: pd.DataFrame, folder: Path) -> None:
     import pyarrow
-    from pyarrow import parquet
+    from pyarrow import csv, parquet
 
-    table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-    table = table.replace_schema_metadata(None)  # it holds versions of pandas and pyarrow
-    parquet.write_table(table, path, compression="zstd")
+    tables = [pyarrow.Table.from_pandas(each, preserve_index=False) for each in (frame, texts)]
+    table, text = (table.replace_schema_metadata(None) for table in tables)  # it holds versions of pandas and pyarrow
+    parquet.write_table(table, folder / "results.parquet", compression="zstd")
+    csv.write_csv(text, folder / "results.csv")
+
+
+def csv_of(frame: pd.DataFrame) -> str:
+    """Return the CSV that pyarrow writes, which takes a tenth of the time."""
+    columns = [[csv_text(name), *map(csv_text, frame[name].tolist())] for name in frame]
+    return "".join(",".join(line) + "\n" for line in zip(*columns, strict=True))
 
 
 def csv_text(value: Any) -> str:
-    """Return a value as pyarrow writes it: texts in quotes, nothing for a missing value, few digits of a number."""
+    """Return a value as pyarrow writes it: texts in quotes, nothing for a missing value, the shortest number."""
     if isinstance(value, str):
         return '"' + value.replace('"', '""') + '"'
     if value is None or value is pd.NA or value != value:
