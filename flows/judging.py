@@ -43,6 +43,7 @@ def judge_pair(asked: dict[str, Any], folder: Path | None, gate: Path | None, as
     if told := known_verdict(where, asked):
         tell(reused(told["json"]["runs"], where, checked))
     else:
+        tell(f"runs are kept in {where}")  # before imports that take a second
         from ablate.commands import RunFailed
         from ablate.duel import Duel
 
@@ -149,6 +150,7 @@ def judge_in_ledger(
     """Judge a proposal of a ledger, or show the ledger if there is no candidate; return the exit code."""
     if not candidate:
         return show_ledger(folder, as_json)
+    tell(f"runs are kept in {folder}")
     from ablate.commands import RunFailed, RunFolder, check_command, locked
     from ablate.ledger import Ledger, settings
 
