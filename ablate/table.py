@@ -166,7 +166,8 @@ def _whole_file(path: Path, suffix: str) -> pd.DataFrame:
             return _json(text)
         return pd.read_parquet(path) if suffix == ".parquet" else pd.read_excel(path)
     except ImportError:
-        raise UserError(f"{brief(path)}: Excel files need openpyxl; save the sheet as CSV") from None
+        needs = "Parquet files need pyarrow" if suffix == ".parquet" else "Excel files need openpyxl"
+        raise UserError(f"{brief(path)}: {needs}; install it, or save the table as CSV") from None
     except Exception as error:  # pyarrow and openpyxl raise many types
         raise UserError(f"{brief(path)} cannot be read: {brief(error)}; write it again, or as CSV") from None
 

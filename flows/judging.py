@@ -55,6 +55,7 @@ def judge_pair(
     if told := known_verdict(where, asked):
         tell(reused(told["json"]["runs"], where, checked))
     else:
+        tell(f"runs are kept in {where}")  # before imports that take a second
         from ablate.commands import RunFailed
         from ablate.duel import Duel
 
@@ -216,6 +217,7 @@ def judge_in_ledger(
     clear(receipt, "--receipt")
     if not candidate:
         return show_ledger(folder, as_json, receipt)
+    tell(f"runs are kept in {folder}")
     from ablate.commands import RunFailed, RunFolder, check_command, locked
     from ablate.ledger import Ledger, settings
 

@@ -173,8 +173,10 @@ def texts_per_second(folder: Path) -> float | None:
 def conditions(panel: Path, engine: str) -> dict[str, str]:
     """Return everything besides the code that affects results; nights that differ in it are not compared."""
     experiment = load_experiment(panel).experiment
-    names = [  # a requirement with a marker is an extra, such as tests
-        requirement for line in requires("ablate-contrastive") or () if not (requirement := Requirement(line)).marker
+    names = [  # those of other extras, such as tests, affect nothing
+        requirement
+        for line in requires("ablate-contrastive") or ()
+        if not (requirement := Requirement(line)).marker or requirement.marker.evaluate({"extra": "train"})
     ]
     return {
         "processor": f"{processor()}, {os.cpu_count()} cores",

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import typer
@@ -15,6 +16,12 @@ from tasks.address import masked
 
 LONGEST_LINE = 4000  # characters per line of an error, which may quote a file
 MOST_SEEDS = 200  # the limit of --max-seeds
+TRAIN = "pip install 'ablate-contrastive[train]'"
+TRAIN_MODULES = (  # what the extra `train` installs, by the names that are imported
+    *("accelerate", "deepspeed", "fastapi", "huggingface_hub", "mlflow", "ninja", "openTSNE", "peft", "prefect"),
+    *("pyarrow", "pynvml", "safetensors", "sentencepiece", "sklearn", "sqlalchemy", "threadpoolctl", "tokenizers"),
+    *("torch", "transformers"),
+)
 TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 UNITS = (3600.0, 60.0, 1.0)
 
@@ -45,6 +52,19 @@ def complain(message: str) -> None:
     """Print an error of one or more lines to stderr, without credentials."""
     lines = masked(message).split("\n")
     typer.echo("\n".join(brief(line, LONGEST_LINE) for line in [f"ablate: {lines[0]}", *lines[1:]]), err=True)
+
+
+def require_training() -> None:
+    """Raise ModuleNotFoundError without torch, before anything else of the extra `train` is found to be missing."""
+    if find_spec("torch") is None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+
+def missing_extra(error: ModuleNotFoundError, command: str) -> str:
+    """Return how to install what a command lacks, or an empty string if it is not of the extra `train`."""
+    name = (error.name or "").partition(".")[0]
+    known = name in TRAIN_MODULES and find_spec(name) is None
+    return f"`ablate {command}` needs packages that are not installed (no {name}): {TRAIN}" if known else ""
 
 
 def human_span(seconds: float) -> str:

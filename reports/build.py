@@ -156,7 +156,7 @@ def write_report(results: Results, folder: Path) -> Report:
     for name in LANGUAGES:
         with using(name):
             markdown = template("report.md.j2", autoescape=False)
-            text = markdown.render(other=other_language(FILES), page=PAGES[name], report=report)
+            text = markdown.render(other=other_language(FILES), page=PAGES[name], parquet=export.PARQUET, report=report)
             (folder / FILES[name]).write_text(text, encoding="utf-8")
             page = page_of(report, results, folder)
             (folder / PAGES[name]).write_text(page, encoding="utf-8", errors="replace")

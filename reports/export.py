@@ -1,15 +1,15 @@
-"""Write a report's numbers as files: results.parquet, results.csv, comparisons.csv, effects.csv."""
+"""Write a report's numbers as files: results.csv, comparisons.csv, effects.csv, and results.parquet with pyarrow."""
 
 import json
 import math
 import re
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
-import pyarrow
-from pyarrow import csv, parquet
 
 from reports.compare import RowScore, Section
 from reports.markdown import symbol
@@ -18,6 +18,7 @@ from reports.study import Results
 
 PLACE = ["section", "row", "label", "variant"]
 KNOWN = ["status", "score", "value", "standard_error", "count", "higher_is_better", "unit", "seconds"]
+PARQUET = find_spec("pyarrow") is not None  # part of the extra `train`
 FORMULA = re.compile(r"'*[=+\-@\t\r]")  # begins what spreadsheets take for a formula, and what was one
 
 
@@ -74,11 +75,43 @@ def scores_frame(results: Results) -> pd.DataFrame:
 
 
 def write_tables(frame: pd.DataFrame, folder: Path) -> None:
-    """Write results.parquet and results.csv, byte for byte the same from the same results."""
-    tables = [pyarrow.Table.from_pandas(each, preserve_index=False) for each in (frame, without_formulas(frame))]
-    table, texts = (table.replace_schema_metadata(None) for table in tables)  # it holds versions of pandas and pyarrow
+    """Write results.csv, and with pyarrow results.parquet, byte for byte the same from the same results."""
+    texts = without_formulas(frame)
+    if PARQUET:
+        write_by_pyarrow(frame, texts, folder)
+    else:
+        (folder / "results.csv").write_text(csv_of(texts), encoding="utf-8")
+
+
+def write_by_pyarrow(frame: pd.DataFrame, texts: pd.DataFrame, folder: Path) -> None:
+    import pyarrow
+    from pyarrow import csv, parquet
+
+    tables = [pyarrow.Table.from_pandas(each, preserve_index=False) for each in (frame, texts)]
+    table, text = (table.replace_schema_metadata(None) for table in tables)  # it holds versions of pandas and pyarrow
     parquet.write_table(table, folder / "results.parquet", compression="zstd")
-    csv.write_csv(texts, folder / "results.csv")
+    csv.write_csv(text, folder / "results.csv")
+
+
+def csv_of(frame: pd.DataFrame) -> str:
+    """Return the CSV that pyarrow writes, which takes a tenth of the time."""
+    columns = [[csv_text(name), *map(csv_text, frame[name].tolist())] for name in frame]
+    return "".join(",".join(line) + "\n" for line in zip(*columns, strict=True))
+
+
+def csv_text(value: Any) -> str:
+    """Return a value as pyarrow writes it: texts in quotes, nothing for a missing value, the shortest number."""
+    if isinstance(value, str):
+        return '"' + value.replace('"', '""') + '"'
+    if value is None or value is pd.NA or value != value:
+        return ""
+    if not isinstance(value, float):
+        return str(value).lower()
+    if not value or 1e-4 <= abs(value) < 1e10 or math.isinf(value):
+        return float.__repr__(value).removesuffix(".0")
+    if 1e-6 <= abs(value) < 1e-4:
+        return np.format_float_positional(value, trim="-")
+    return np.format_float_scientific(value, trim="-", exp_digits=1)
 
 
 def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:

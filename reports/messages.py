@@ -3,6 +3,8 @@
 `str()` of a `Message` translates it into the language set by `using`. Its values may be messages themselves.
 """
 
+import json
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,14 +13,15 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from babel.messages.pofile import read_po
-
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 NAMES: dict[Language, str] = {"en": "English", "zh": "中文"}
 FILES: dict[Language, str] = {"en": "README.md", "zh": "README.zh.md"}  # file name of the report in each language
 PAGES: dict[Language, str] = {"en": "index.html", "zh": "index.zh.html"}
 CATALOGUES = Path(__file__).parent / "locale"
+LINES = r'(?:"[^\n]*"\n?)+'
+# the singular is the key in English; Chinese has no other form
+ENTRY = re.compile(rf"^msgid ({LINES})(?:msgid_plural {LINES})?msgstr(?:\[0\])? ({LINES})", re.MULTILINE)
 _language: ContextVar[Language] = ContextVar("language", default="en")
 
 
@@ -96,14 +99,13 @@ def translated(message: Message) -> str:
 @cache
 def catalogue(name: Language) -> dict[str, str]:
     """Map English texts to their translations."""
-    with open(CATALOGUES / f"{name}.po", "rb") as file:
-        entries = {entry.id: entry.string for entry in read_po(file, locale=name) if entry.id}
-    return {first_form(text): first_form(translation) for text, translation in entries.items()}
+    content = (CATALOGUES / f"{name}.po").read_text(encoding="utf-8")
+    entries = {unquoted(text): unquoted(translation) for text, translation in ENTRY.findall(content)}
+    return {text: translation for text, translation in entries.items() if text}
 
 
-def first_form(text: object) -> str:
-    """Return the singular: the key in English; Chinese has no other form."""
-    return str(text[0] if isinstance(text, tuple | list) else text)
+def unquoted(lines: str) -> str:
+    return "".join(map(json.loads, lines.splitlines()))
 
 
 def other_language(files: dict[Language, str]) -> dict[str, str]:

@@ -213,7 +213,7 @@ def test_what_is_not_known_is_asked_for(tmp_path, text):
         ("t.json", b'{"results": [1]}', 'expected a list of objects such as {"model": "a", "seed": 0'),
         ("t.json", b'{"a": [1], "b": [1, 2]}', "cannot be read: All arrays must be of the same length"),
         ("t.json", b"[1", "cannot be read: "),
-        ("t.xlsx", b"PK", "save the sheet as CSV|cannot be read: "),
+        ("t.xlsx", b"PK", "install it, or save the table as CSV|cannot be read: "),
         ("t.ods", b"", "a table is a file .csv, .tsv, .parquet, .jsonl, .json, .xlsx; save it as one of these"),
     ],
 )

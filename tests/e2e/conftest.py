@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import venv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from contrastive.config.registry import PACKAGE_ROOT, PACKAGES
 from flows.serve.servers import answers, any_free_port
 from tests.e2e.preloaded import ABLATE, Preloaded, preloaded
 from tests.waiting import soon
@@ -73,6 +75,24 @@ def kept(settings: dict[str, str]) -> dict[str, str]:
     dropped = ("MLFLOW_TRACKING_URI", "QUICKSTART", "PYTEST_ARGS")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     return kept | {"PREFECT_API_URL": ""} | settings
+
+
+def install_wheel(folder: Path) -> tuple[Path, Path]:
+    """Install the wheel alone into a new environment; return its folders of programs and of packages."""
+    source = folder / "source"  # a build leaves a folder whose files would be in later wheels
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "configs", *PACKAGES):
+        copy = shutil.copytree if (PACKAGE_ROOT / name).is_dir() else shutil.copy
+        copy(PACKAGE_ROOT / name, source / name)
+    wheel = ["wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder), str(source)]
+    subprocess.run([sys.executable, "-m", "pip", *wheel], check=True, cwd=folder)
+    environment = folder / "environment"
+    venv.create(environment, symlinks=True)
+    programs = environment / "bin"
+    install = ["--python", str(programs / "python"), "install", "-q", "--no-deps", "--no-index"]
+    subprocess.run([sys.executable, "-m", "pip", *install, *map(str, folder.glob("*.whl"))], check=True)
+    (site,) = environment.glob("lib/python*/site-packages")
+    return programs, site
 
 
 def caller(settings: dict[str, str], line: Preloaded) -> Ablate:

@@ -1,16 +1,14 @@
 """The wheel in an environment of its own, used in a folder that has packages named like ours."""
 
-import shutil
 import subprocess
 import sys
 import sysconfig
-import venv
 from pathlib import Path
 
 import pytest
 
-from contrastive.config.registry import PACKAGE_ROOT, PACKAGES
-from tests.e2e.conftest import kept
+from contrastive.config.registry import PACKAGES
+from tests.e2e.conftest import install_wheel, kept
 
 TINY = """
 name: tiny
@@ -25,20 +23,7 @@ SCRIPT = "import sys, tasks\nprint('loss:', tasks.LOSS + int(sys.argv[1]) / 100)
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the programs of an environment with the wheel; what it depends on is taken from this one."""
-    folder = tmp_path_factory.mktemp("package")
-    source = folder / "source"  # a build leaves a folder whose files would be in later wheels
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "configs", *PACKAGES):
-        copy = shutil.copytree if (PACKAGE_ROOT / name).is_dir() else shutil.copy
-        copy(PACKAGE_ROOT / name, source / name)
-    wheel = ["wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder), str(source)]
-    subprocess.run([sys.executable, "-m", "pip", *wheel], check=True, cwd=folder)
-    environment = folder / "environment"
-    venv.create(environment, symlinks=True)
-    programs = environment / "bin"
-    install = ["--python", str(programs / "python"), "install", "-q", "--no-deps", "--no-index"]
-    subprocess.run([sys.executable, "-m", "pip", *install, *map(str, folder.glob("*.whl"))], check=True)
-    (site,) = environment.glob("lib/python*/site-packages")
+    programs, site = install_wheel(tmp_path_factory.mktemp("package"))
     (site / "base.pth").write_text(sysconfig.get_path("purelib"))
     (programs / "prefect").symlink_to(Path(sys.executable).with_name("prefect"))
     return programs

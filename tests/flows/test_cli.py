@@ -94,6 +94,7 @@ NEW = ("--baseline", "x {seed}", "--candidate", "x {seed}", "--metric", "(.*)")
 def test_options_without_effect_are_refused(
     arguments: tuple[object, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
+    monkeypatch.setenv("PYTHONSAFEPATH", "")  # which the command sets for its process
     monkeypatch.setattr(sys, "argv", ["ablate", *map(str, arguments)])
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -125,6 +126,7 @@ def test_every_mistake_of_a_file_is_an_error_with_its_line_and_no_traceback(
         text = text.replace(old, new)
     path = tmp_path / "bad.yaml"
     path.write_text(text, encoding="utf-8")
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
     monkeypatch.setattr(sys, "argv", ["ablate", "run", str(path)])
     with pytest.raises(SystemExit) as ended:
         cli.main()
