@@ -8,8 +8,6 @@ sources.json. Then each page in reports/output/boards is made from these files, 
 
 import argparse
 import json
-import shutil
-import tempfile
 from pathlib import Path
 from types import ModuleType
 
@@ -25,7 +23,6 @@ from contrastive.errors import UserError
 BOARDS = {"parameter-golf": parameter_golf, "modded-nanogpt-track-3": modded_nanogpt, "peft-metamathqa": peft}
 FACTS = Path("benchmarks/boards")
 PAGES = Path("reports/output/boards")
-COMMITTED = ("README.md", "index.html", "comparisons.csv", "figures")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -74,17 +71,9 @@ def verdicts_of(name: str, folder: Path) -> Verdicts:
 
 
 def write_page(name: str, folder: Path, into: Path) -> str:
-    """Write the committed files of a board's page, and return its headline."""
+    """Write the page of a board, and return its headline."""
     verdicts = verdicts_of(name, folder)
-    with tempfile.TemporaryDirectory() as place:
-        verdicts.report(place)
-        shutil.rmtree(into, ignore_errors=True)
-        into.mkdir(parents=True)
-        for path in map(Path(place).joinpath, COMMITTED):
-            if path.is_dir():
-                shutil.copytree(path, into / path.name, ignore=shutil.ignore_patterns("*.zh.*"))
-            elif path.exists():
-                shutil.copy(path, into)
+    verdicts.report(into)
     return str(verdicts)
 
 

@@ -1,7 +1,5 @@
-"""Reader of modded-nanogpt's Track 3: the loss of each run at the number of steps that its result claims.
-
-`adjusted_loss` is the loss expected at the steps of the shortest result, by what the rules say that steps are worth.
-"""
+"""Reader of modded-nanogpt's Track 3: the loss of each run at the steps that its result claims, and at those of the
+shortest result, by what the track's rules say that steps are worth (`adjusted_loss`)."""
 
 import re
 from collections.abc import Iterator
@@ -20,48 +18,41 @@ RESULT = re.compile(
 )
 LOSS = re.compile(r"step:(\d+)/(\d+) val_loss:([\d.]+)(?:.*? val_ema_loss:([\d.]+))?")
 LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
+Runs = list[tuple[str, dict[str, str]]]  # file, and loss by step
 
 
 def read(clone: Clone) -> list[dict[str, Any]]:
     """Return a line for each run of each result of the history; a run that two files have is taken once."""
     files, lines = clone.files(f"{FOLDER}/results"), []
     for number, steps, count, words, date, log in RESULT.findall(clone.read(f"{FOLDER}/README.md")):
-        path = f"{FOLDER}/{log}"
-        folder, inside = path.rpartition("/")[0], log.count("/") > 1
-        name = log.split("/")[1][9:] if inside else " ".join(LINK.sub(r"\1", words).split()[:6])
-        device = re.match(r"[AH]100_|", log.rpartition("/")[2])[0]  # type: ignore[index]
-        own = [file for file in files if file.startswith(f"{folder}/{device}")] if inside else [path]
-        texts = {file: clone.read(file) for file in own if file.endswith((".txt", ".out", ".stdout"))}
+        path, inside, found = f"{FOLDER}/{log}", log.count("/") > 1, Runs()
+        folder, _, file = path.rpartition("/")
+        name = log.split("/")[1][9:] if inside else " ".join(LINK.sub(r"\1", words).split()[:5])
+        own = [other for other in files if other.startswith(f"{folder}/{'H100_' * file.startswith('H100_')}")]
+        texts = {p: clone.read(p) for p in (own if inside else [path]) if p.endswith((".txt", ".out", ".stdout"))}
         last = next((match[2] for match in LOSS.finditer(texts.get(path, ""))), None)
-        seen = list[tuple[str, dict[str, str]]]()
-        for file, text in texts.items():
-            for run in runs_of(text, last):
-                if steps in run and not any(run.items() <= other.items() for _, other in seen):
-                    seen.append((file, run))
-        if len(seen) < int(count) and f"{folder}/README.md" in files:
-            seen = of_table(clone.read(f"{folder}/README.md"), steps, f"{folder}/README.md") or seen
-        lines += [
-            {"row": f"#{number} {name}", "date": date.replace("/", "-"), "run": run, "steps": int(steps), "val_loss": float(losses[steps]),
-             "file": file}
-            for run, (file, losses) in enumerate(seen, 1)
-        ]  # fmt: skip
+        for run in ((p, run) for p, text in texts.items() for run in runs_of(text, last) if steps in run):
+            found += [] if any(run[1].items() <= other.items() for _, other in found) else [run]
+        if len(found) < int(count) and (page := f"{folder}/README.md") in files:
+            found = of_table(clone.read(page), steps, page) or found
+        row = {"row": f"#{number} {name.strip(',')}", "date": date.replace("/", "-"), "steps": int(steps)}
+        lines += [row | {"run": i, "val_loss": float(run[steps]), "file": p} for i, (p, run) in enumerate(found, 1)]
     least = min(line["steps"] for line in lines)
-    return [line | {"adjusted_loss": round(line["val_loss"] + A_STEP * (line["steps"] - least), 6)} for line in lines]
+    return [line | {SCORE: round(line["val_loss"] + A_STEP * (line["steps"] - least), 6)} for line in lines]
 
 
 def runs_of(text: str, last: str | None) -> Iterator[dict[str, str]]:
-    """Yield the losses by step of each run of a log that was meant to be as long as `last`."""
+    """Yield the losses by step of each run of a log that was meant to have as many steps as `last`."""
     run = dict[str, str]()
     for step, end, loss, averaged in LOSS.findall(text):
         if run and int(step) < int([*run][-1]):
             yield run
             run = {}
-        if last in (None, end):
-            run[step] = averaged or loss
+        run |= {step: averaged or loss} if last in (None, end) else {}
     yield run
 
 
-def of_table(page: str, steps: str, path: str) -> list[tuple[str, dict[str, str]]]:
+def of_table(page: str, steps: str, path: str) -> Runs:
     """Return the losses of a table of seeds in the page of a result, where it has more runs than logs."""
     rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in page.splitlines() if line[:1] == "|"]
     place = next((row.index(f"step {steps}") for row in rows if row[0] == "seed" and f"step {steps}" in row), 0)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import PurePosixPath
+from statistics import mean
 from typing import Any
 
 from ablate.verdicts import Question
@@ -11,21 +12,24 @@ from benchmarks.boards.clone import Clone
 FOLDER = "records/track_10min_16mb"
 ADDRESS, LICENCE = "https://github.com/openai/parameter-golf", "MIT"
 SCORE, QUESTION = "val_bpb", Question(lower=("val_bpb",), records="date")
+SUPPORT = {"2026-04-29_SmearGateBOSFix_3Seed_1.06141": "2026-04-27"}  # the seeds of a record of that day
 ASKED = "--lower val_bpb --records date"
 
 
 def read(clone: Clone) -> list[dict[str, Any]]:
-    """Return a line for each seed of each record that gives two or more; one value may be a mean of several."""
-    lines = []
+    """Return a line for each seed of each record that has two or more: a single value may be a mean of several."""
+    records = []
     for path in clone.files(FOLDER):
-        if not path.endswith("/submission.json"):
-            continue
-        facts = json.loads(clone.read(path))
-        seeds = by_seed(facts)
-        row = PurePosixPath(path).parent.name
-        for seed, score in seeds.items() if len(seeds) > 1 else ():
-            lines.append({"row": row, "date": facts["date"][:10], "run": seed, "val_bpb": score, "file": path})
-    return sorted(lines, key=lambda line: (line["date"], line["row"]))
+        if path.endswith("/submission.json"):
+            facts, row = json.loads(clone.read(path)), PurePosixPath(path).parent.name
+            if len(seeds := by_seed(facts)) > 1:
+                date = SUPPORT.get(row, facts["date"][:10])
+                records.append((date, -mean(seeds.values()), row, seeds, path))  # of one day, the best is the last
+    return [
+        {"row": row, "date": date, "run": seed, SCORE: score, "file": path}
+        for date, _, row, seeds, path in sorted(records, key=lambda record: record[:3])
+        for seed, score in seeds.items()
+    ]
 
 
 def by_seed(facts: Mapping[str, Any]) -> dict[str, float]:
