@@ -12,7 +12,7 @@ from benchmarks.boards.clone import Clone
 FOLDER = "records/track_10min_16mb"
 ADDRESS, LICENCE = "https://github.com/openai/parameter-golf", "MIT"
 SCORE, QUESTION = "val_bpb", Question(lower=("val_bpb",), records="date")
-SUPPORT = {"2026-04-29_SmearGateBOSFix_3Seed_1.06141": "2026-04-27"}  # the seeds of a record of that day
+SUPPORT = {"SmearGateBOSFix_3Seed_1.06141": "2026-04-27"}  # the seeds of a record of that day
 ASKED = "--lower val_bpb --records date"
 
 
@@ -21,7 +21,7 @@ def read(clone: Clone) -> list[dict[str, Any]]:
     records = []
     for path in clone.files(FOLDER):
         if path.endswith("/submission.json"):
-            facts, row = json.loads(clone.read(path)), PurePosixPath(path).parent.name
+            facts, row = json.loads(clone.read(path)), PurePosixPath(path).parent.name[11:]
             if len(seeds := by_seed(facts)) > 1:
                 date = SUPPORT.get(row, facts["date"][:10])
                 records.append((date, -mean(seeds.values()), row, seeds, path))  # of one day, the best is the last

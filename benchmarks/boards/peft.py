@@ -22,7 +22,7 @@ def read(clone: Clone) -> list[dict[str, Any]]:
         facts = json.loads(clone.read(path))
         run, metrics = facts["run_info"], facts["train_info"]["metrics"]
         scores = [metric["test accuracy"] for metric in metrics if "test accuracy" in metric]
-        row, seed = PurePosixPath(path).stem, run["train_config"]["seed"]
+        row, seed = PurePosixPath(path).stem.replace("--llama-3.2-3B-", " "), run["train_config"]["seed"]
         day = run["created_at"][:10]
         lines.append({"row": row, "date": day, "seed": seed, "test_accuracy": scores[-1], "file": path})
     return lines
