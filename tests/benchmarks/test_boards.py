@@ -61,7 +61,7 @@ def test_losses_are_those_at_the_steps_that_a_result_claims(tmp_path: Path):
     averaged = "step:50/90 val_loss:3.29 val_avg_loss:3.29 val_ema_loss:3.27 train_time:1s\n"
     table = "| seed | step 50 |\n| -: | -: |\n| 0 | 3.271 |\n| 1 | 3.273 |\n| **mean** | **3.272** |\n"
     history = "".join(
-        f"| {number} | {steps} | 3.2 (n={count})✓ | [Muon](https://x) too | 2026/05/0{number} | [log](results/{log}) | me |\n"
+        f"| {number} | {steps} | 3.2 (n={count})✓ | [Muon](https://x) too | 2026/05/0{number} | [log](results/{log}) |\n"
         for number, steps, count, log in (
             (1, "100(!)", 2, "one.txt"),
             (2, "90", 2, "20260502_two/log.txt"),
