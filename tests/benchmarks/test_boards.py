@@ -61,7 +61,7 @@ def test_losses_are_those_at_the_steps_that_a_result_claims(tmp_path: Path):
     averaged = "step:50/90 val_loss:3.29 val_avg_loss:3.29 val_ema_loss:3.27 train_time:1s\n"
     table = "| seed | step 50 |\n| -: | -: |\n| 0 | 3.271 |\n| 1 | 3.273 |\n| **mean** | **3.272** |\n"
     history = "".join(
-        f"| {number} | {steps} | 3.2 (n={count})✓ | [Muon](https://x) too | 2026/05/0{number} | [log](results/{log}) |\n"
+        f"| {number} | {steps} | 3.2 (n={count})✓ | [Muon](https://x) a | 2026/05/0{number} | [log](results/{log}) |\n"
         for number, steps, count, log in (
             (1, "100(!)", 2, "one.txt"),
             (2, "90", 2, "20260502_two/log.txt"),
@@ -81,7 +81,7 @@ def test_losses_are_those_at_the_steps_that_a_result_claims(tmp_path: Path):
     facts, source = facts_of(
         repository(tmp_path / "clone", {f"{folder}/{name}": own for name, own in files.items()}), tmp_path
     )
-    assert facts["row"].unique().tolist() == ["#1 Muon too", "#2 two", "#3 three", "#4 four"]
+    assert facts["row"].unique().tolist() == ["#1 Muon a", "#2 two", "#3 three", "#4 four"]
     assert facts["val_loss"].tolist() == [3.25, 3.26, 3.3, 3.4, 3.27, 3.271, 3.273] and source["runs"] == 7
     assert facts["adjusted_loss"][0] == pytest.approx(3.25 + 0.0045 * 0.5)
 
