@@ -108,7 +108,10 @@ def drawable(names: list[str], kind: str) -> list[str]:
 
 def wrapped(text: str, width: int, lines: int = 2) -> str:
     """Wrap a text to `width` letters a line; a text of more than `lines` lines ends in an ellipsis."""
-    return "\n".join(textwrap.wrap(text, width, max_lines=lines, placeholder=" …") or [""])
+    found = textwrap.wrap(text, width, max_lines=lines, placeholder=" …") or [""]
+    if found[-1] == "…":  # textwrap drops a word that is longer than a line
+        found[-1] = textwrap.wrap(text, width)[len(found) - 1][: width - 1] + "…"
+    return "\n".join(found)
 
 
 def labels_in_words(labels: list[str]) -> Text:

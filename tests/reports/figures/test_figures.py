@@ -18,6 +18,7 @@ from contrastive.runs.recorded import RecordedSection
 from reports import figures
 from reports.compare import compare
 from reports.figures import comparisons, curves, points
+from reports.figures.canvas import wrapped
 from reports.figures.points import aligned
 from reports.markdown import score_text
 from reports.statistics.summary import expected_best
@@ -251,3 +252,9 @@ def test_a_picture_that_was_turned_mirrored_and_moved_lies_on_the_first_and_its_
     np.testing.assert_allclose(found, 5 * (PLACES - PLACES.mean(0))[order], atol=1e-12)  # distances stay
     others = picture(PLACES[::-1], IDS + np.uint64(50))  # by which nothing can be turned
     assert (aligned(picture(PLACES, IDS), others) == PLACES).all()
+
+
+def test_a_name_longer_than_a_line_is_cut_and_not_dropped():
+    assert wrapped("Int6_MLP3x_SmearGate_BigramHash against another", 20, 1) == "Int6_MLP3x_SmearGat…"
+    assert wrapped("of Int6_MLP3x_SmearGate_BigramHash", 12) == "of Int6_MLP3\nx_SmearGate…"
+    assert wrapped("short words stay as they were", 12, 1) == "short …" and wrapped("", 12) == ""

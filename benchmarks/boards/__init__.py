@@ -1,0 +1,1 @@
+"""Public boards of other people: their numbers as published, and what these can tell."""
