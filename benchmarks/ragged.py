@@ -61,7 +61,7 @@ Score = list[SeedValues]
 
 
 def by_rule(group: RowGroup, values: Score) -> list[Decided]:
-    unpaired = by_all_runs(group, values)
+    unpaired = by_all_runs(group, group.pairs, values, None)
     return [unpaired.get(pair, line) for pair, line in zip(group.pairs, by_shared(group, values), strict=True)]
 
 

@@ -51,8 +51,12 @@ def report_table(
         tell(f"differences too small to matter: {shown}; --margin SCORE=SIZE changes one")
     for warning in verdicts.warnings:
         tell(f"warning: {warning}")
-    for score in verdicts.comparisons[:MOST_TOLD]:
+    compared = verdicts.comparisons
+    told = compared[-MOST_TOLD:] if records else compared[:MOST_TOLD]  # the newest records
+    for score in told:
         tell(comparison_text(score))
+    if len(compared) > len(told):
+        tell(f"and {len(compared) - len(told)} more comparisons on the page")
     tell(str(verdicts))
     say(f"report: {page.with_name('README.md')}")
 

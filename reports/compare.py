@@ -26,9 +26,9 @@ from reports.rows import (
     seed_values_of_row,
     shown_values,
 )
-from reports.statistics.decide import ALPHA, TESTED, Verdict, improvement, mcnemar, shown_direction, verdict
+from reports.statistics.decide import ALPHA, KNOWN, TESTED, Verdict, improvement, mcnemar, shown_direction, verdict
 from reports.statistics.power import Needed
-from reports.statistics.summary import summarise
+from reports.statistics.summary import interval_quantile, summarise
 from reports.study import Results
 
 GENERATOR = 20250625  # seed of the random numbers, the same in every report
@@ -166,13 +166,18 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
 
 def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowScore:
     numbers, higher = seed_scores(row, value, results), direction(value, results)
+    seeds, mean, half_width = summarise(numbers)
+    if seeds and (sigma := results.study.sigma.get(value)):
+        half_width = interval_quantile(KNOWN) * sigma / seeds**0.5
     return RowScore(
         row,
         value,
         higher,
         in_family and higher is not None and applies(row, value, results),
         bool(np.isfinite(numbers).all()),
-        *summarise(numbers),
+        seeds,
+        mean,
+        half_width,
         margin_of(value, results.study.margins),
     )
 

@@ -156,7 +156,8 @@ def reading(results: Results) -> list[Text]:
     """Explain how to read the numbers of this report."""
     rows = [row for section in results.study.sections for row in section.rows]
     seeds = max((len(row.seeds) for row in rows), default=0)
-    if seeds == 1:
+    sigma = bool(results.study.sigma)
+    if seeds == 1 and not sigma:
         return [
             _(
                 "One seed per configuration: the spread between seeds is unknown, and no difference here can be "
@@ -165,7 +166,9 @@ def reading(results: Results) -> list[Text]:
             *standard_errors(results),
         ]
     return [
-        _("± of a mean: half of its 95 % interval over up to {seeds} seeds (Student's t).", seeds=seeds),
+        _("± of a mean: half of its 95 % interval by the known standard deviation of a run.")
+        if sigma
+        else _("± of a mean: half of its 95 % interval over up to {seeds} seeds (Student's t).", seeds=seeds),
         _(
             "▲ better, ▼ worse: the interval of the difference to the baseline excludes 0. = equivalent: it is within "
             "the margin that was declared too small to matter. ? undecided: neither. The intervals of a section "

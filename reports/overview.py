@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from contrastive.config.scores import metric_of
 from reports.compare import Comparison, RowScore, Section
-from reports.guards.rows import Guard
+from reports.guards.rows import Guard, near_best
 from reports.markdown import difference_text, most_of, score_name, unit, with_unit
 from reports.messages import Message, Text, _, joined, n_
 from reports.provenance import counts_of
@@ -87,7 +87,8 @@ class Overview:
             said = _("{said}, lower is better", said=said)
         if self.margin is not None:
             said = _("{said}; shaded: negligible (± {margin})", said=said, margin=f"{self.margin:g}")
-        return _("{said}; dots: seeds.", said=said)
+        seeds = any(row.seeds for row in self.rows)
+        return _("{said}; dots: seeds.", said=said) if seeds else _("{said}.", said=said)
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -153,7 +154,11 @@ def overview(
     first_caveats = [words for kind, words in reversed(by_kind.items()) if not (references and kind == "reference")]
     every = sorted([*rows, *references], key=lambda row: -row.gain)
     shown = every if len(every) <= MOST else [*every[: MOST // 2], *every[-MOST // 2 :]]
-    between = every[MOST // 2 : -MOST // 2] if len(every) > MOST else []
+    if results.study.board == "records":
+        shown = some_records(
+            [row for row in every if row.verdict in TESTED], [each.score.row.label for each in compared]
+        )
+    between = [row for row in every if row not in shown]
     margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
     return Overview(
         question(rows, results),
@@ -171,6 +176,15 @@ def overview(
         warnings,
         *next_step(rows, results, cheapest(compared), missing_baseline(sections)),
     )
+
+
+def some_records(claims: Sequence[ForestRow], order: Sequence[str]) -> list[ForestRow]:
+    """Return the records that hold and the newest of the others, at most MOST if so few hold, in their order."""
+    ordered = sorted(claims, key=lambda row: order.index(row.label))
+    holding = [row for row in ordered if row.verdict == "better"]
+    others = [row for row in ordered if row.verdict != "better"]
+    kept = [*holding, *others[len(others) - max(0, MOST - len(holding)) :]] if len(ordered) > MOST else ordered
+    return [row for row in ordered if row in kept]
 
 
 def headline_counts(rows: Sequence[ForestRow]) -> Text:
@@ -191,10 +205,13 @@ def cheapest(compared: Sequence[PrimaryComparison]) -> PrimaryComparison | None:
         if each.score.verdict == "undecided" and (needs := each.comparison.needs)
         if needs.seeds is not None or needs.texts is not None
     ]
-    costs = [each.comparison.needs_seconds for each in decidable]
-    return min(
-        zip(costs, decidable, strict=True), key=lambda pair: np.nan_to_num(pair[0], nan=np.inf), default=(0, None)
-    )[1]
+    return min(decidable, key=cost_to_decide, default=None)
+
+
+def cost_to_decide(each: PrimaryComparison) -> tuple[float, float]:
+    """Return the seconds that decide a comparison (infinite if unknown), and the seeds in all."""
+    seeds = each.comparison.needs.seeds if each.comparison.needs else None
+    return float(np.nan_to_num(each.comparison.needs_seconds, nan=np.inf)), math.inf if seeds is None else seeds
 
 
 def forest_rows(compared: Sequence[PrimaryComparison], scale: float) -> list[ForestRow]:
@@ -291,7 +308,14 @@ def in_other_scores(value: str, sections: Sequence[Section]) -> Text:
 def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
     """Count the rows that cannot be told from the first one, or the records that hold; empty if there is no board."""
     counts = Counter(row.verdict for row in rows)
-    if not results.study.board or not any(counts[word] for word in (*TESTED, "no record")):
+    known = any(counts[word] for word in (*TESTED, "no record"))
+    if not known and results.study.texts and (found := near_best(results.study.sections[0], results)):
+        return n_(
+            "{texts} texts cannot tell {count} row from {best}; there is one seed a row",
+            "{texts} texts cannot tell {count} rows from {best}; there is one seed a row",
+            len(found.near), texts=found.texts, best=found.best,
+        )  # fmt: skip
+    if not results.study.board or not known:
         return ""
     if results.study.board == "records":
         claims = sum(counts[word] for word in TESTED)

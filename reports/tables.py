@@ -198,7 +198,9 @@ def comparison_table(section: Section) -> Table | None:
     open_rows = any(score.verdict == "undecided" for score, _comparison in section.comparisons)
     body = []
     for row in rows:
-        line = [Entry(row.label)] + ([] if one_baseline else [Entry(section.rows[row.against or 0].label)])
+        line = [Entry(row.label)] + (
+            [] if one_baseline else [Entry(section.rows[row.against or 0].label, style="words")]
+        )
         line += [verdict_entry(section.score_of.get((row.number, value))) for value in values]
         body.append([*line, Entry(deciding(row, section))] if open_rows else line)
     first: Text = _("Beside {baseline}", baseline=section.rows[rows[0].against or 0].label)

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
+from scipy import special
 
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.messages import Text, _, joined, n_
 from reports.study import CellRun, Results
 
-LEVEL_95 = 1.96  # standard errors
 NAMED_ROWS = 3  # rows that a sentence names; the others are counted
 NAMED_ITEMS = 5  # items that a list names; the others are counted
 
@@ -232,33 +232,48 @@ def known_sigma(section: RecordedSection, results: Results, cells: list[SectionC
         yield Guard("sigma", words)
 
 
-def texts_alone(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Say which rows the number of test texts alone keeps from being told from the best."""
-    texts, value = results.study.texts, section.show.table.values[0]
-    means = {
-        row.label: (float(np.mean([*own.values()])), texts[row.cells[0]])
+@dataclass(frozen=True)
+class NearBest:
+    """The best row in a score, and the rows that the number of test texts alone keeps from being told from it."""
+
+    best: str
+    near: list[str]
+    texts: str
+
+
+def near_best(section: RecordedSection, results: Results) -> NearBest | None:
+    """Compare shares by their numbers of texts, at the level of 5 % for all comparisons; None if these are unknown."""
+    value, texts = section.show.table.values[0], results.study.texts
+    scores = values_of(results, section_cells(section, results), value)
+    shares = {
+        row.label: (float(np.mean([scores[cell] for cell in row.cells if cell in scores])), texts[row.cells[0]])
         for row in section.rows
-        if row.cells and row.cells[0] in texts
-        if (own := values_of(results, [cell for cell in cells if cell.row is row], value))
+        if any(cell in texts and cell in scores for cell in row.cells)
     }
-    if len(means) < 2:
-        return
-    kind = results.kinds[value]
-    best = max(means, key=lambda label: means[label][0] * (1 if kind.higher_is_better else -1))
-    errors = {label: (p * (1 - p) / count) ** 0.5 for label, (p, count) in means.items()}
+    if len(shares) < 2:
+        return None
+    rows, sign = len(shares), 1 if results.kinds[value].higher_is_better else -1
+    best = max(shares, key=lambda label: sign * shares[label][0])
+    errors = {label: (p * (1 - p) / count) ** 0.5 for label, (p, count) in shares.items()}
+    reach = -special.ndtri(0.025 / (rows * (rows - 1) / 2 if results.study.board == "ties" else rows - 1))
     near = [
         label
-        for label, (p, _count) in means.items()
-        if label != best and abs(p - means[best][0]) < LEVEL_95 * math.hypot(errors[label], errors[best])
+        for label, (p, _count) in shares.items()
+        if label != best and abs(p - shares[best][0]) < reach * math.hypot(errors[label], errors[best])
     ]
-    counts = sorted({round(count) for _p, count in means.values()})
-    words = n_(
-        "{texts} texts cannot tell {count} row from {best} in {value}: {names}. Other seeds would only add to this.",
-        "{texts} texts cannot tell {count} rows from {best} in {value}: {names}. Other seeds would only add to this.",
-        len(near), texts="–".join(map(str, [*dict.fromkeys((counts[0], counts[-1]))])), best=best, value=value,
-        names=listed(near),
-    )  # fmt: skip
-    yield Guard("texts", words)
+    counts = sorted({round(count) for _p, count in shares.values()})
+    return NearBest(best, near, "–".join(map(str, dict.fromkeys((counts[0], counts[-1])))))
+
+
+def texts_alone(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    """Name the rows that the number of test texts alone keeps from being told from the best."""
+    if found := near_best(section, results):
+        words = n_(
+            "{texts} texts cannot tell {count} row from {best}: {names}. Other seeds would only add to this.",
+            "{texts} texts cannot tell {count} rows from {best}: {names}. Other seeds would only add to this.",
+            len(found.near), texts=found.texts, best=found.best, names=listed(found.near),
+        )  # fmt: skip
+        yield Guard("texts", words)
 
 
 def no_baseline(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:

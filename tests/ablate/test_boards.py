@@ -88,7 +88,7 @@ def test_what_the_number_of_texts_alone_cannot_tell_apart(texts):
     found = ablate.judge(table, score="accuracy", ties=True, texts=texts)
     # standard error of a difference: 1.8 points
     (words,) = [words for words in found.warnings if "texts cannot tell" in words]
-    assert words.startswith("1000 texts cannot tell 1 row from a in accuracy: b.")
+    assert words.startswith("1000 texts cannot tell 1 row from a: b.")
 
 
 WRONG = [
