@@ -148,7 +148,8 @@ def overview(
         for score, comparison in section.comparisons
         if score.value == value and math.isfinite(comparison.difference) and not score.row.variant
     ]
-    rows = with_distinct_labels(sorted(forest_rows(compared, scale), key=lambda row: -row.gain), compared)
+    by_gain = sorted(forest_rows(compared, scale), key=lambda row: -row.gain)
+    rows = with_distinct_labels(by_gain, compared, results.study.board != "records")
     references = reference_rows(compared, results, scale)
     by_kind = {guard.kind: guard.words for guard in reversed(caveats)}  # the first of each kind
     first_caveats = [words for kind, words in reversed(by_kind.items()) if not (references and kind == "reference")]
@@ -249,9 +250,11 @@ def forest_row(each: PrimaryComparison, scale: float) -> ForestRow:
     )  # fmt: skip
 
 
-def with_distinct_labels(rows: list[ForestRow], compared: Sequence[PrimaryComparison]) -> list[ForestRow]:
-    """Give each row its display name, with the baseline if there are several."""
-    several = len({tuple(each.comparison.against.cells) for each in compared}) > 1
+def with_distinct_labels(
+    rows: list[ForestRow], compared: Sequence[PrimaryComparison], with_baseline: bool
+) -> list[ForestRow]:
+    """Give each row its display name, `with_baseline` if there are several (of a record it is the best one before)."""
+    several = with_baseline and len({tuple(each.comparison.against.cells) for each in compared}) > 1
     return [
         replace(
             row, name=_("{label} against {baseline}", label=row.label, baseline=row.against) if several else row.label

@@ -98,7 +98,7 @@ def section_tables(section: Section, results: Results) -> list[Table]:
 
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
     has_compared = not all(row.baseline for row in section.rows) and not results.study.board
-    ranked = results.study.board == "ties"
+    ranked = results.study.board == "ties" and any(comparison.tested for _score, comparison in section.comparisons)
     body = [
         [
             label(row, has_compared),
