@@ -16,13 +16,15 @@ from reports.markdown import difference_text, most_of, score_name, unit, with_un
 from reports.messages import Message, Text, _, joined, n_
 from reports.provenance import counts_of
 from reports.rows import references_of
-from reports.statistics.decide import DECIDED, TESTED
+from reports.statistics.decide import ALPHA, DECIDED, TESTED
 from reports.study import Results
 from reports.tables import SIGNS, WORDS, what_decides
 
 MOST = 12  # rows on the first screen; if there are more, the best and the worst
 SAME = " = "  # between the names of one configuration
 MAX_SEEDS = 20  # default of `--until-decided`
+PERHAPS = {"better": _("better, perhaps negligibly"), "worse": _("worse, perhaps negligibly")}
+MOST_OPEN = 3  # open comparisons that a note names
 CAVEATS = 2  # most caveats on the first screen
 
 
@@ -41,6 +43,7 @@ class ForestRow:
     seeds: list[float] = field(default_factory=list)
     cells: tuple[str, ...] = ()
     most: float = math.inf  # the largest possible difference
+    negligible: bool = False  # better or worse, by a difference that may be within the margin
     name: Text = ""  # the label, with the baseline if there are several
 
     @property
@@ -53,7 +56,7 @@ class ForestRow:
 
     @property
     def word(self) -> Message:
-        return WORDS[self.verdict]
+        return PERHAPS[self.verdict] if self.negligible else WORDS[self.verdict]
 
     @property
     def size(self) -> str:
@@ -165,7 +168,9 @@ def overview(
         question(rows, results),
         running(results)
         or board_headline(rows, results)
-        or headline(rows, share, missing_baseline(sections), in_other_scores(value, sections)),
+        or headline(
+            rows, share, missing_baseline(sections), in_other_scores(value, sections), beside_next_best(rows, compared)
+        ),
         setting(results, compared, share),
         value,
         share,
@@ -173,9 +178,9 @@ def overview(
         None if margin is None else margin * scale,
         shown,
         headline_counts(between),
-        [*forbidding[:CAVEATS], *limits(results, rows), *first_caveats[:CAVEATS]],
+        [*forbidding[:CAVEATS], *limits(results, rows), *first_caveats[:CAVEATS], *also_open(rows, compared, results)],
         warnings,
-        *next_step(rows, results, cheapest(compared), missing_baseline(sections)),
+        *next_step(rows, results, next_open(rows, compared, results), missing_baseline(sections)),
     )
 
 
@@ -197,16 +202,35 @@ def headline_counts(rows: Sequence[ForestRow]) -> Text:
     return _("{count} more rows in their sections: {verdicts}", count=len(rows), verdicts=joined(counts, _(", ")))
 
 
-def cheapest(compared: Sequence[PrimaryComparison]) -> PrimaryComparison | None:
-    """Return the open comparison that takes the fewest seconds to decide, those of unknown time last; None if there is
-    none."""
-    decidable = [
+def decidable(compared: Sequence[PrimaryComparison]) -> list[PrimaryComparison]:
+    """Return the open comparisons that seeds or texts would decide, the cheapest first, each pair of rows once."""
+    found = [
         each
         for each in compared
         if each.score.verdict == "undecided" and (needs := each.comparison.needs)
         if needs.seeds is not None or needs.texts is not None
     ]
-    return min(decidable, key=cost_to_decide, default=None)
+    pairs = {(tuple(each.score.row.cells), tuple(each.comparison.against.cells)): each for each in reversed(found)}
+    return sorted(pairs.values(), key=cost_to_decide)
+
+
+def next_open(
+    rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], results: Results
+) -> PrimaryComparison | None:
+    """Return the cheapest open comparison of the headline's question, or else of all; None if there is none."""
+    found, asked = decidable(compared), question(rows, results)
+    return next((each for each in found if each.section.recorded.title == asked), next(iter(found), None))
+
+
+def also_open(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], results: Results) -> list[Text]:
+    """Name the other open comparisons, and what would decide them."""
+    first = next_open(rows, compared, results)
+    others = [
+        _("{label} needs {needs}", label=each.score.row.label, needs=what_decides(each.comparison))
+        for each in decidable(compared)
+        if each is not first
+    ]
+    return [_("Also open: {others}.", others=joined(others[:MOST_OPEN], _("; ")))] if others else []
 
 
 def cost_to_decide(each: PrimaryComparison) -> tuple[float, float]:
@@ -246,8 +270,14 @@ def forest_row(each: PrimaryComparison, scale: float) -> ForestRow:
     return ForestRow(
         score.row.label, each.anchor, each.section.recorded.title, score.verdict, comparison.against.label,
         score.higher is not False, scale * comparison.difference, scale * comparison.half_width, by_seed,
-        tuple(score.row.cells), most_of(score.value),
+        tuple(score.row.cells), most_of(score.value), is_negligible(score, comparison),
     )  # fmt: skip
+
+
+def is_negligible(score: RowScore, comparison: Comparison) -> bool:
+    """Return whether a row is better or worse by a difference that may be within the margin."""
+    shown = score.verdict in PERHAPS and score.margin is not None
+    return shown and abs(comparison.difference) - comparison.half_width < (score.margin or 0.0)
 
 
 def with_distinct_labels(
@@ -337,11 +367,42 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
     )
 
 
-def headline(rows: Sequence[ForestRow], share: bool, no_baseline: str = "", other_scores: Text = "") -> Text:
-    """Return the largest significant gain; without one, a summary of all comparisons, and of `other_scores`."""
+def headline(
+    rows: Sequence[ForestRow], share: bool, no_baseline: str = "", other_scores: Text = "", next_best: Text = ""
+) -> Text:
+    """Return the largest significant gain, and whether it was told from the `next_best` row; without one, a summary of
+    all comparisons, and of `other_scores`."""
     said = finding(rows, share, no_baseline)
     found = any(row.verdict == "better" for row in rows)
-    return joined([said, other_scores], _("; ")) if other_scores and not found else said
+    more = next_best if found else other_scores
+    return joined([said, more], _("; ")) if more else said
+
+
+def beside_next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -> Text:
+    """Say whether the row with the largest gain was told from the next best of its section, if that is no baseline."""
+    best = next((row for row in rows if row.verdict == "better"), None)
+    found = [each for each in compared if best and each.anchor == best.anchor]
+    ours = next((each for each in found if best and tuple(each.score.row.cells) == best.cells), None)
+    if ours is None:
+        return ""
+    section, value, sign = ours.section, ours.score.value, 1 if ours.score.higher else -1
+    others = [
+        score
+        for score in section.scores
+        if score.value == value and not score.row.variant and score.row.data == ours.score.row.data
+        and score.row.number != ours.score.row.number and math.isfinite(score.mean)
+    ]  # fmt: skip
+    runner = max(others, key=lambda score: sign * score.mean, default=None)
+    if runner is None or runner.row.number == ours.comparison.against.number:
+        return ""
+    pairs, told = section.pairs.get(value), math.nan
+    if pairs and {ours.score.row.number, runner.row.number} <= {*pairs.rows}:
+        told = float(pairs.p[pairs.rows.index(ours.score.row.number), pairs.rows.index(runner.row.number)])
+    if math.isnan(told):
+        return _("not compared with {label}, the next best", label=runner.row.label)
+    if told <= ALPHA and sign * (ours.score.mean - runner.mean) > 0:
+        return _("also better than {label}, the next best", label=runner.row.label)
+    return _("not told from {label}, the next best", label=runner.row.label)
 
 
 def finding(rows: Sequence[ForestRow], share: bool, no_baseline: str) -> Text:
@@ -416,10 +477,16 @@ def limits(results: Results, rows: Sequence[ForestRow]) -> list[Text]:
     """Say what the intervals on the first screen are, and whether all seeds share one training sample."""
     notes = list[Text]()
     if any(math.isfinite(row.half_width) for row in rows):
-        notes.append(_("±: half of a joint 95 % interval."))
+        notes.append(_("±: half of a 95 % interval that holds for all comparisons of a question together."))
+        notes.append(
+            _("▲ better, ▼ worse: it excludes 0; = equivalent: it is within the margin; ? undecided: neither.")
+        )
     drawn = any(row.drawn for section in results.study.sections for row in section.rows)
     if rows and not results.study.foreign and not drawn:
-        notes.append(_("One training sample."))
+        cells = [cell for section in results.study.sections for row in section.rows for cell in row.cells]
+        train = sum(counts_of(results, [cell for cell in cells if cell in results.cells]).get("train", {}).values())
+        sample: Text = _("one sample of {count} training texts", count=train) if train else _("one training sample")
+        notes.append(_("All runs share {sample}; another one could change the results.", sample=sample))
     return notes
 
 

@@ -63,6 +63,26 @@ def test_without_a_gain_the_headline_says_what_is_known(values: dict[str, list[f
     assert str(seen(values).headline) == said
 
 
+def test_the_headline_says_whether_the_winner_was_told_from_the_next_best():
+    near = [one + noise for one, noise in zip(shifted(0.1), (-0.003, 0.002, 0.0, -0.001, 0.001), strict=True)]
+    said = str(seen(FAR | {"near": near}).headline)
+    assert said.endswith(("; not told from near, the next best", "; not told from good, the next best"))
+    said = str(seen({"ce": CE, "good": shifted(0.2), "less": shifted(0.1)}).headline)
+    assert said.endswith("; also better than less, the next best")
+    assert "next best" not in str(seen({"ce": CE, "good": shifted(0.1), "bad": shifted(-0.1)}).headline)
+
+
+def test_a_gain_that_may_be_within_the_margin_is_called_so():
+    first = seen({"ce": CE, "good": shifted(0.011), "far": shifted(0.1)})
+    assert {row.label: str(row.word) for row in first.rows} == {"good": "better, perhaps negligibly", "far": "better"}
+
+
+def test_the_next_step_is_for_the_headline_and_the_other_open_comparisons_follow():
+    first = seen({"ce": CE, "good": shifted(0.1), "wild": FAR["wild"], "near": [0.71, 0.72, 0.69, 0.72, 0.70]})
+    (note,) = [str(note) for note in first.notes if str(note).startswith("Also open: ")]
+    assert {"wild", "near"} == {name for name in ("wild", "near") if name in note or name in str(first.next)}
+
+
 def test_without_a_gain_the_headline_counts_what_is_decided_in_other_scores():
     values = {label: {"test.accuracy": CE, "test.f1": found} for label, found in FAR.items()}
     values["wild"]["test.accuracy"] = FAR["wild"]
