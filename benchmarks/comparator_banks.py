@@ -30,7 +30,7 @@ class Bank:
     most: int
 
 
-def of_seed_bank(studies: int, most: int = 8) -> Bank:
+def of_seed_bank(studies: int, most: int) -> Bank:
     bank, generator = seed_bank.load(), np.random.default_rng(0)
     whole = bank.right.mean(2)
     apart = whole[1:] - whole[0]
@@ -49,12 +49,12 @@ def of_seed_bank(studies: int, most: int = 8) -> Bank:
     same = np.array([each.mean(2) for each in alike])
     nothing = np.zeros((studies, 2))
     deviations = apart.std(1, ddof=1)
-    about = f"""Eight recipes, 24 seeds, 6000 texts (benchmarks/seed_bank.npz), paired. A study: {most} seeds and {TEXTS}
-texts, seven recipes beside the first; without a difference: three rows of one recipe, each with {most} seeds of its
-own. Six of the seven differences are beyond the margin of {MARGIN}: "found" is of these. A true verdict has the right
-sign, or says equivalent where the truth is within the margin. Truth is the whole bank, of which a study is a part:
-this flatters every rule. All rules but `decide` and the crossed bootstrap speak of the texts of the study only: the
-last column is for them. Deviation of a difference at one seed: pooled {sigma:.4f}, of single recipes
+    about = f"""Eight recipes, 24 seeds, 6000 texts (benchmarks/seed_bank.npz), paired. A study: {most} seeds and
+{TEXTS} texts, seven recipes beside the first; without a difference: three rows of one recipe, each with {most} seeds
+of its own. Six of the seven differences are beyond the margin of {MARGIN}: "found" is of these. A true verdict has
+the right sign, or says equivalent where the truth is within the margin. Truth is the whole bank, of which a study is
+a part: this flatters every rule. All rules but `decide` and the crossed bootstrap speak of the texts of the study
+only: the last column is for them. Deviation of a difference at one seed: pooled {sigma:.4f}, of single recipes
 {deviations.min():.4f} to {deviations.max():.4f}."""
     null = Studies(same, nothing, sigma, True, MARGIN, MARGIN, MARGIN, alike, nothing)
     return Bank("Our seed bank", about, null, {"": studied}, most)
@@ -67,7 +67,7 @@ def residuals(file: str, column: str, fewest: int) -> list[ndarray]:
     return [(row - row.mean()) * np.sqrt(len(row) / (len(row) - 1)) for row in kept]
 
 
-def of_board(name: str, about: str, rows: list[ndarray], own_scale: bool, studies: int, most: int = 15) -> Bank:
+def of_board(name: str, about: str, rows: list[ndarray], own_scale: bool, studies: int, most: int) -> Bank:
     """Three rows without pairs, drawn without replacement from pooled residuals; effects are one up and one down."""
     generator = np.random.default_rng(1)
     scales = np.array([np.sqrt(np.square(row).mean()) for row in rows])
@@ -88,17 +88,18 @@ def of_board(name: str, about: str, rows: list[ndarray], own_scale: bool, studie
     return Bank(name, text, studied(0), {f"{effect} sd": studied(effect) for effect in EFFECTS}, most)
 
 
-def banks(studies: int) -> list[Bank]:
-    track = f"""{OTHERS} Rows with at least {FEWEST_RUNS} runs (modded-nanogpt-track-3.csv, `val_loss`). Residuals of all
-rows, each divided by its row's deviation, are drawn without replacement; a study has the deviation of one row, which
-few runs tell only roughly."""
-    golf = f"""{OTHERS} 3 to 6 runs a row (parameter-golf.csv, `val_bpb`), too few for a row's own deviation: residuals
-of all rows are drawn without replacement, widened by √(n / (n − 1)) and else as they are. The rows that vary most
-give single runs far off."""
+def banks(studies: int, quick: bool = False) -> list[Bank]:
+    track = f"""{OTHERS} Rows with at least {FEWEST_RUNS} runs (modded-nanogpt-track-3.csv, `val_loss`). Residuals
+of all rows, each divided by its row's deviation, are drawn without replacement; a study has the deviation of one row,
+which few runs tell only roughly."""
+    golf = f"""{OTHERS} 3 to 6 runs a row (parameter-golf.csv, `val_bpb`), too few for a row's own deviation:
+residuals of all rows are drawn without replacement, widened by √(n / (n − 1)) and else as they are. The rows that
+vary most give single runs far off."""
     runs = residuals("modded-nanogpt-track-3.csv", "val_loss", FEWEST_RUNS)
     golfed = residuals("parameter-golf.csv", "val_bpb", 3)
+    ours, theirs = (4, 4) if quick else (8, 15)  # most runs a row; 24 seeds of ours are enough for three rows of 8
     return [
-        of_seed_bank(studies),
-        of_board("Track 3 of modded-nanogpt", track, runs, True, studies),
-        of_board("parameter-golf", golf, golfed, False, studies),
+        of_seed_bank(studies, ours),
+        of_board("Track 3 of modded-nanogpt", track, runs, True, studies, theirs),
+        of_board("parameter-golf", golf, golfed, False, studies, theirs),
     ]

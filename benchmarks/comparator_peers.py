@@ -1,70 +1,61 @@
-"""Rules of other packages (extra `comparators`), and two that need texts or seeds as drawn."""
+"""Rules that take one study at a time: ours, those of packages (extra `comparators`), and one that draws texts too."""
 
-import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from benchmarks.comparator_rules import (
-    BETTER,
-    OPEN,
-    WORSE,
-    Rule,
-    Said,
-    Studies,
-    by_limits,
-    fixed,
-    of_each,
-    significant,
-    weights,
-)
-from benchmarks.resampled_studies import holm
-from reports.statistics.cutoffs import student
-from reports.statistics.decide import ALPHA
+from benchmarks.comparator_rules import BETTER, EQUIVALENT, OPEN, WORSE, Rule, Said, Studies, by_limits, weights
+from benchmarks.resampled_studies import called, looked_at, measured, pairs_with_first
+from benchmarks.simulation import up_to
+from reports.statistics.decide import ALPHA, Decided, Measurements, compare_samples, decide
 
-RLIABLE_DRAWS = 500  # its loop is in Python
-SHARE = 0.95  # of the posterior that a ROPE test asks for
+CROSSED_DRAWS = 2000
+WORDS = {"better": BETTER, "worse": WORSE, "equivalent": EQUIVALENT}
 ADASTOP = {8: (4, 2), 15: (5, 3)}  # most runs: runs added at a look, and looks
 
 
-def rliable_limits(studies: Studies, runs: int) -> Said:
-    """rliable's stratified bootstrap (percentile, 95 % for each comparison) of the mean difference; one task."""
-    from rliable.library import get_interval_estimates
+def of_lines(lines: list[Decided], margin: float | None) -> tuple[list[int], list[float], list[float]]:
+    signs = [WORDS.get(word, OPEN) for word in called(lines, margin)]
+    return signs, [line.low for line in lines], [line.high for line in lines]
 
-    np.random.seed(0)  # it draws from numpy's global generator
 
-    def one(_: int, values: ndarray) -> tuple[Any, Any, Any, Any]:
-        limits = []
-        for row in values[1:, :runs]:
-            first = values[0, :runs]
-            if studies.paired:
-                scores, of = {"apart": (row - first)[:, None]}, lambda apart: np.array([apart.mean()])
-            else:
-                scores = {"apart": (row[:, None], first[:, None])}
-                of = lambda own, other: np.array([own.mean() - other.mean()])  # noqa: E731
-            _, estimated = get_interval_estimates(scores, of, reps=RLIABLE_DRAWS)
-            limits.append(estimated["apart"][:, 0])
-        low, high = np.array(limits).T
-        return np.where(low > 0, BETTER, np.where(high < 0, WORSE, OPEN)), low, high, np.full(len(values), runs)
+def of_each(studies: Studies, one: Callable[[int, ndarray], tuple[Any, Any, Any, Any]]) -> Said:
+    """A rule that takes one study at a time."""
+    return Said(*(np.array(part) for part in zip(*(one(*study) for study in enumerate(studies.values)), strict=True)))
+
+
+def study_of(studies: Studies, number: int, over_texts: bool) -> Measurements:
+    if studies.texts is None:
+        return Measurements(studies.values[number])
+    return measured(studies.texts[number], over_texts)
+
+
+def ours(studies: Studies, runs: int, over_texts: bool = True) -> Said:
+    def one(number: int, values: ndarray) -> tuple[Any, Any, Any, Any]:
+        seeds = np.full(len(values), runs)
+        lines = decide(up_to(study_of(studies, number, over_texts), seeds), pairs_with_first(len(values)))
+        return *of_lines(lines, studies.margin), seeds
 
     return of_each(studies, one)
 
 
-def rope(studies: Studies, runs: int) -> Said:
-    """baycomp's posterior of the mean difference of runs, without its correction for folds of cross-validation:
-    better where 95 % of it is beyond the region of practical equivalence; 95 % intervals."""
-    from baycomp.single import Posterior
+def ours_stopping(studies: Studies, most: int, over_texts: bool = True) -> Said:
+    def one(number: int, values: ndarray) -> tuple[Any, Any, Any, Any]:
+        _, seeds, lines = looked_at(study_of(studies, number, over_texts), most, margin=studies.margin)
+        return *of_lines(lines, studies.margin), seeds
 
-    apart = studies.apart(runs)
-    means, variances = apart.mean(2), np.maximum(apart.var(2, ddof=1), 1e-300) / runs
-    said = [
-        [Posterior(mean, variance, runs - 1, studies.rope).probs() for mean, variance in zip(*both, strict=True)]
-        for both in zip(means, variances, strict=True)
-    ]
-    worse, same, better = np.moveaxis(np.array(said), 2, 0)
-    signs = np.select([better > SHARE, worse > SHARE, same > SHARE], [BETTER, WORSE, 2], OPEN)
-    return fixed(studies, runs, signs, means, float(student(np.array(ALPHA / 2), runs - 1)) * variances**0.5)
+    return of_each(studies, one)
+
+
+def ours_unpaired(studies: Studies, runs: int) -> Said:
+    def one(_: int, values: ndarray) -> tuple[Any, Any, Any, Any]:
+        first, *others = [(float(row.mean()), float(row.std(ddof=1)), runs) for row in values[:, :runs]]
+        lines = [compare_samples(other, first, len(others), 1.0) for other in others]
+        return *of_lines(lines, studies.margin), np.full(len(values), runs)
+
+    return of_each(studies, one)
 
 
 def adastop_of(patched: bool) -> Rule:
@@ -104,7 +95,10 @@ def adastop_of(patched: bool) -> Rule:
 def crossed_bootstrap(studies: Studies, runs: int) -> Said:
     """Percentile limits of the mean difference, seeds and texts both drawn again (Owen, 2007), Bonferroni's level."""
     assert studies.texts is not None
-    seeds, drawn = weights(runs, 0), weights(studies.texts[0].shape[2], 1).astype(np.float32)
+    seeds, drawn = (
+        weights(runs, 0, CROSSED_DRAWS),
+        weights(studies.texts[0].shape[2], 1, CROSSED_DRAWS).astype(np.float32),
+    )
     tail, limits = ALPHA / 2 / studies.comparisons, []
     for each in studies.texts:
         by_texts = each[:, :runs].astype(np.float32) @ drawn  # rows × runs × draws
@@ -112,23 +106,3 @@ def crossed_bootstrap(studies: Studies, runs: int) -> Said:
         limits.append(np.quantile(means, (tail, 1 - tail), axis=1))
     low, high = np.moveaxis(np.array(limits), 1, 0)
     return by_limits(studies, runs, low, high)
-
-
-def mixed_model(studies: Studies, runs: int) -> Said:
-    """statsmodels' MixedLM, score by row with a random effect of the seed; Wald's z with Holm, Bonferroni intervals."""
-    from statsmodels.regression.mixed_linear_model import MixedLM
-
-    rows = studies.values.shape[1]
-    design = np.repeat(np.eye(rows), runs, axis=0)
-    design[:, 0] = 1.0
-    p, means, errors = [], [], []
-    for values in studies.values[:, :, :runs]:
-        scale = values.std() or 1.0
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a seed that moves nothing is at the bound of its variance
-            fit = MixedLM((values / scale).ravel(), design, np.tile(np.arange(runs), rows)).fit(method=["lbfgs"])
-        p.append(fit.pvalues[1:rows])
-        means.append(fit.fe_params[1:] * scale)
-        errors.append(fit.bse_fe[1:] * scale)
-    middle, half = np.array(means), float(student(np.array(ALPHA / 2 / (rows - 1)), 1e9)) * np.array(errors)
-    return fixed(studies, runs, significant(holm(np.nan_to_num(np.array(p), nan=1.0)), middle), middle, half)

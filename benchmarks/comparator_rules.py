@@ -8,20 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import comb
-from typing import Any
 
 import numpy as np
 from numpy import ndarray
 from scipy import special
 
-from benchmarks.resampled_studies import MARGIN, called, holm, looked_at, measured, pairs_with_first
-from benchmarks.simulation import up_to
+from benchmarks.resampled_studies import MARGIN, holm
 from reports.statistics.cutoffs import student
-from reports.statistics.decide import ALPHA, Decided, Measurements, compare_samples, decide
+from reports.statistics.decide import ALPHA
 
 BETTER, WORSE, EQUIVALENT, OPEN = 1, -1, 2, 0
-WORDS = {"better": BETTER, "worse": WORSE, "equivalent": EQUIVALENT}
-DRAWS = 2000  # of a bootstrap, and most permutations
+DRAWS, PERMUTATIONS = 5000, 2000  # of a bootstrap, and the most
 BOARDS = 0.25  # the level that boards ask for, if any
 
 
@@ -135,6 +132,19 @@ def z_known(studies: Studies, runs: int, factor: float = 1.0) -> Said:
     return fixed(studies, runs, significant(holm(2 * special.ndtr(-np.abs(means) / error)), means), means, half)
 
 
+def mixed_model(studies: Studies, runs: int) -> Said:
+    """Score by row with a random effect of the seed: REML of the balanced design, Wald's z with Holm."""
+    values = studies.values[:, :, :runs] - studies.values[:, :, :runs].mean(2, keepdims=True)
+    rows, free = values.shape[1], runs - 1
+    of_seeds = rows * np.square(values.mean(1)).sum(1)
+    rest = np.square(values).sum((1, 2)) - of_seeds
+    within = rest / free / (rows - 1)
+    within = np.where(of_seeds / free > within, within, (rest + of_seeds) / free / rows)  # no variance is below 0
+    means, error = studies.apart(runs).mean(2), np.sqrt(2 * within / runs)[:, None]
+    half = float(student(np.array(ALPHA / 2 / studies.comparisons), 1e9)) * error
+    return fixed(studies, runs, significant(holm(2 * special.ndtr(-np.abs(means) / error)), means), means, half)
+
+
 def z_half(studies: Studies, runs: int) -> Said:
     return z_known(studies, runs, 0.5)
 
@@ -155,29 +165,50 @@ def weights(runs: int, seed: int, draws: int = DRAWS) -> ndarray:
     return np.random.default_rng(seed).multinomial(runs, np.full(runs, 1 / runs), draws).T / runs
 
 
-def bca_limits(studies: Studies, runs: int, level: float) -> tuple[ndarray, ndarray, ndarray]:
-    """BCa limits of the mean difference (Efron, 1987): of pairs, or of two samples drawn each by itself."""
-    values = studies.values[:, :, :runs]
+def resampled(studies: Studies, runs: int) -> tuple[ndarray, ndarray, ndarray]:
+    """Mean differences, sorted ones of bootstrap samples, and each run's pull: of pairs, or each row by itself."""
+    values, apart = studies.values[:, :, :runs], studies.apart(runs)
+    means = apart.mean(2)
     if studies.paired:
-        apart = studies.apart(runs)
-        means, drawn = apart.mean(2), apart @ weights(runs, 0)
-        pulls = apart - means[:, :, None]
-    else:
-        means = values[:, 1:].mean(2) - values[:, :1].mean(2)
-        drawn = values[:, 1:] @ weights(runs, 0) - values[:, :1] @ weights(runs, 1)
-        centred = values - values.mean(2, keepdims=True)
-        pulls = np.concatenate([centred[:, 1:], np.broadcast_to(-centred[:, :1], centred[:, 1:].shape)], 2)
+        return means, np.sort(apart @ weights(runs, 0), axis=2), apart - means[:, :, None]
+    drawn = values[:, 1:] @ weights(runs, 0) - values[:, :1] @ weights(runs, 1)
+    centred = values - values.mean(2, keepdims=True)
+    pulls = np.concatenate([centred[:, 1:], np.broadcast_to(-centred[:, :1], centred[:, 1:].shape)], 2)
+    return means, np.sort(drawn, axis=2), pulls
+
+
+def at_shares(drawn: ndarray, shares: ndarray) -> ndarray:
+    place = np.clip(shares * drawn.shape[2], 0, drawn.shape[2] - 1).astype(int)
+    return np.asarray(np.take_along_axis(drawn, place[..., None], 2)[..., 0])
+
+
+def bca_limits(studies: Studies, runs: int, level: float) -> tuple[ndarray, ndarray, ndarray]:
+    """Mean differences with their BCa limits (Efron, 1987)."""
+    means, drawn, pulls = resampled(studies, runs)
     below = (drawn < means[..., None]).mean(2) + (drawn == means[..., None]).mean(2) / 2
     shift = special.ndtri(np.clip(below, 1 / DRAWS, 1 - 1 / DRAWS))
     skew = (pulls**3).sum(2) / 6 / np.maximum((pulls**2).sum(2), 1e-300) ** 1.5
-    drawn.sort(axis=2)
-    limits = []
-    for tail in (level / 2, 1 - level / 2):
-        moved = shift + special.ndtri(tail)
-        share = special.ndtr(shift + moved / (1 - skew * moved))
-        place = np.clip(share * DRAWS, 0, DRAWS - 1).astype(int)
-        limits.append(np.take_along_axis(drawn, place[..., None], 2)[..., 0])
-    return means, limits[0], limits[1]
+    moved = [shift + special.ndtri(tail) for tail in (level / 2, 1 - level / 2)]
+    low, high = (at_shares(drawn, special.ndtr(shift + by / (1 - skew * by))) for by in moved)
+    return means, low, high
+
+
+def percentile(studies: Studies, runs: int) -> Said:
+    """Percentile limits, 95 % for each comparison: rliable's stratified bootstrap (arXiv 2108.13264) with one task."""
+    means, drawn, _ = resampled(studies, runs)
+    low, high = (at_shares(drawn, np.full(means.shape, tail)) for tail in (ALPHA / 2, 1 - ALPHA / 2))
+    return by_limits(studies, runs, low, high)
+
+
+def rope(studies: Studies, runs: int) -> Said:
+    """Better where 95 % of the posterior of the mean difference of runs is beyond the region of practical equivalence:
+    the Bayesian t-test (Benavoli and others, 2017) without its correction for folds of a cross-validation."""
+    apart = studies.apart(runs)
+    means, errors = apart.mean(2), np.maximum(apart.std(2, ddof=1), 1e-300) / runs**0.5
+    worse, not_better = (special.stdtr(runs - 1, (edge - means) / errors) for edge in (-studies.rope, studies.rope))
+    sure = [share > 1 - ALPHA for share in (1 - not_better, worse, not_better - worse)]
+    half = student(np.array(ALPHA / 2), runs - 1) * errors
+    return fixed(studies, runs, np.select(sure, [BETTER, WORSE, EQUIVALENT], OPEN), means, half)
 
 
 def by_limits(studies: Studies, runs: int, low: ndarray, high: ndarray) -> Said:
@@ -199,8 +230,8 @@ def permutation_p(studies: Studies, runs: int) -> ndarray:
         size, generator = 2 * runs, np.random.default_rng(0)
         chosen = (
             np.array(list(combinations(range(size), runs)))
-            if comb(size, runs) <= DRAWS
-            else np.array([np.arange(runs), *(generator.permutation(size)[:runs] for _ in range(DRAWS - 1))])
+            if comb(size, runs) <= PERMUTATIONS
+            else np.array([np.arange(runs), *(generator.permutation(size)[:runs] for _ in range(PERMUTATIONS - 1))])
         )
         signs = np.full((size, len(chosen)), -1.0 / runs)
         np.put_along_axis(signs, chosen.T, 1.0 / runs, 0)
@@ -223,20 +254,20 @@ def bca_and_flips(studies: Studies, runs: int) -> Said:
     return Said(both, low, high, np.full(studies.values.shape[:2], runs))
 
 
-def gsprt(studies: Studies, most: int) -> Said:
+def gsprt(studies: Studies, most: int, fewest: int = 2) -> Said:
     """GSPRT of differences of runs: no difference against one of `smallest`, by fishtest's approximation `LLR_alt`,
-    n/2 · log(mean (x − 0)² / mean (x − d)²), for each sign; bounds ± log 19 = ± 2.94; from the second run on."""
-    bound = np.log(19)
+    n/2 · log(mean x² / mean (x − d)²), for each sign; bounds ± log 19 = ± 2.94; looks from `fewest` runs on."""
+    bound, step = np.log(19), studies.smallest
 
     def look(runs: int) -> Said:
-        apart, step = studies.apart(runs), studies.smallest
-        squares = [np.maximum((np.square(apart - shift)).mean(2), 1e-300) for shift in (0.0, step, -step)]
+        apart = studies.apart(runs)
+        squares = [np.maximum(np.square(apart - shift).mean(2), 1e-300) for shift in (0.0, step, -step)]
         up, down = (runs / 2 * np.log(squares[0] / square) for square in squares[1:])
         signs = np.where(up >= bound, BETTER, np.where(down >= bound, WORSE, OPEN))
         nothing = (up <= -bound) & (down <= -bound)
         return fixed(studies, runs, np.where(nothing, EQUIVALENT, signs), apart.mean(2))
 
-    return until(look, range(2, most + 1))
+    return until(look, range(min(fewest, most), most + 1))
 
 
 def e_process(studies: Studies, most: int) -> Said:
@@ -249,50 +280,8 @@ def e_process(studies: Studies, most: int) -> Said:
         means, errors, free = apart.mean(2), apart.std(2, ddof=1) / runs**0.5, runs - 1
         ratio = (wanted * (1 + runs) ** 0.5) ** (2 / runs)  # what (1 + t²/ν) / (1 + t²/(ν (1 + n))) must reach
         reached = ratio < 1 + runs
-        t = np.sqrt(free * (ratio - 1) / (1 - ratio / (1 + runs))) if reached else np.inf
-        half = t * errors
+        t = np.sqrt(free * (ratio - 1) / (1 - ratio / (1 + runs))) if reached else np.nan
+        half = t * errors if reached else np.full(errors.shape, np.inf)
         return fixed(studies, runs, np.where(np.abs(means) >= half, np.sign(means), OPEN).astype(int), means, half)
 
     return until(look, range(2, most + 1))
-
-
-def of_lines(lines: list[Decided], margin: float | None) -> tuple[list[int], list[float], list[float]]:
-    signs = [WORDS.get(word, OPEN) for word in called(lines, margin)]
-    return signs, [line.low for line in lines], [line.high for line in lines]
-
-
-def of_each(studies: Studies, one: Callable[[int, ndarray], tuple[Any, Any, Any, Any]]) -> Said:
-    """A rule that takes one study at a time."""
-    return Said(*(np.array(part) for part in zip(*(one(*study) for study in enumerate(studies.values)), strict=True)))
-
-
-def study_of(studies: Studies, number: int, over_texts: bool) -> Measurements:
-    if studies.texts is None:
-        return Measurements(studies.values[number])
-    return measured(studies.texts[number], over_texts)
-
-
-def ours(studies: Studies, runs: int, over_texts: bool = True) -> Said:
-    def one(number: int, values: ndarray) -> tuple[Any, Any, Any, Any]:
-        seeds = np.full(len(values), runs)
-        lines = decide(up_to(study_of(studies, number, over_texts), seeds), pairs_with_first(len(values)))
-        return *of_lines(lines, studies.margin), seeds
-
-    return of_each(studies, one)
-
-
-def ours_stopping(studies: Studies, most: int, over_texts: bool = True) -> Said:
-    def one(number: int, values: ndarray) -> tuple[Any, Any, Any, Any]:
-        _, seeds, lines = looked_at(study_of(studies, number, over_texts), most, margin=studies.margin)
-        return *of_lines(lines, studies.margin), seeds
-
-    return of_each(studies, one)
-
-
-def ours_unpaired(studies: Studies, runs: int) -> Said:
-    def one(_: int, values: ndarray) -> tuple[Any, Any, Any, Any]:
-        first, *others = [(float(row.mean()), float(row.std(ddof=1)), runs) for row in values[:, :runs]]
-        lines = [compare_samples(other, first, len(others), 1.0) for other in others]
-        return *of_lines(lines, studies.margin), np.full(len(values), runs)
-
-    return of_each(studies, one)
