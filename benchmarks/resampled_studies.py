@@ -84,9 +84,9 @@ def pairs_with_first(rows: int) -> tuple[Pair, ...]:
     return tuple((row, 0) for row in range(1, rows))
 
 
-def called(lines: Sequence[Decided]) -> ndarray:
+def called(lines: Sequence[Decided], margin: float | None = MARGIN) -> ndarray:
     """The verdict of each comparison of a study."""
-    return np.array([verdict(line.difference, line.half_width, True, MARGIN, line.seeds) for line in lines])
+    return np.array([verdict(line.difference, line.half_width, True, margin, line.seeds) for line in lines])
 
 
 def measured(each: Bool[ndarray, "rows seeds texts"], over_texts: bool = True) -> Measurements:
@@ -102,22 +102,30 @@ def fixed(study: Measurements, seeds: int) -> Conclusions:
 
 
 def stopping(study: Measurements, most: int, gives_up: bool = True) -> Conclusions:
+    verdicts, seeds, _ = looked_at(study, most, gives_up)
+    return Conclusions(verdicts[None], seeds[None])
+
+
+def looked_at(
+    study: Measurements, most: int, gives_up: bool = True, margin: float | None = MARGIN
+) -> tuple[ndarray, Int[ndarray, " rows"], list[Decided]]:
     """At each look, the rows that are undecided and the baseline go on, with `gives_up` only those that may be decided;
-    what is decided stands."""
+    what is decided stands. Return the verdicts, the seeds, and each comparison as it was when its row stopped."""
     rows = len(study.values)
     seeds, goes_on = np.zeros(rows, int), np.ones(rows, bool)
-    verdicts = np.full(rows - 1, "not yet looked at")
+    verdicts, last = np.full(rows - 1, "not yet looked at"), list[Decided]()
     for look in looks_up_to(most):
         seeds[goes_on] = look
         lines = decide(up_to(study, seeds), pairs_with_first(rows), most_seeds=most)
-        verdicts = np.where(goes_on[1:], called(lines), verdicts)
+        verdicts = np.where(goes_on[1:], called(lines, margin), verdicts)
+        last = [new if goes else old for new, old, goes in zip(lines, last or lines, goes_on[1:], strict=True)]
         goes_on[1:] &= ~np.isin(verdicts, DECIDED)
         for row in np.flatnonzero(goes_on[1:]) if gives_up and look < most else ():
-            chance = chance_of_deciding(lines[row], pairs_with_first(rows), rows, MARGIN, 1.0, most)
+            chance = chance_of_deciding(lines[row], pairs_with_first(rows), rows, margin, 1.0, most)
             goes_on[1 + row] = chance >= FUTILE
         if not goes_on[1:].any():
             break
-    return Conclusions(verdicts[None], seeds[None])
+    return verdicts, seeds, last
 
 
 def by_t_and_holm(values: Float[ndarray, "studies rows most"], seeds: int) -> Conclusions:
@@ -126,12 +134,17 @@ def by_t_and_holm(values: Float[ndarray, "studies rows most"], seeds: int) -> Co
     means, errors = apart.mean(2), apart.std(2, ddof=1) / np.sqrt(seeds)
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.nan_to_num(2 * stats.t.sf(np.abs(means) / errors, seeds - 1), nan=1.0)
+    said = np.where(holm(p) > ALPHA, "undecided", np.where(means > 0, "better", "worse"))
+    return Conclusions(said, np.full(values.shape[:2], seeds))
+
+
+def holm(p: Float[ndarray, "studies comparisons"]) -> Float[ndarray, "studies comparisons"]:
+    """Adjusted over the comparisons of each study (Holm, 1979)."""
     order = np.argsort(p, axis=1)
     steps = np.take_along_axis(p, order, 1) * np.arange(p.shape[1], 0, -1)
     adjusted = np.empty_like(p)
     np.put_along_axis(adjusted, order, np.maximum.accumulate(steps, axis=1), 1)
-    said = np.where(adjusted > ALPHA, "undecided", np.where(means > 0, "better", "worse"))
-    return Conclusions(said, np.full(values.shape[:2], seeds))
+    return adjusted
 
 
 def drawn(bank: Bank, seeds: int, generator: np.random.Generator) -> Bool[ndarray, "recipes seeds texts"]:
