@@ -1,6 +1,8 @@
 """Questions of a board: which rows cannot be told from the first, which records hold, what the texts alone allow."""
 
 import math
+import re
+import warnings
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
@@ -13,6 +15,7 @@ from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
 
 IN_TABLE = "table"  # the order in which rows first occur
+SLASHED = re.compile(r"(\d{1,2})([/.])(\d{1,2})[/.]\d{4}\b")  # 05/03/2026 or 05.03.2026
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -60,15 +63,36 @@ def position_of(runs: pd.DataFrame, order: str, table: Table) -> float:
         raise UserError(
             f"{table.name} has no column {brief_name(order)}{hint}; --records table keeps the table's order"
         )
-    return min(
-        point_in_time(table.frame.loc[place, order], f"{table.name}, {place}: {order}") for place in runs["place"]
-    )
+    column = by_place(table, order)
+    first = day_first(table, order, column)
+    return min(point_in_time(column[place], f"{table.name}, {place}: {order}", first) for place in runs["place"])
 
 
-def point_in_time(value: object, where: str) -> float:
+def by_place(table: Table, column: str) -> dict[str, object]:
+    """Return a column by line; the lines that a mean became have the same value."""
+    return dict(zip(map(str, table.frame.index), table.frame[column], strict=True))
+
+
+def day_first(table: Table, order: str, column: Mapping[str, object]) -> bool:
+    """Return whether dates such as 13/04/2026 begin with the day, by those that can be read in one way only."""
+    found = [(place, match) for place, value in column.items() if (match := SLASHED.match(str(value)))]
+    if any(int(match[1]) > 12 for _, match in found) or all(match[2] == "." for _, match in found):
+        return True
+    if not any(int(match[3]) > 12 for _, match in found):
+        place, match = found[0]
+        raise UserError(
+            f"{table.name}, {place}: {order} is `{match[0]}`, of which day or month may be first; write 2026-03-05"
+        )
+    return False
+
+
+def point_in_time(value: object, where: str, first: bool) -> float:
     number = number_of(value)
     if number is None:
-        date = pd.to_datetime(str(value), errors="coerce", utc=True)
+        with warnings.catch_warnings(action="ignore"):  # of dates that are read as what they must be
+            date = pd.to_datetime(
+                str(value), errors="coerce", utc=True, dayfirst=first and bool(SLASHED.match(str(value)))
+            )
         number = math.nan if pd.isna(date) else date.timestamp()
     if math.isnan(number):
         raise UserError(f"{where} is `{brief_name(value)}`, neither a date nor a number")
@@ -81,8 +105,9 @@ def texts_by_cell(given: str, lines: pd.DataFrame, table: Table) -> dict[str, fl
     if number is None and given not in table.frame.columns:
         hint = nearest_name(given, map(str, table.frame.columns))
         raise UserError(f"--texts {brief_name(given)}: give a number of test texts, or a column of them{hint}")
+    column = {} if number is not None else by_place(table, given)
     found = {
-        cell: number if number is not None else number_of(table.frame.loc[place, given])
+        cell: number if number is not None else number_of(column[place])
         for cell, place in zip(lines["cell"], lines["place"], strict=True)
     }
     if bad := [count for count in found.values() if count is None or not count >= 1]:

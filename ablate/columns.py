@@ -310,15 +310,15 @@ def is_sorted(table: Table, columns: Columns, score: str) -> bool:
     return max(rising, falling) >= max(2, MOST_SORTED * len(rows))
 
 
-def described(columns: Columns, kinds: Mapping[str, Kind], assumed: Sequence[str]) -> str:
-    """Return the columns in a line for people."""
+def described(columns: Columns, kinds: Mapping[str, Kind], assumed: Sequence[str], paired: bool = True) -> str:
+    """Return the columns in a line for people. `paired`: as these say; False if nothing is, whatever they say."""
     directions = [
         f"{n} ({'assumed: ' if n in assumed else ''}{'higher' if kind.higher_is_better else 'lower'} is better)"
         for n, kind in kinds.items()
     ]
     parts = [f"rows by {', '.join(columns.row)}", f"scores {', '.join(directions)}"]
     parts += [f"data sets by {columns.data}"] if columns.data else []
-    parts += [pairing_described(columns)]
+    parts += [pairing_described(columns)] if paired else ["not paired: the deviation of a run is known"]
     parts += [f"texts by {columns.text}"] if columns.text else []
     parts += [f"not used: {comma_list(columns.unused)}"] if columns.unused else []
     return "; ".join([brief("; ".join(parts), 1000), *columns.notes])

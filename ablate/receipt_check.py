@@ -26,6 +26,7 @@ from reports.statistics.cutoffs import looks_up_to
 
 MOST_RUNS = 10_000  # of a pair that is checked
 LUCK = 4  # standard deviations of a run; a larger difference is hardly luck
+TOGETHER = 5  # the same for the mean of several runs, whose deviation is known from these alone
 CLOSE = 1e-6  # relative difference of numbers that another machine may compute
 UNCHANGED = hashlib.sha256(b"").hexdigest()[:12]  # digest of no changes
 WHOLE = 64  # characters of a file's digest; of large files there is none
@@ -51,6 +52,8 @@ def read_receipt(file: Path) -> tuple[Checked, list[Entry], list[Proposal]]:
         header = TypeAdapter(Header).validate_json(lines[0] if lines else b"")
         for line in lines:
             entry = TypeAdapter(Entry).validate_json(line)
+            if json.dumps(entry).encode() != line:  # such as a key twice, of which readers see the other
+                raise UserError(f"{file}, line {len(raw) + 1} is not written as `ablate judge --receipt` writes it")
             kind, into = kinds.get(str(entry.get("entry")), (Entry, list[Any]()))
             content = json.dumps(entry.get("proposal")) if kind is Proposal else line
             into.append(TypeAdapter[Any](kind).validate_json(content))
@@ -192,6 +195,8 @@ def find_notes(found: Checked) -> None:
         found.notes.append(
             "it ended undecided before --max-runs, as --budget ends it; later runs may have been left out"
         )
+    if pair and found.header.code.digest not in {*codes, ""}:
+        found.notes.append("the digest of the code in the first entry is that of no run")
     if pair and len(codes) > 1:
         found.notes.append(f"the code changed during the runs: {len(codes)} versions")
     if failed := sum(run.value is None for run in found.runs):
@@ -213,6 +218,7 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
     chance.shuffle(runs)
     whose = [run.who == CANDIDATE for run in runs]
     runs = [run for _, run in sorted(enumerate(runs), key=lambda each: whose[: each[0]].count(whose[each[0]]))]
+    pairs: dict[str, list[tuple[float, float]]] = {BASELINE: [], CANDIDATE: []}  # numbers of the receipt, and again
     with TemporaryDirectory() as folder:
         again = RunFolder(Path(folder), found.header.metric, runner=runner, tell=tell)
         for run in runs[:count]:
@@ -222,6 +228,7 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
             except RunFailed as failed:
                 found.differs.append(f"{run} gave {run.value:g}, and again: {failed}")
                 continue
+            pairs[run.who].append((float(run.value or 0.0), value))
             own = [r.value for r in found.runs if (r.who, r.text) == (run.who, run.text) and r.value is not None]
             own = own if len(own) > 2 else [r.value for r in found.runs if r.who == BASELINE and r.value is not None]
             spread = statistics.stdev(own) if len(own) > 1 else 0.0
@@ -235,3 +242,24 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
                 )
             else:
                 found.notes.append(f"{told}: {size / spread:.1f} standard deviations of such runs")
+    found.differs += together(pairs)
+
+
+def together(pairs: dict[str, list[tuple[float, float]]]) -> list[str]:
+    """Return what all runs that were made again say together: some gave the same number and others did not, or those of
+    a side are all higher or lower than they were."""
+    values = [pair for own in pairs.values() for pair in own]
+    same = [math.isclose(was, now, rel_tol=CLOSE) for was, now in values]
+    if any(same) and not all(same):
+        other = len(same) - sum(same)
+        return [f"{sum(same)} runs gave the same number again, so that runs repeat exactly, and {other} another one"]
+    apart = {who: [now - was for was, now in own] for who, own in pairs.items()}
+    found = list[str]()
+    for who, own in apart.items():
+        spread = statistics.stdev([now for _, now in pairs[who]]) if len(own) > 2 else 0.0
+        if spread and abs(statistics.mean(own)) > TOGETHER * spread * (2 / len(own)) ** 0.5:
+            found.append(
+                f"the {len(own)} runs of the {who} are {statistics.mean(own):+.3g} from what the receipt says on "
+                f"average, where such runs vary by {spread:.3g}: hardly luck"
+            )
+    return found

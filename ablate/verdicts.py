@@ -97,14 +97,15 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
     title = table.name.rpartition(".")[0] or table.name
     if question.board:
         check_board(table, columns, lines, f"--{question.board}", question.baseline)
-    if question.texts and (other := [name for name in scale if not scores[name].dropna().between(0, 1).all()]):
+    if question.texts and (other := [name for name in scale if not scores[name].dropna().between(0, 100).all()]):
         raise UserError(f"--texts says how well the texts alone tell shares apart; {brief_name(other[0])} is none")
     study = Study(
         re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60] or "table",
         sections_of(lines, columns, question, table, title, kinds), table.name,
         margins=margins_of(question, scale, shares, dict(scores.abs().max().items())),
         foreign=True, command=command, assumed=assumed,
-        pairing=columns.pairing, unpaired=columns.unpaired, numbers=str(columns.seed), board=question.board,
+        pairing="none" if {*question.sigma} >= {*scale} else columns.pairing,
+        unpaired=columns.unpaired, numbers=str(columns.seed), board=question.board,
         sigma={name: size / scale[name] for name, size in question.sigma.items()},
         texts=texts_by_cell(question.texts, lines, table) if question.texts else {},
     )  # fmt: skip
@@ -416,7 +417,8 @@ def judge(
 def judge_table(table: Table, columns: Columns, question: Question, command: str) -> Verdicts:
     """Compare the rows of a table whose columns are known. `command` builds the report again."""
     results = results_of(table, columns, question, command)
-    return Verdicts(results, described(columns, results.kinds, results.study.assumed))
+    paired = results.study.pairing == columns.pairing
+    return Verdicts(results, described(columns, results.kinds, results.study.assumed, paired))
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:

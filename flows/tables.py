@@ -44,14 +44,15 @@ def report_table(
     question = Question(baseline, sizes, tuple(lower), tuple(higher), ties, records, known, texts)
     verdicts = judge_table(table, columns, question, shlex.join(["ablate", *sys.argv[1:]]))
     tell(f"{table.name}: {table.frame.index.nunique()} lines; {verdicts.columns}")
-    page = verdicts.report(home() / "reports" / "tables" / folder_name(source, verdicts.results.study.name))
+    asked = " ".join([*(["ties"] if ties else []), records, texts, *sigma]).strip()
+    page = verdicts.report(home() / "reports" / "tables" / folder_name(source, verdicts.results.study.name, asked))
     used = {score.value: score.margin for score in verdicts.comparisons if score.margin is not None}
     if used:
         shown = ", ".join(f"{name} {size:.2g}" for name, size in used.items())
         tell(f"differences too small to matter: {shown}; --margin SCORE=SIZE changes one")
     for warning in verdicts.warnings:
         tell(f"warning: {warning}")
-    compared = verdicts.comparisons
+    compared = [score for score in verdicts.comparisons if score.verdict != "no record"]
     told = compared[-MOST_TOLD:] if records else compared[:MOST_TOLD]  # the newest records
     for score in told:
         tell(comparison_text(score))
@@ -61,10 +62,11 @@ def report_table(
     say(f"report: {page.with_name('README.md')}")
 
 
-def folder_name(source: str, name: str) -> str:
-    """Return the name of a table's report, another one for tables of the same name in other folders or stores."""
+def folder_name(source: str, name: str, asked: str = "") -> str:
+    """Return the name of a table's report, another one for tables of the same name in other folders or stores, and for
+    each question of a board."""
     place = tracking_uri(home()) + source if source.startswith(MLFLOW) else os.path.abspath(source)
-    return f"{name}-{hashlib.sha256(place.encode()).hexdigest()[:4]}"
+    return f"{name}-{hashlib.sha256((place + asked).encode()).hexdigest()[:4]}"
 
 
 def comparison_text(score: RowScore) -> str:

@@ -96,6 +96,8 @@ class Section:
     most_seeds: int | None = None  # of a study that adds seeds, else None
     ended: str = ""  # why such a study has stopped; empty while it has not
     paired: bool = True  # whether rows are compared seed by seed
+    ties: bool = False  # whether all pairs of rows share the level
+    sigma: bool = False  # whether ± is from a known standard deviation of a run
 
     @cached_property
     def values(self) -> list[str]:
@@ -116,7 +118,8 @@ class Section:
     @property
     def hypotheses(self) -> int:
         """Number of comparisons that share one significance level."""
-        return sum(comparison.tested for _, comparison in self.comparisons)
+        tested = sum(comparison.tested for _, comparison in self.comparisons)
+        return tested * (tested + 1) // 2 if self.ties else tested
 
     @cached_property
     def score_of(self) -> dict[tuple[int, str], RowScore]:
@@ -160,7 +163,8 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
     ended = "" if stopping is None else stopping.ended.get(section.title, "")
     return Section(
-        section, rows, scores, pairs, decisions.detectable, measured, ranked, most_seeds, ended, study.paired
+        section, rows, scores, pairs, decisions.detectable, measured, ranked, most_seeds, ended, study.paired,
+        study.board == "ties", bool(study.sigma),
     )  # fmt: skip
 
 

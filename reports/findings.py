@@ -79,6 +79,13 @@ def tested(section: Section) -> Iterator[Text]:
 
 def how_paired(section: Section, by_text: list[bool]) -> Text:
     """Say what ± means, and by what rows are paired."""
+    if section.sigma:
+        return n_(
+            "± of a difference: half of its 95 % interval, by the known standard deviation of a run.",
+            "± of a difference: half of a 95 % interval for all {count} comparisons together, by the known standard "
+            "deviation of a run (Bonferroni).",
+            section.hypotheses,
+        )
     if not section.paired:
         return n_(
             "± of a difference: half of its 95 % interval; the rows are not paired (Welch's t).",

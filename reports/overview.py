@@ -354,9 +354,9 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
         claims = sum(counts[word] for word in TESTED)
         return _(
             "{holding} of {claims} records hold, {open} are open",
-            holding=counts["better"], claims=claims, open=claims - counts["better"],
+            holding=counts["better"], claims=claims, open=counts["undecided"],
         )  # fmt: skip
-    first, tied = rows[0].against, counts["undecided"] + counts["equivalent"]
+    first, tied = rows[0].against, sum(abs(row.difference) <= row.half_width for row in rows)
     if not tied:
         return _("{first} is better than every other row", first=first)
     return n_(

@@ -13,6 +13,7 @@ import numpy as np
 from contrastive.config.cell import Data
 from contrastive.runs.recorded import RecordedSection
 from reports.compare import GENERATOR, Comparison, RowScore, Section
+from reports.guards.rows import NearBest, near_best
 from reports.markdown import (
     MISSING,
     code,
@@ -28,6 +29,7 @@ from reports.markdown import (
 )
 from reports.messages import Joined, Message, Text, _, joined
 from reports.rows import Row, references_of, seed_scores
+from reports.statistics.decide import TESTED
 from reports.statistics.effects import Effect, Level
 from reports.statistics.futility import FUTILE
 from reports.statistics.summary import interquartile_mean
@@ -98,11 +100,12 @@ def section_tables(section: Section, results: Results) -> list[Table]:
 
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
     has_compared = not all(row.baseline for row in section.rows) and not results.study.board
-    ranked = results.study.board == "ties" and any(comparison.tested for _score, comparison in section.comparisons)
+    near = near_best(section.recorded, results) if results.study.board == "ties" else None
+    ranked = section.ties and (near is not None or any(each.tested for _score, each in section.comparisons))
     body = [
         [
             label(row, has_compared),
-            *([Entry("1" if is_tied(row, section) else MISSING)] if ranked else []),
+            *([Entry("1" if is_tied(row, section, near) else MISSING)] if ranked else []),
             *(entry(section.score_of[row.number, value]) for value in values),
         ]
         for row in section.rows
@@ -116,10 +119,13 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
     return Table(None, heads, body)
 
 
-def is_tied(row: Row, section: Section) -> bool:
-    """Return whether a row cannot be told from the first one of a board."""
-    verdicts = {section.score_of[row.number, value].verdict for value in section.tested}
-    return bool(verdicts & {"undecided", "equivalent", "baseline"})
+def is_tied(row: Row, section: Section, near: NearBest | None) -> bool:
+    """Return whether a row cannot be told from the first one of a board: by its runs, or if these tell nothing, by the
+    number of texts."""
+    scores = [section.score_of[row.number, value] for value in section.tested]
+    if any(score.verdict in TESTED for score in scores):
+        return any(score.comparison and not score.comparison.side for score in scores)
+    return row.baseline or bool(near and row.label in near.near)
 
 
 def pivot_table(section: Section, value: str, results: Results) -> Table:

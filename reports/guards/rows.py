@@ -252,6 +252,8 @@ def near_best(section: RecordedSection, results: Results) -> NearBest | None:
     }
     if len(shares) < 2:
         return None
+    if max(p for p, _count in shares.values()) > 1:  # percent
+        shares = {label: (p / 100, count) for label, (p, count) in shares.items()}
     rows, sign = len(shares), 1 if results.kinds[value].higher_is_better else -1
     best = max(shares, key=lambda label: sign * shares[label][0])
     errors = {label: (p * (1 - p) / count) ** 0.5 for label, (p, count) in shares.items()}

@@ -91,6 +91,31 @@ def test_what_the_number_of_texts_alone_cannot_tell_apart(texts):
     assert words.startswith("1000 texts cannot tell 1 row from a: b.")
 
 
+def test_tables_of_means_and_dates_with_slashes_have_an_order():
+    table = pd.DataFrame({"model": ["a", "b", "c"], "date": ["05/03/2026", "13/04/2026", "01/02/2026"]})
+    means = table.assign(mean=[81.0, 83.9, 79.0], std=0.3, n=3)
+    found = ablate.judge(means, records="date")
+    assert [(score.row.label, score.comparison.against.label) for score in found.comparisons] == [
+        ("a", "c"),
+        ("b", "a"),
+    ]
+    assert str(found) == "2 of 2 records hold, 0 are open"
+    with pytest.raises(UserError, match="row 1: date is `05/03/2026`, of which day or month may be first"):
+        ablate.judge(means[means["model"] != "b"], records="date")
+
+
+def test_shares_in_percent_of_an_unknown_name_count_for_the_texts():
+    table = pd.DataFrame({"name": ["a", "b", "c"], "IFEval": [80.0, 77.0, 75.0]})
+    found = ablate.judge(table, score="IFEval", ties=True, texts=1000)
+    assert str(found) == "1000 texts cannot tell 1 row from a; there is one seed a row"
+
+
+def test_an_equivalent_row_that_is_told_apart_does_not_share_the_first_rank():
+    table = pd.DataFrame({"name": ["a", "b", "c"], "acc": [0.900, 0.895, 0.7]})
+    found = ablate.judge(table, score="acc", ties=True, sigma={"acc": 0.0005})
+    assert verdicts(found)["b"] == "equivalent" and str(found) == "a is better than every other row"
+
+
 WRONG = [
     (["--ties", "--records", "date"], "--ties and --records are two questions"),
     (["--ties", "--baseline", "r0"], "leave out --baseline, or --ties"),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ablate.commands import read_lines, seed_at
 from ablate.receipt import chained, command_digest
-from ablate.receipt_check import check_receipt
+from ablate.receipt_check import check_receipt, together
 from contrastive.errors import UserError
 from flows.cli import app
 
@@ -229,6 +229,27 @@ def test_invented_numbers_are_found_by_running_again():
     assert check().exit_code == 0  # numbers alone do not tell
     done = check("--rerun", "2")
     assert done.exit_code == 1 and "standard deviations, hardly luck" in done.output, done.output
+
+
+def test_numbers_moved_by_less_than_luck_are_found_by_all_runs_together():
+    """The numbers of both sides repeat exactly, and those of the candidate were moved by half a deviation."""
+    found = deepcopy(made(pair))
+    for entry in (entry for entry in found if entry.get("who") == "candidate"):
+        entry["value"] = round(entry["value"] - 0.05, 6)
+    write(found, chain=True)
+    said = check("--rerun", "20").output
+    assert "runs repeat exactly" in said and "not sound" in said
+    old = {"baseline": [(1.0, 1.1), (0.9, 1.0), (1.1, 0.95)], "candidate": [(1.0, 1.52), (0.9, 1.41), (1.2, 1.6)]}
+    (words,) = together(old)
+    assert "the 3 runs of the candidate are +0.477 from what the receipt says on average" in words
+
+
+def test_a_line_that_readers_and_programs_read_differently_is_no_entry():
+    made(pair)
+    write(deepcopy(made(pair)), chain=False)
+    text = Path("r.jsonl").read_text(encoding="utf-8")
+    Path("r.jsonl").write_text(text.replace('"value": ', '"value": 0.5, "value": ', 1), encoding="utf-8")
+    assert "line 2 is not written as `ablate judge --receipt` writes it" in str(check().exception)
 
 
 def test_a_file_that_is_not_the_receipts_is_said_when_running_again(place):
