@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from contrastive.config.experiment import SETTINGS
-from reports.compare import RowScore, Section
+from reports.compare import Comparison, RowScore, Section
 from reports.guards.rows import Guard, listed
 from reports.guards.same import AS_RUN, DATA, path
 from reports.markdown import heading, symbol, unit, with_unit
@@ -59,6 +59,8 @@ def tested(section: Section) -> Iterator[Text]:
             _("{size} in {name}", size=size_text(size, value), name=heading(value)) for value, size in margins.items()
         ]
         yield _("Differences below {margins} are too small to matter.", margins=joined(sizes, _(", ")))
+    if perhaps := [score.row.label for score, compared in section.comparisons if is_negligible(score, compared)]:
+        yield _("Better or worse, but perhaps by less than that: {rows}.", rows=listed([*dict.fromkeys(perhaps)]))
     limits = [
         _("{size} in {name}", size=size_text(size, value), name=heading(value))
         for value in section.values
@@ -75,6 +77,12 @@ def tested(section: Section) -> Iterator[Text]:
             "The rows were tested several times, at up to {seeds} seeds; the intervals hold for all looks together.",
             seeds=section.most_seeds,
         )
+
+
+def is_negligible(score: RowScore, comparison: Comparison) -> bool:
+    """Return whether a row is better or worse by a difference that may be within the margin."""
+    shown = score.verdict in ("better", "worse") and score.margin is not None
+    return shown and abs(comparison.difference) - comparison.half_width < (score.margin or 0.0)
 
 
 def how_paired(section: Section, by_text: list[bool]) -> Text:

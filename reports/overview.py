@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from contrastive.config.scores import metric_of
 from reports.compare import Comparison, RowScore, Section
 from reports.guards.rows import Guard, near_best
-from reports.markdown import difference_text, most_of, score_name, unit, with_unit
+from reports.markdown import difference_text, duration, most_of, score_name, unit, with_unit
 from reports.messages import Message, Text, _, joined, n_
 from reports.provenance import counts_of
 from reports.rows import references_of
@@ -23,8 +23,6 @@ from reports.tables import SIGNS, WORDS, what_decides
 MOST = 12  # rows on the first screen; if there are more, the best and the worst
 SAME = " = "  # between the names of one configuration
 MAX_SEEDS = 20  # default of `--until-decided`
-PERHAPS = {"better": _("better, perhaps negligibly"), "worse": _("worse, perhaps negligibly")}
-MOST_OPEN = 3  # open comparisons that a note names
 CAVEATS = 2  # most caveats on the first screen
 
 
@@ -43,7 +41,6 @@ class ForestRow:
     seeds: list[float] = field(default_factory=list)
     cells: tuple[str, ...] = ()
     most: float = math.inf  # the largest possible difference
-    negligible: bool = False  # better or worse, by a difference that may be within the margin
     name: Text = ""  # the label, with the baseline if there are several
 
     @property
@@ -56,7 +53,7 @@ class ForestRow:
 
     @property
     def word(self) -> Message:
-        return PERHAPS[self.verdict] if self.negligible else WORDS[self.verdict]
+        return WORDS[self.verdict]
 
     @property
     def size(self) -> str:
@@ -178,7 +175,7 @@ def overview(
         None if margin is None else margin * scale,
         shown,
         headline_counts(between),
-        [*forbidding[:CAVEATS], *limits(results, rows), *first_caveats[:CAVEATS], *also_open(rows, compared, results)],
+        [*forbidding[:CAVEATS], *limits(rows), *first_caveats[:CAVEATS]],
         warnings,
         *next_step(rows, results, next_open(rows, compared, results), missing_baseline(sections)),
     )
@@ -222,17 +219,6 @@ def next_open(
     return next((each for each in found if each.section.recorded.title == asked), next(iter(found), None))
 
 
-def also_open(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], results: Results) -> list[Text]:
-    """Name the other open comparisons, and what would decide them."""
-    first = next_open(rows, compared, results)
-    others = [
-        _("{label} needs {needs}", label=each.score.row.label, needs=what_decides(each.comparison))
-        for each in decidable(compared)
-        if each is not first
-    ]
-    return [_("Also open: {others}.", others=joined(others[:MOST_OPEN], _("; ")))] if others else []
-
-
 def cost_to_decide(each: PrimaryComparison) -> tuple[float, float]:
     """Return the seconds that decide a comparison (infinite if unknown), and the seeds in all."""
     seeds = each.comparison.needs.seeds if each.comparison.needs else None
@@ -270,14 +256,8 @@ def forest_row(each: PrimaryComparison, scale: float) -> ForestRow:
     return ForestRow(
         score.row.label, each.anchor, each.section.recorded.title, score.verdict, comparison.against.label,
         score.higher is not False, scale * comparison.difference, scale * comparison.half_width, by_seed,
-        tuple(score.row.cells), most_of(score.value), is_negligible(score, comparison),
+        tuple(score.row.cells), most_of(score.value),
     )  # fmt: skip
-
-
-def is_negligible(score: RowScore, comparison: Comparison) -> bool:
-    """Return whether a row is better or worse by a difference that may be within the margin."""
-    shown = score.verdict in PERHAPS and score.margin is not None
-    return shown and abs(comparison.difference) - comparison.half_width < (score.margin or 0.0)
 
 
 def with_distinct_labels(
@@ -399,10 +379,10 @@ def beside_next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryCompar
     if pairs and {ours.score.row.number, runner.row.number} <= {*pairs.rows}:
         told = float(pairs.p[pairs.rows.index(ours.score.row.number), pairs.rows.index(runner.row.number)])
     if math.isnan(told):
-        return _("not compared with {label}, the next best", label=runner.row.label)
+        return _("not compared with {label}", label=runner.row.label)
     if told <= ALPHA and sign * (ours.score.mean - runner.mean) > 0:
-        return _("also better than {label}, the next best", label=runner.row.label)
-    return _("not told from {label}, the next best", label=runner.row.label)
+        return _("also better than {label}", label=runner.row.label)
+    return _("not told from {label}", label=runner.row.label)
 
 
 def finding(rows: Sequence[ForestRow], share: bool, no_baseline: str) -> Text:
@@ -453,7 +433,7 @@ def setting(results: Results, compared: Sequence[PrimaryComparison], share: bool
     parts.append(_("{encoder} on {data}", encoder=encoder, data=data) if encoder else data)
     if "train" in counts and "test" in counts:
         train, test = (sum(counts[split].values()) for split in ("train", "test"))
-        parts.append(_("{train} training and {test} test texts", train=train, test=test))
+        parts.append(_("{train} training, {test} test texts", train=train, test=test))
     seeds = sorted({len(row.seeds) for section in results.study.sections for row in section.rows})
     if seeds:
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
@@ -463,8 +443,8 @@ def setting(results: Results, compared: Sequence[PrimaryComparison], share: bool
     if len(baselines) == 1:
         name, level = score_name(metric_of(compared[0].score.value)), compared[0].level
         shown = f"{100 * level:.1f} %" if share else f"{level:.4g}"
-        labels = dict.fromkeys(each.comparison.against.label for each in compared)
-        sentences.append(_("Baseline {label}: {score} {level}.", label=SAME.join(labels), score=name, level=shown))
+        label = compared[0].comparison.against.label
+        sentences.append(_("Baseline {label}: {score} {level}.", label=label, score=name, level=shown))
     return joined(sentences, _(" "))
 
 
@@ -473,20 +453,11 @@ def source_name(name: str) -> str:
     return name.partition("@")[0].partition(":")[2].rpartition("/")[2] or name
 
 
-def limits(results: Results, rows: Sequence[ForestRow]) -> list[Text]:
-    """Say what the intervals on the first screen are, and whether all seeds share one training sample."""
+def limits(rows: Sequence[ForestRow]) -> list[Text]:
+    """Say what the intervals on the first screen are."""
     notes = list[Text]()
     if any(math.isfinite(row.half_width) for row in rows):
-        notes.append(_("±: half of a 95 % interval that holds for all comparisons of a question together."))
-        notes.append(
-            _("▲ better, ▼ worse: it excludes 0; = equivalent: it is within the margin; ? undecided: neither.")
-        )
-    drawn = any(row.drawn for section in results.study.sections for row in section.rows)
-    if rows and not results.study.foreign and not drawn:
-        cells = [cell for section in results.study.sections for row in section.rows for cell in row.cells]
-        train = sum(counts_of(results, [cell for cell in cells if cell in results.cells]).get("train", {}).values())
-        sample: Text = _("one sample of {count} training texts", count=train) if train else _("one training sample")
-        notes.append(_("All runs share {sample}; another one could change the results.", sample=sample))
+        notes.append(_("±: half of a 95 % interval, joint by question."))
     return notes
 
 
@@ -518,10 +489,17 @@ def next_step(
         if needs.seeds is not None:
             more = f" --max-seeds {needs.seeds}" if needs.seeds > MAX_SEEDS else ""
             command = f"ablate run FILE --until-decided{more}"
-            return _("Next, more seeds; {label} needs {needs}:", label=label, needs=needed), command
+            time = each_time(cheapest.comparison)
+            return _("Next, {seeds} seeds{time} for {label}:", label=label, seeds=needs.seeds, time=time), command
         return _("Next, {label} needs {needs} (evaluation: {{test: {texts}}} in the file):",
                  label=label, needs=needed, texts=needs.texts), "ablate run FILE"  # fmt: skip
     return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"
+
+
+def each_time(comparison: Comparison) -> Text:
+    """Return the time that the seeds of a comparison take, in brackets; empty if it is unknown."""
+    known = math.isfinite(comparison.needs_seconds)
+    return _(" ({time})", time=duration(comparison.needs_seconds)) if known else ""
 
 
 def next_in_table(rows: Sequence[ForestRow], cheapest: PrimaryComparison | None, no_baseline: str) -> Text:
