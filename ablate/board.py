@@ -64,6 +64,8 @@ def position_of(runs: pd.DataFrame, order: str, table: Table) -> float:
             f"{table.name} has no column {brief_name(order)}{hint}; --records table keeps the table's order"
         )
     column = by_place(table, order)
+    if len({number_of(value) is None for value in column.values()}) > 1:
+        raise UserError(f"{table.name}: {order} has dates and numbers; write all as dates, such as 2026-03-05")
     first = day_first(table, order, column)
     return min(point_in_time(column[place], f"{table.name}, {place}: {order}", first) for place in runs["place"])
 
@@ -110,6 +112,6 @@ def texts_by_cell(given: str, lines: pd.DataFrame, table: Table) -> dict[str, fl
         cell: number if number is not None else number_of(column[place])
         for cell, place in zip(lines["cell"], lines["place"], strict=True)
     }
-    if bad := [count for count in found.values() if count is None or not count >= 1]:
+    if bad := [count for count in found.values() if count is None or not 1 <= count < math.inf]:
         raise UserError(f"--texts {brief_name(given)}: `{brief_name(bad[0])}` is no number of texts")
     return {cell: float(count or 0) for cell, count in found.items()}

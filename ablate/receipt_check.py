@@ -174,7 +174,8 @@ def ledger_mistakes(header: Header, runs: list[RunEntry], proposals: list[Propos
     for run in runs:
         own = by_number.get(abs(run.proposal))
         told = own and (own.candidate if run.who == CANDIDATE else own.baseline)
-        other = run.proposal < 0 and own and run.code != own.code  # another baseline was interrupted
+        # another baseline was interrupted; a try that failed may be of a proposal that was interrupted
+        other = run.value is None or (run.proposal < 0 and own and run.code != own.code)
         if run.command != command_digest(run.text, run.seed) or (told and not other and run.text != told):
             found.append(f"{run} was made by another command than that of proposal {run.proposal} in the receipt")
     settings = header.ledger
@@ -236,13 +237,15 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
             told = f"{run} gave {run.value:g}, and {value:g} again"
             if not size:
                 found.notes.append(told)
+            elif pair is None:
+                found.notes.append(f"{told}: the code in its folder may be another one now")
             elif not spread or size > LUCK * spread:
                 found.differs.append(
                     f"{told}: {size / spread if spread else math.inf:.1f} standard deviations, hardly luck"
                 )
             else:
                 found.notes.append(f"{told}: {size / spread:.1f} standard deviations of such runs")
-    found.differs += together(pairs)
+    found.differs += together(pairs) if pair else []
 
 
 def together(pairs: dict[str, list[tuple[float, float]]]) -> list[str]:

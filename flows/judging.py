@@ -171,7 +171,10 @@ def clear(file: Path | None, option: str) -> None:
         return
     if not file.absolute().parent.is_dir():
         raise UserError(f"{option} {file}: its folder does not exist; make it first")
-    file.unlink(missing_ok=True)
+    if option == "--gate":
+        file.unlink(missing_ok=True)
+    elif file.exists() and not (file.is_file() and b'"entry": "receipt"' in file.read_bytes()[:1000]):
+        raise UserError(f"{option} {file}: this is no receipt; name a new file")
 
 
 def not_judged(why: str, folder: Path, gate: Path | None, as_json: bool) -> int:

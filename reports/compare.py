@@ -14,7 +14,7 @@ import numpy as np
 
 from contrastive.config.scores import margin_of
 from contrastive.runs.recorded import RecordedSection
-from reports.families import Decisions, RowPairs, decide_family, every_pair
+from reports.families import Decisions, RowPairs, decide_family, every_pair, sample_of
 from reports.rows import (
     Row,
     SeedValues,
@@ -26,7 +26,17 @@ from reports.rows import (
     seed_values_of_row,
     shown_values,
 )
-from reports.statistics.decide import ALPHA, KNOWN, TESTED, Verdict, improvement, mcnemar, shown_direction, verdict
+from reports.statistics.decide import (
+    ALPHA,
+    KNOWN,
+    TESTED,
+    Verdict,
+    compare_samples,
+    improvement,
+    mcnemar,
+    shown_direction,
+    verdict,
+)
 from reports.statistics.power import Needed
 from reports.statistics.summary import interval_quantile, summarise
 from reports.study import Results
@@ -218,8 +228,8 @@ def comparison(
     outcome = verdict(difference, decided.half_width, bool(score.higher), score.margin, decided.seeds)
     if results.study.foreign:
         outcome = with_failures(outcome, *(lacks(row, score, results) for row in (score.row, against)))
-    if results.study.board == "records" and (difference > 0) != bool(score.higher):
-        outcome = "no record"
+    if results.study.board == "records" and not lacks(against, score, results):
+        outcome = outcome_of_record(outcome, score, rows, measured, decisions, results)
     more_texts = not score.row.recorded.drawn
     needs = decisions.needed(*key, score.margin, more_texts) if outcome == "undecided" else None
     return replace(
@@ -233,6 +243,31 @@ def comparison(
         chance=decisions.chance(*key, score.margin) if outcome == "undecided" else math.nan,
         needs_seconds=seconds_of_more_seeds(needs, seeds, score.row, against, results),
     )
+
+
+def outcome_of_record(
+    outcome: Verdict,
+    score: RowScore,
+    rows: list[Row],
+    measured: dict[tuple[int, str], SeedValues],
+    decisions: Decisions,
+    results: Results,
+) -> Verdict:
+    """Return "no record" for a row that is no better than the best before it, and "undecided" for one that is, but is
+    not told from an earlier row with fewer runs: that one may be the best, and have been unlucky."""
+    against = rows[score.row.against or 0]
+    ours, theirs = sample_of(measured[score.row.number, score.value]), sample_of(measured[against.number, score.value])
+    sign = 1 if score.higher else -1
+    if not sign * (ours[0] - theirs[0]) > 0:
+        return "no record"
+    sigma, tests = results.study.sigma.get(score.value), len(decisions.groups[score.row.number, score.value].pairs)
+    for row in rows[: score.row.number] if outcome == "better" else ():
+        values = measured.get((row.number, score.value))
+        if values is not None and len(values.seeds) and (other := sample_of(values))[2] < theirs[2]:
+            line = compare_samples(ours, other, tests, 1.0, sigma)
+            if not sign * line.difference > line.half_width:
+                return "undecided"
+    return outcome
 
 
 def lacks(row: Row, score: RowScore, results: Results) -> bool:

@@ -84,6 +84,8 @@ def runs_in_sqlite(uri: str, experiment_id: str) -> list[Run]:
             for run_id, key, entry in database.execute(query, [experiment_id]):
                 kept = intern(entry) if isinstance(entry, str) else entry
                 parts[run_id][intern(key)] = math.nan if kept is None else kept
+        for run in runs.values():
+            run.info._set_run_name(run.info.run_name or run.data.tags.get("mlflow.runName"))  # as the client does
         return [*runs.values()]
 
 

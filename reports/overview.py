@@ -11,11 +11,11 @@ from matplotlib.ticker import MaxNLocator
 
 from contrastive.config.scores import metric_of
 from reports.compare import Comparison, RowScore, Section
-from reports.guards.rows import Guard, near_best
+from reports.guards.rows import Guard
 from reports.markdown import difference_text, duration, most_of, score_name, unit, with_unit
 from reports.messages import Message, Text, _, joined, n_
 from reports.provenance import counts_of
-from reports.rows import references_of
+from reports.rows import near_best, references_of
 from reports.statistics.decide import ALPHA, DECIDED, TESTED
 from reports.study import Results
 from reports.tables import SIGNS, WORDS, what_decides
@@ -322,7 +322,7 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
     """Count the rows that cannot be told from the first one, or the records that hold; empty if there is no board."""
     counts = Counter(row.verdict for row in rows)
     known = any(counts[word] for word in (*TESTED, "no record"))
-    if not known and results.study.texts and (found := near_best(results.study.sections[0], results)):
+    if not known and results.study.texts and (found := near_best(results.study.sections[0], results)) and found.near:
         return n_(
             "{texts} texts cannot tell {count} row from {best}; there is one seed a row",
             "{texts} texts cannot tell {count} rows from {best}; there is one seed a row",
@@ -336,7 +336,7 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
             "{holding} of {claims} records hold, {open} are open",
             holding=counts["better"], claims=claims, open=counts["undecided"],
         )  # fmt: skip
-    first, tied = rows[0].against, sum(abs(row.difference) <= row.half_width for row in rows)
+    first, tied = rows[0].against, sum(not abs(row.difference) > row.half_width for row in rows)
     if not tied:
         return _("{first} is better than every other row", first=first)
     return n_(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy import special
 
 from contrastive.config.scores import score_facts
 from contrastive.runs.recorded import RecordedRow, RecordedSection
@@ -201,3 +202,39 @@ def text_count(value: str, results: Results) -> int | None:
     """Return the number of texts of a score made of counts, whose seeds may agree by chance; None for other scores."""
     count = results.kinds[value].count if value in results.kinds else None
     return count if count and score_facts(value).counted else None
+
+
+@dataclass(frozen=True)
+class NearBest:
+    """The best row in a score, and the rows that the number of test texts alone keeps from being told from it."""
+
+    best: str
+    near: list[str]
+    texts: str
+
+
+def near_best(section: RecordedSection, results: Results) -> NearBest | None:
+    """Compare shares by their numbers of texts, at the level of 5 % for all comparisons; None if these are unknown."""
+    value, texts = section.show.table.values[0], results.study.texts
+    scores = results.scores[value].dropna().to_dict() if value in results.scores else dict[str, float]()
+    shares = {
+        row.label: (float(np.mean([scores[cell] for cell in row.cells if cell in scores])), texts[row.cells[0]])
+        for row in section.rows
+        if any(cell in texts and cell in scores for cell in row.cells)
+    }
+    if len(shares) < 2:
+        return None
+    if max(p for p, _count in shares.values()) > 1:  # percent
+        shares = {label: (p / 100, count) for label, (p, count) in shares.items()}
+    rows, sign = len(shares), 1 if results.kinds[value].higher_is_better else -1
+    best = max(shares, key=lambda label: sign * shares[label][0])
+    of_two_more = {label: ((p * count + 1) / (count + 2), count) for label, (p, count) in shares.items()}
+    errors = {label: (p * (1 - p) / count) ** 0.5 for label, (p, count) in of_two_more.items()}  # also of 0 and of 1
+    reach = -special.ndtri(0.025 / (rows * (rows - 1) / 2 if results.study.board == "ties" else rows - 1))
+    near = [
+        label
+        for label, (p, _count) in shares.items()
+        if label != best and abs(p - shares[best][0]) < reach * math.hypot(errors[label], errors[best])
+    ]
+    counts = sorted({round(count) for _p, count in shares.values()})
+    return NearBest(best, near, "–".join(map(str, dict.fromkeys((counts[0], counts[-1])))))

@@ -13,7 +13,6 @@ import numpy as np
 from contrastive.config.cell import Data
 from contrastive.runs.recorded import RecordedSection
 from reports.compare import GENERATOR, Comparison, RowScore, Section
-from reports.guards.rows import NearBest, near_best
 from reports.markdown import (
     MISSING,
     code,
@@ -28,8 +27,7 @@ from reports.markdown import (
     unit,
 )
 from reports.messages import Joined, Message, Text, _, joined
-from reports.rows import Row, references_of, seed_scores
-from reports.statistics.decide import TESTED
+from reports.rows import NearBest, Row, near_best, references_of, seed_scores
 from reports.statistics.effects import Effect, Level
 from reports.statistics.futility import FUTILE
 from reports.statistics.summary import interquartile_mean
@@ -122,9 +120,9 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
 def is_tied(row: Row, section: Section, near: NearBest | None) -> bool:
     """Return whether a row cannot be told from the first one of a board: by its runs, or if these tell nothing, by the
     number of texts."""
-    scores = [section.score_of[row.number, value] for value in section.tested]
-    if any(score.verdict in TESTED for score in scores):
-        return any(score.comparison and not score.comparison.side for score in scores)
+    if any(comparison.tested for _score, comparison in section.comparisons):
+        scores = [section.score_of[row.number, value] for value in section.tested]
+        return not any(score.comparison and score.comparison.side for score in scores)
     return row.baseline or bool(near and row.label in near.near)
 
 

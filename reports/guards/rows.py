@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
-from scipy import special
 
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.messages import Text, _, joined, n_
+from reports.rows import near_best
 from reports.study import CellRun, Results
 
 NAMED_ROWS = 3  # rows that a sentence names; the others are counted
@@ -232,44 +232,9 @@ def known_sigma(section: RecordedSection, results: Results, cells: list[SectionC
         yield Guard("sigma", words)
 
 
-@dataclass(frozen=True)
-class NearBest:
-    """The best row in a score, and the rows that the number of test texts alone keeps from being told from it."""
-
-    best: str
-    near: list[str]
-    texts: str
-
-
-def near_best(section: RecordedSection, results: Results) -> NearBest | None:
-    """Compare shares by their numbers of texts, at the level of 5 % for all comparisons; None if these are unknown."""
-    value, texts = section.show.table.values[0], results.study.texts
-    scores = values_of(results, section_cells(section, results), value)
-    shares = {
-        row.label: (float(np.mean([scores[cell] for cell in row.cells if cell in scores])), texts[row.cells[0]])
-        for row in section.rows
-        if any(cell in texts and cell in scores for cell in row.cells)
-    }
-    if len(shares) < 2:
-        return None
-    if max(p for p, _count in shares.values()) > 1:  # percent
-        shares = {label: (p / 100, count) for label, (p, count) in shares.items()}
-    rows, sign = len(shares), 1 if results.kinds[value].higher_is_better else -1
-    best = max(shares, key=lambda label: sign * shares[label][0])
-    errors = {label: (p * (1 - p) / count) ** 0.5 for label, (p, count) in shares.items()}
-    reach = -special.ndtri(0.025 / (rows * (rows - 1) / 2 if results.study.board == "ties" else rows - 1))
-    near = [
-        label
-        for label, (p, _count) in shares.items()
-        if label != best and abs(p - shares[best][0]) < reach * math.hypot(errors[label], errors[best])
-    ]
-    counts = sorted({round(count) for _p, count in shares.values()})
-    return NearBest(best, near, "–".join(map(str, dict.fromkeys((counts[0], counts[-1])))))
-
-
 def texts_alone(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Name the rows that the number of test texts alone keeps from being told from the best."""
-    if found := near_best(section, results):
+    if (found := near_best(section, results)) and found.near:
         words = n_(
             "{texts} texts cannot tell {count} row from {best}: {names}. Other seeds would only add to this.",
             "{texts} texts cannot tell {count} rows from {best}: {names}. Other seeds would only add to this.",

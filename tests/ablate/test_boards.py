@@ -116,6 +116,35 @@ def test_an_equivalent_row_that_is_told_apart_does_not_share_the_first_rank():
     assert verdicts(found)["b"] == "equivalent" and str(found) == "a is better than every other row"
 
 
+def test_a_row_of_few_unlucky_runs_keeps_others_from_being_called_records():
+    """The best row has one or two runs; the one before the last has more, and is no better than that."""
+    rng, wrong = np.random.default_rng(2), 0
+    for _ in range(60):
+        rows = {"a": rng.normal(1.0, 0.1, 2), "b": rng.normal(0.9, 0.1, 30), "c": rng.normal(1.0, 0.1, 30)}
+        lines = [(name, value) for name, own in rows.items() for value in own]
+        found = ablate.judge(pd.DataFrame(lines, columns=["name", "points"]), score="points", records="table")
+        wrong += verdicts(found)["c"] == "better"
+    assert wrong / 60 <= 0.05 + 2 * (0.05 * 0.95 / 60) ** 0.5
+
+
+def test_rows_that_were_not_tested_are_not_beaten_and_equal_means_are_no_record():
+    table = pd.DataFrame(
+        [("a", 0.9), ("a", 0.905), ("a", 0.91), ("b", 0.5), ("b", 0.51), ("b", 0.505), ("c", 0.899)],
+        columns=["name", "accuracy"],
+    )
+    assert str(ablate.judge(table, score="accuracy", ties=True)) == "1 row cannot be told from a, the first"
+    for lower in ((), ("points",)):
+        same = pd.DataFrame({"name": list("aabb"), "points": [1.0, 2.0, 2.0, 1.0]})
+        found = ablate.judge(same, score="points", records="table", lower=lower)
+        assert verdicts(found) == {"b": "no record"}
+
+
+def test_a_column_of_years_and_dates_has_no_order():
+    table = board().assign(when=["2024", "2024-06-01", "2025"] * 8 + ["2026"])
+    with pytest.raises(UserError, match="when has dates and numbers"):
+        ablate.judge(table, score="points", records="when")
+
+
 WRONG = [
     (["--ties", "--records", "date"], "--ties and --records are two questions"),
     (["--ties", "--baseline", "r0"], "leave out --baseline, or --ties"),

@@ -244,6 +244,19 @@ def test_numbers_moved_by_less_than_luck_are_found_by_all_runs_together():
     assert "the 3 runs of the candidate are +0.477 from what the receipt says on average" in words
 
 
+def test_a_receipt_replaces_no_other_file():
+    Path("train.py").write_text("print(1)", encoding="utf-8")
+    done = judge("--baseline", BASELINE, "--candidate", CANDIDATE, "--metric", METRIC, "--receipt", "train.py")
+    assert "this is no receipt" in str(done.exception) and Path("train.py").read_text() == "print(1)"
+
+
+def test_a_baseline_that_failed_and_was_replaced_is_no_mistake_of_a_ledger():
+    words = ("--ledger", "night", "--candidate", CANDIDATE, "--metric", METRIC, "--lower")
+    assert judge(*words, "--baseline", "false {seed}").exit_code == 4
+    assert judge(*words, "--baseline", BASELINE, "--receipt", "r.jsonl").exit_code in (0, 1)
+    assert check().exit_code == 0, check().output
+
+
 def test_a_line_that_readers_and_programs_read_differently_is_no_entry():
     made(pair)
     write(deepcopy(made(pair)), chain=False)
