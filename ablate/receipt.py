@@ -21,7 +21,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class CodeDigests:
-    """What others can compare with their own files (see `Identity.as_json`); nothing in a ledger."""
+    """Digests to compare with other files and commits (see `Identity.as_json`); empty in a ledger."""
 
     __pydantic_config__ = STRICT
 

@@ -34,7 +34,7 @@ WHOLE = 64  # characters of a file's digest; of large files there is none
 
 @dataclass
 class Checked:
-    """What a receipt says, what differs from its runs, and what a reader should know."""
+    """A receipt that was read, with sentences on what differs from its runs and what a reader should know."""
 
     hash: str
     header: Header

@@ -406,12 +406,19 @@ def judge(
     margins = dict[str, Any](
         margin if isinstance(margin, Mapping) else {} if margin is None else dict.fromkeys(columns.scores, margin)
     )
-    if bad := [size for size in margins.values() if size is None or isinstance(size, str | bool) or not size > 0]:
-        raise UserError(f"margin is {bad[0]!r}; give a number above 0")
+    for option, sizes in (("margin", margins), ("sigma", sigma or {})):
+        if not isinstance(sizes, Mapping):
+            raise UserError(f"{option} is {sizes!r}; give a number for each score, such as {{'accuracy': 0.01}}")
+        if bad := [each for each in sizes.values() if not is_size(each)]:
+            raise UserError(f"{option} is {bad[0]!r}; give a number above 0")
     asked = None if baseline is None else str(baseline)
     directions = _names(lower), _names(higher)
     question = Question(asked, margins, *directions, ties, records, sigma or {}, str(texts))
     return judge_table(table, columns, question, "ablate.judge(…)")
+
+
+def is_size(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def judge_table(table: Table, columns: Columns, question: Question, command: str) -> Verdicts:

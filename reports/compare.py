@@ -106,7 +106,7 @@ class Section:
     most_seeds: int | None = None  # of a study that adds seeds, else None
     ended: str = ""  # why such a study has stopped; empty while it has not
     paired: bool = True  # whether rows are compared seed by seed
-    ties: bool = False  # whether all pairs of rows share the level
+    board: str = ""  # as in `Study`: of "ties", all pairs of rows share the level
     sigma: bool = False  # whether ± is from a known standard deviation of a run
 
     @cached_property
@@ -129,7 +129,7 @@ class Section:
     def hypotheses(self) -> int:
         """Number of comparisons that share one significance level."""
         tested = sum(comparison.tested for _, comparison in self.comparisons)
-        return tested * (tested + 1) // 2 if self.ties else tested
+        return tested * (tested + 1) // 2 if self.board == "ties" else tested
 
     @cached_property
     def score_of(self) -> dict[tuple[int, str], RowScore]:
@@ -174,7 +174,7 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     ended = "" if stopping is None else stopping.ended.get(section.title, "")
     return Section(
         section, rows, scores, pairs, decisions.detectable, measured, ranked, most_seeds, ended, study.paired,
-        study.board == "ties", bool(study.sigma),
+        study.board, bool(study.sigma),
     )  # fmt: skip
 
 

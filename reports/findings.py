@@ -72,6 +72,8 @@ def tested(section: Section) -> Iterator[Text]:
             power=f"{POWER:.2f}",
             limits=joined(limits, _("; ")),
         )
+    if section.board == "records":
+        yield _("A record is also told from each earlier row with fewer runs than the one it is compared with.")
     if section.most_seeds is not None:
         yield _(
             "The rows were tested several times, at up to {seeds} seeds; the intervals hold for all looks together.",

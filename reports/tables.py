@@ -99,7 +99,7 @@ def section_tables(section: Section, results: Results) -> list[Table]:
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
     has_compared = not all(row.baseline for row in section.rows) and not results.study.board
     near = near_best(section.recorded, results) if results.study.board == "ties" else None
-    ranked = section.ties and (near is not None or any(each.tested for _score, each in section.comparisons))
+    ranked = section.board == "ties" and (near is not None or any(each.tested for _score, each in section.comparisons))
     body = [
         [
             label(row, has_compared),

@@ -164,6 +164,12 @@ def test_what_a_board_cannot_answer_is_said(tmp_path: Path, options: list[str], 
     assert isinstance(said.exception, UserError) and re.search(words, str(said.exception))
 
 
+@pytest.mark.parametrize("sigma", [{"points": 0}, {"points": -1.0}, {"points": math.nan}, {"points": "x"}, 0.01])
+def test_a_deviation_is_a_number_above_0(sigma):
+    with pytest.raises(UserError, match="sigma is .*; give a number"):
+        ablate.judge(board(), score="points", ties=True, sigma=sigma)
+
+
 def test_a_board_has_one_data_set():
     table = pd.concat([board().assign(data="x"), board(seed=1).assign(data="y")])
     with pytest.raises(UserError, match="--ties ranks rows of one data"):
