@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
@@ -26,7 +26,7 @@ from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, tables
 from reports.compare import Section
 from reports.figures import Figure, LeftOut
-from reports.findings import not_shown, reading, sentences, several_names, tuning
+from reports.findings import answer, not_shown, reading, sentences, several_names, tuning
 from reports.guards import general
 from reports.guards.rows import Guard
 from reports.looks import compare_section
@@ -44,6 +44,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 DEFAULT_SERVER = "http://127.0.0.1:5000"  # where `ablate up` serves runs
 TEXT = (".md", ".html", ".csv", ".svg")  # files whose first differing line is quoted
+MOST_ROWS = 20  # of a page without a filter
 BEFORE, QUOTED = 20, 80  # characters quoted before the first difference, and in all
 
 
@@ -53,6 +54,7 @@ class SectionReport:
 
     recorded: RecordedSection
     anchor: str
+    answer: Text  # to the question in its title; empty if nothing was tested
     notes: list[Text]
     tables: list[Table]
     sentences: list[Text]
@@ -72,7 +74,6 @@ def section_report(section: RecordedSection, name: str, results: Results, folder
     limits = [] if running else tuning(compared, results)
     shown = [
         *tables.section_tables(compared, results),
-        tables.comparison_table(compared),
         *tables.across(compared, results),
         *tables.effects_tables(effects),
         *tables.levels_tables(level_means(effects, compared, results)),
@@ -81,6 +82,7 @@ def section_report(section: RecordedSection, name: str, results: Results, folder
     return SectionReport(
         section,
         name,
+        "" if running else answer(compared),
         [guard.words for guard in fired],
         [table for table in shown if table is not None],
         [*(guard.words for guard in limits), *sentences(compared), *tables.cells_left_out(compared)],
@@ -105,7 +107,13 @@ class Report:
     reading: list[Text]
     data: list[Table]
     footer: list[Text]
+    shared: list[Text]  # sentences of all sections
     linked: bool  # whether numbers have pages of their runs in MLflow
+
+    @property
+    def filtered(self) -> bool:
+        """True if there are so many rows that the page has a filter."""
+        return sum(len(part.section.rows) for part in self.sections) > MOST_ROWS
 
 
 def report_of(results: Results, names: list[str], folder: Path) -> Report:
@@ -114,6 +122,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
         section_report(part, name, results, folder) for part, name in zip(results.study.sections, names, strict=True)
     ]
     limits = [guard for section in sections for guard in section.limits]
+    sections, everywhere = said_once(sections)
     notes = [guard.words for guard in general(results)]
     forbidding = [words for section in sections for words in section.forbidding]
     warnings = len(notes) + sum(len(section.notes) for section in sections)
@@ -125,11 +134,22 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
         notes,
         sections,
         figures.overview(results, folder),
-        [*reading(results), *several_names(results), *not_shown(results)],
+        [*reading(results), *everywhere, *several_names(results), *not_shown(results)],
         [*class_tables(results), *row_tables(results)],
         footer(results),
+        everywhere,
         any(run.run_id for run in results.cells.values()),
     )
+
+
+def said_once(sections: list[SectionReport]) -> tuple[list[SectionReport], list[Text]]:
+    """Take the sentences that all of several sections with comparisons share out of them."""
+    compared = [part for part in sections if part.section.comparisons]
+    if len(compared) < 2:
+        return sections, []
+    shared = [words for words in compared[0].sentences if all(words in part.sentences for part in compared)]
+    kept = [replace(part, sentences=[words for words in part.sentences if words not in shared]) for part in sections]
+    return kept, shared
 
 
 def build(results: Results, output: Path) -> Report:
@@ -247,7 +267,7 @@ def page_of(report: Report, results: Results, folder: Path) -> str:
         other=other_language(PAGES),
         report=report,
         running=results.progress is not None,
-        images=lambda figures: [(data_url(folder / each.path), each.alt) for each in figures if is_drawn(each)],
+        images=lambda figures: [(data_url(folder / each.path), each) for each in figures if is_drawn(each)],
         left_out=lambda figures: [each for each in figures if not is_drawn(each)],
         link=Links(results).to,
         style=Markup(style),

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from contrastive.config.experiment import SETTINGS
-from reports.compare import Comparison, RowScore, Section
+from reports.compare import RowScore, Section
 from reports.guards.rows import Guard, listed
 from reports.guards.same import AS_RUN, DATA, path
-from reports.markdown import heading, symbol, unit, with_unit
+from reports.markdown import heading, score_text, symbol, unit, with_unit
 from reports.messages import Text, _, joined, n_
 from reports.provenance import cells_by_data, counts_of
 from reports.rows import ANY, Row, references_of, shown_values
 from reports.statistics.power import POWER
 from reports.study import Results
+from reports.tables import is_negligible, verdict_text
 
 STOPPED = {
     "decided": _("Seeds were added until every comparison was decided"),
@@ -27,6 +28,24 @@ STOPPED = {
 }
 BY_TEXT, BY_SEED = _("seed and text"), _("seed")
 PARTLY = _("seed, and by text where each text is known")
+
+
+def answer(section: Section) -> Text:
+    """Return each verdict with its rows, in the first score that was tested; empty if none was."""
+    value = next(iter(section.tested), "")
+    by_verdict = dict[Text, list[str]]()
+    for score, comparison in section.comparisons:
+        if score.value == value and comparison.tested:
+            by_verdict.setdefault(verdict_text(score.verdict, is_negligible(score)), []).append(score.row.label)
+    against = {comparison.against.label for _score, comparison in section.comparisons}
+    said = [
+        n_("{rows} is {verdict}", "{rows} are {verdict}", len(rows), rows=listed(rows), verdict=verdict)
+        for verdict, rows in by_verdict.items()
+    ]
+    if not said or section.board:
+        return ""
+    beside = _("Beside {baseline}", baseline=against.pop()) if len(against) == 1 else _("Beside their baselines")
+    return _("{beside}: {verdicts}.", beside=beside, verdicts=joined(said, _("; ")))
 
 
 def sentences(section: Section) -> list[Text]:
@@ -59,8 +78,6 @@ def tested(section: Section) -> Iterator[Text]:
             _("{size} in {name}", size=size_text(size, value), name=heading(value)) for value, size in margins.items()
         ]
         yield _("Differences below {margins} are too small to matter.", margins=joined(sizes, _(", ")))
-    if perhaps := [score.row.label for score, compared in section.comparisons if is_negligible(score, compared)]:
-        yield _("Better or worse, but perhaps by less than that: {rows}.", rows=listed([*dict.fromkeys(perhaps)]))
     limits = [
         _("{size} in {name}", size=size_text(size, value), name=heading(value))
         for value in section.values
@@ -81,34 +98,21 @@ def tested(section: Section) -> Iterator[Text]:
         )
 
 
-def is_negligible(score: RowScore, comparison: Comparison) -> bool:
-    """Return whether a row is better or worse by a difference that may be within the margin."""
-    shown = score.verdict in ("better", "worse") and score.margin is not None
-    return shown and abs(comparison.difference) - comparison.half_width < (score.margin or 0.0)
-
-
 def how_paired(section: Section, by_text: list[bool]) -> Text:
     """Say what ± means, and by what rows are paired."""
     if section.sigma:
-        return n_(
-            "± of a difference: half of its 95 % interval, by the known standard deviation of a run.",
-            "± of a difference: half of a 95 % interval for all {count} comparisons together, by the known standard "
-            "deviation of a run (Bonferroni).",
-            section.hypotheses,
+        return _(
+            "± of a difference: half of a 95 % interval, joint over the comparisons of a section, by the known "
+            "standard deviation of a run (Bonferroni)."
         )
     if not section.paired:
-        return n_(
-            "± of a difference: half of its 95 % interval; the rows are not paired (Welch's t).",
-            "± of a difference: half of a 95 % interval for all {count} comparisons together; the rows are not paired "
-            "(Welch's t, by Bonferroni). Paired by seed, intervals may be narrower.",
-            section.hypotheses,
+        return _(
+            "± of a difference: half of a 95 % interval, joint over the comparisons of a section; the rows are not "
+            "paired (Welch's t, by Bonferroni). Paired by seed, intervals may be narrower."
         )
     how = BY_TEXT if all(by_text) else PARTLY if any(by_text) else BY_SEED
-    return n_(
-        "± of a difference: half of its 95 % interval, paired by {how}.",
-        "± of a difference: half of a 95 % interval for all {count} comparisons together, paired by {how}.",
-        section.hypotheses,
-        how=how,
+    return _(
+        "± of a difference: half of a 95 % interval, joint over the comparisons of a section, paired by {how}.", how=how
     )
 
 
@@ -319,7 +323,7 @@ def not_tuned(scores: list[RowScore]) -> Iterator[Guard]:
 
 
 def below_reference(scores: list[RowScore], section: Section, results: Results) -> Iterator[Guard]:
-    """Warn if a reference, such as TF-IDF, is better than rows by more than the margin."""
+    """Warn if a reference, such as TF-IDF, is better than rows."""
     if not any(comparison.tested for _score, comparison in section.comparisons):
         return
     for name, reference in references_of(section.recorded, results).items():
@@ -327,10 +331,12 @@ def below_reference(scores: list[RowScore], section: Section, results: Results) 
             score
             for score in scores
             if score.value in reference and score.higher is not None
-            if (reference[score.value] - score.mean) * (1 if score.higher else -1) > (score.margin or 0.0)
+            if (reference[score.value] - score.mean) * (1 if score.higher else -1) > 0
         ]
         if below:
-            rows = listed([score.row.label for score in below])
-            value = heading(below[0].value)
-            words = _("{reference} is better in {score} than {rows}.", reference=name, score=value, rows=rows)
-            yield Guard("reference", words)
+            value = below[0].value
+            places = 1 if unit(value) > 1 else None
+            rows = [f"{score.row.label} ({score_text(value, score.mean, places=places)})" for score in below]
+            ours = f"{name} ({score_text(value, reference[value], places=places)})"
+            words = _("{reference} is better in {score} than {rows}.")
+            yield Guard("reference", words.of(reference=ours, score=heading(value), rows=listed(rows)))

@@ -3,6 +3,8 @@
 import html
 import math
 import re
+from collections.abc import Sequence
+from statistics import median_low
 
 from contrastive.config.scores import score_facts
 from contrastive.errors import printable
@@ -39,18 +41,19 @@ def unit(value: str) -> float:
     return 100.0 if score_facts(value).width == 1.0 else 1.0
 
 
-def score_text(value: str, mean: float, half_width: float = math.nan) -> str:
-    """Format a mean and its half-width in display units, such as `68.6 ± 1.0`."""
+def score_text(value: str, mean: float, half_width: float = math.nan, places: int | None = None) -> str:
+    """Format a mean and its half-width in display units, such as `68.6 ± 1.0`, to `places` if these are given."""
     mean, half_width, most = unit(value) * mean, unit(value) * half_width, most_of(value)
     if most < half_width < math.inf:
         return f"{fixed(mean, 0)} ± > {most:.0f}"
     if not math.isfinite(mean):
         return MISSING
     if not math.isfinite(half_width) or half_width <= 0:
-        return fixed(mean, 2) if unit(value) > 1 else f"{mean:.4g}"
+        shown = fixed(mean, 2 if places is None else places) if unit(value) > 1 or places is not None else f"{mean:.4g}"
+        return f"{shown} ± 0" if half_width == 0 else shown
     if half_width < TINY:
         return f"{mean:.3g} ± {half_width:.2g}"
-    places = digits(half_width)
+    places = digits(half_width) if places is None else places
     return f"{fixed(mean, places)} ± {fixed(half_width, places)}"
 
 
@@ -59,16 +62,37 @@ def most_of(value: str) -> float:
     return unit(value) * score_facts(value).width
 
 
-def difference_text(difference: float, half_width: float = math.nan, most: float = math.inf) -> str:
-    """Format a difference such as `+2.0 ± 1.4`, in display units; `most` is the largest one possible."""
+def difference_text(
+    difference: float, half_width: float = math.nan, most: float = math.inf, places: int | None = None
+) -> str:
+    """Format a difference such as `+2.0 ± 1.4`, in display units, to `places` if these are given; `most` is the largest
+    one possible."""
     if most < half_width < math.inf:
         return f"{signed(difference, 0)} ± > {most:.0f}"
     if not math.isfinite(half_width):
-        return signed(difference, 2 if abs(difference) < 10 else 1)
+        return signed(difference, (2 if abs(difference) < 10 else 1) if places is None else places)
     if 0 < half_width < TINY:
         return f"{difference:+.3g} ± {half_width:.2g}".replace("-", "−")
-    places = digits(half_width)
+    places = digits(half_width) if places is None else places
     return f"{signed(difference, places)} ± {fixed(half_width, places)}"
+
+
+def common_places(numbers: Sequence[tuple[float, float]]) -> int | None:
+    """Return the decimal places of a column of (difference, half-width): two significant digits of the median
+    half-width, and more where an interval without 0 would be rounded to one with it. None without half-widths."""
+    sized = [(abs(number), half_width) for number, half_width in numbers if TINY <= half_width < math.inf]
+    if not sized:
+        return None
+    places = median_low([digits(half_width) for _number, half_width in sized])
+    while places < 4 and any(
+        number > half_width and round(number, places) <= round(half_width, places) for number, half_width in sized
+    ):
+        places += 1
+    return places
+
+
+def number_text(number: float) -> str:
+    return f"{number:.0f}" if number >= 10 else f"{number:.2g}"
 
 
 def with_unit(size: str, share: bool) -> Text:

@@ -1,6 +1,7 @@
 """First screen of a report: headline, setting, next step, and a forest plot of the primary score's comparisons."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,25 +11,38 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from contrastive.config.scores import metric_of
+from contrastive.errors import brief
 from reports.compare import Comparison, RowScore, Section
-from reports.guards.rows import Guard
-from reports.markdown import difference_text, duration, most_of, score_name, unit, with_unit
-from reports.messages import Message, Text, _, joined, n_
+from reports.guards.rows import Guard, listed
+from reports.markdown import (
+    common_places,
+    difference_text,
+    duration,
+    fixed,
+    most_of,
+    number_text,
+    score_name,
+    unit,
+    with_unit,
+)  # fmt: skip
+from reports.messages import Text, _, joined, n_
 from reports.provenance import counts_of
-from reports.rows import near_best, references_of
+from reports.rows import near_best, references_of, row_cost
 from reports.statistics.decide import ALPHA, DECIDED, TESTED
-from reports.study import Results
-from reports.tables import SIGNS, WORDS, what_decides
+from reports.study import Results, Study
+from reports.tables import SIGNS, WORDS, is_negligible, verdict_text, what_decides
 
 MOST = 12  # rows on the first screen; if there are more, the best and the worst
-SAME = " = "  # between the names of one configuration
 MAX_SEEDS = 20  # default of `--until-decided`
 CAVEATS = 2  # most caveats on the first screen
+OTHERS = 3  # most rows that are named as open too
+LONGEST_TASK = 120  # characters
 
 
 @dataclass(frozen=True)
 class ForestRow:
-    """A row against its baseline in display units: difference of means, interval, and difference of each seed."""
+    """A row against its baseline in display units: difference of means, interval, and difference of each seed. A
+    baseline itself is a row without a difference."""
 
     label: str
     anchor: str  # of its section
@@ -40,8 +54,13 @@ class ForestRow:
     half_width: float = math.nan
     seeds: list[float] = field(default_factory=list)
     cells: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()  # cells of the baseline
     most: float = math.inf  # the largest possible difference
-    name: Text = ""  # the label, with the baseline if there are several
+    level: float = math.nan  # mean
+    level_half_width: float = math.nan
+    cost: tuple[Text, float] | None = None  # of a cell: GPU-seconds or CPU-seconds, and how many
+    perhaps_negligible: bool = False
+    name: Text = ""  # the label, with the baseline if its question has several
 
     @property
     def gain(self) -> float:
@@ -52,43 +71,91 @@ class ForestRow:
         return SIGNS.get(self.verdict, "")
 
     @property
-    def word(self) -> Message:
-        return WORDS[self.verdict]
+    def mark(self) -> str:
+        return MARKS.get(self.verdict, MARKS["undecided"])
+
+    @property
+    def word(self) -> Text:
+        return verdict_text(self.verdict, self.perhaps_negligible)
 
     @property
     def size(self) -> str:
         return difference_text(self.difference, self.half_width, self.most)
 
 
+# outlines of the marks around (0, 0), so that verdicts differ without colours
+MARKS = {
+    "better": "M-5,4 0,-5 5,4z", "worse": "M-5,-4 0,5 5,-4z", "equivalent": "M-4,-4h8v8h-8z", "baseline": "M0,-6v12",
+    "reference": "M-4,-4 4,4M-4,4 4,-4", "undecided": "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that answer one question. Without a title, they belong to all of them: a common baseline, references."""
+
+    title: str
+    anchor: str
+    rows: list[ForestRow]
+
+
 @dataclass(frozen=True)
 class Overview:
     """Content of the first screen. Differences of a share are in percentage points."""
 
-    question: str  # title of the section that the headline answers
+    task: str  # what the experiment is about, in its author's words
     headline: Text
     setting: Text
     score: str  # name; empty if nothing is compared
     share: bool
     higher: bool
     margin: float | None  # in display units
-    rows: list[ForestRow]
+    groups: list[Group]
+    device: Text  # head of the costs; empty if these are unknown
     left_out: Text  # summary of the rows between the best and the worst ones
     notes: list[Text]
     warnings: int
     next: Text
     command: str
+    also_open: Text
+    origin: Text  # day, commit and author
 
     @property
-    def caption(self) -> Text:
-        """Explain the axis, the shading and the dots."""
+    def rows(self) -> list[ForestRow]:
+        return [row for group in self.groups for row in group.rows]
+
+    @property
+    def heads(self) -> list[Text]:
+        """Heads of the columns: difference, level, and cost if it is known."""
         name = score_name(metric_of(self.score))
-        said: Text = _("Points of {score}", score=name) if self.share else _("Difference of {score}", score=name)
-        if not self.higher:
-            said = _("{said}, lower is better", said=said)
-        if self.margin is not None:
-            said = _("{said}; shaded: negligible (± {margin})", said=said, margin=f"{self.margin:g}")
-        seeds = any(row.seeds for row in self.rows)
-        return _("{said}; dots: seeds.", said=said) if seeds else _("{said}.", said=said)
+        less = "" if self.higher else _(" (less is better)")
+        return [
+            _("difference, points{less}", less=less) if self.share else _("difference{less}", less=less),
+            _("{score}, %", score=name) if self.share else name,
+            *([self.device] if self.device else []),
+        ]
+
+    def size(self, row: ForestRow) -> str:
+        """Return the difference of a row, with as many digits as the others."""
+        if row.verdict == "baseline":
+            return ""
+        return difference_text(row.difference, row.half_width, row.most, self.places)
+
+    def level(self, row: ForestRow) -> str:
+        if math.isnan(row.level):
+            return ""
+        return f"{row.level:.4g}" if self.level_places is None else fixed(row.level, self.level_places)
+
+    def cost(self, row: ForestRow) -> str:
+        return number_text(row.cost[1]) if row.cost and self.device else ""
+
+    @cached_property
+    def places(self) -> int | None:
+        return common_places([(row.difference, row.half_width) for row in self.rows])
+
+    @cached_property
+    def level_places(self) -> int | None:
+        return common_places([(math.nan, row.level_half_width) for row in self.rows])
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -103,10 +170,21 @@ class Overview:
 
     @cached_property
     def ticks(self) -> list[float]:
+        """Zero, the ends of the margin, and round numbers that are not too near to them."""
         low, high = self.ends
-        return [
-            tick for tick in map(float, MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high)) if low < tick < high
-        ]
+        wide = self.margin is not None and self.margin > 0.04 * (high - low)
+        named = [-self.margin, 0.0, self.margin] if wide and self.margin else [0.0]
+        found = [*map(float, MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high))]
+        apart = [tick for tick in found if min(abs(tick - each) for each in named) > 0.08 * (high - low)]
+        return sorted(tick for tick in [*named, *apart] if low < tick < high)
+
+    @property
+    def caption(self) -> Text:
+        """Explain the shading and the dots."""
+        shaded = "" if self.margin is None else _("Shaded: negligible (± {margin})", margin=f"{self.margin:g}")
+        seeds = _("dots: seeds") if any(row.seeds for row in self.rows) else ""
+        said = [each for each in (shaded, seeds) if each]
+        return _("{words}.", words=joined(said, _("; "))) if said else ""
 
     def at(self, value: float) -> str:
         """Return the position of a value on the axis, in percent."""
@@ -124,9 +202,16 @@ class PrimaryComparison:
     anchor: str
 
     @property
-    def level(self) -> float:
-        """Mean of the baseline."""
-        return self.section.score_of[self.comparison.against.number, self.score.value].mean
+    def baseline(self) -> RowScore:
+        return self.section.score_of[self.comparison.against.number, self.score.value]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return tuple(self.score.row.cells)
+
+    @property
+    def against(self) -> tuple[str, ...]:
+        return tuple(self.comparison.against.cells)
 
 
 def overview(
@@ -139,46 +224,47 @@ def overview(
 ) -> Overview:
     """Return the first screen. `caveats`: limits of the sections' findings, of which the first few are shown;
     `warnings`: number of notes above tables; `forbidding`: the notes that forbid ranking."""
-    value = primary(results, sections)
+    value, study = primary(results, sections), results.study
     scale = unit(value) if value else 1.0
-    share = scale > 1
     compared = [
         PrimaryComparison(score, comparison, section, anchor)
         for section, anchor in zip(sections, anchors, strict=True)
         for score, comparison in section.comparisons
         if score.value == value and math.isfinite(comparison.difference) and not score.row.variant
     ]
-    by_gain = sorted(forest_rows(compared, scale), key=lambda row: -row.gain)
-    rows = with_distinct_labels(by_gain, compared, results.study.board != "records")
-    references = reference_rows(compared, results, scale)
-    by_kind = {guard.kind: guard.words for guard in reversed(caveats)}  # the first of each kind
-    first_caveats = [words for kind, words in reversed(by_kind.items()) if not (references and kind == "reference")]
-    every = sorted([*rows, *references], key=lambda row: -row.gain)
+    rows = sorted(forest_rows(compared, scale, results), key=lambda row: -row.gain)
+    every = sorted([*rows, *reference_rows(compared, results, scale)], key=lambda row: -row.gain)
     shown = every if len(every) <= MOST else [*every[: MOST // 2], *every[-MOST // 2 :]]
-    if results.study.board == "records":
+    if study.board == "records":
         shown = some_records(
             [row for row in every if row.verdict in TESTED], [each.score.row.label for each in compared]
         )
-    between = [row for row in every if row not in shown]
-    margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
+    margin = next((scale * each.score.margin for each in compared if each.score.margin is not None), None)
+    by_kind = {guard.kind: guard.words for guard in reversed(caveats)}  # the first of each kind
+    no_baseline = missing_baseline(sections)
+    found = headline(rows, value, no_baseline, in_other_scores(value, sections), beside_next_best(rows, compared))
     return Overview(
-        question(rows, results),
-        running(results)
-        or board_headline(rows, results)
-        or headline(
-            rows, share, missing_baseline(sections), in_other_scores(value, sections), beside_next_best(rows, compared)
-        ),
-        setting(results, compared, share),
+        task(study),
+        running(results) or board_headline(rows, results) or found,
+        setting(results),
         value,
-        share,
+        scale > 1,
         every[0].higher if every else True,
-        None if margin is None else margin * scale,
-        shown,
-        headline_counts(between),
-        [*forbidding[:CAVEATS], *limits(rows), *first_caveats[:CAVEATS]],
+        margin,
+        grouped(shown, compared, scale, results),
+        device(every),
+        headline_counts([row for row in every if row not in shown]),
+        [*forbidding[:CAVEATS], *limits(shown, margin), *list(reversed(by_kind.values()))[:CAVEATS]],
         warnings,
-        *next_step(rows, results, next_open(rows, compared, results), missing_baseline(sections)),
+        *next_step(rows, results, compared, no_baseline),
+        origin(results),
     )
+
+
+def device(rows: Sequence[ForestRow]) -> Text:
+    """Return what the costs of rows are measured in; empty if they are unknown, or of several kinds."""
+    found = {row.cost[0] for row in rows if row.cost}
+    return found.pop() if len(found) == 1 else ""
 
 
 def some_records(claims: Sequence[ForestRow], order: Sequence[str]) -> list[ForestRow]:
@@ -211,12 +297,10 @@ def decidable(compared: Sequence[PrimaryComparison]) -> list[PrimaryComparison]:
     return sorted(pairs.values(), key=cost_to_decide)
 
 
-def next_open(
-    rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], results: Results
-) -> PrimaryComparison | None:
+def next_open(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -> PrimaryComparison | None:
     """Return the cheapest open comparison of the headline's question, or else of all; None if there is none."""
-    found, asked = decidable(compared), question(rows, results)
-    return next((each for each in found if each.section.recorded.title == asked), next(iter(found), None))
+    found, best = decidable(compared), winner(rows)
+    return next((each for each in found if best and each.anchor == best.anchor), next(iter(found), None))
 
 
 def cost_to_decide(each: PrimaryComparison) -> tuple[float, float]:
@@ -225,28 +309,19 @@ def cost_to_decide(each: PrimaryComparison) -> tuple[float, float]:
     return float(np.nan_to_num(each.comparison.needs_seconds, nan=np.inf)), math.inf if seeds is None else seeds
 
 
-def forest_rows(compared: Sequence[PrimaryComparison], scale: float) -> list[ForestRow]:
-    """Return a row for each comparison. Comparisons of several sections with equal cells, baseline and verdict share
-    one row, under all their names. Of two configurations that are each other's baseline, the first comparison is shown.
-    """
+def forest_rows(compared: Sequence[PrimaryComparison], scale: float, results: Results) -> list[ForestRow]:
+    """Return a row for each comparison. A comparison that several sections share, with the same verdict, is shown in
+    the first; of two configurations that are each other's baseline, the first comparison is shown."""
     found, pairs = dict[tuple[object, ...], ForestRow](), set[tuple[tuple[str, ...], tuple[str, ...]]]()
     for each in compared:
-        row, pair = forest_row(each, scale), (tuple(each.score.row.cells), tuple(each.comparison.against.cells))
-        if pair[::-1] in pairs:
-            continue
-        pairs.add(pair)
-        key = (*pair, row.verdict)
-        known = found.setdefault(key, row)
-        if row.label not in known.label.split(SAME):
-            found[key] = replace(known, label=f"{known.label}{SAME}{row.label}")
-    names = Counter((row.label, row.against) for row in found.values())
-    return [
-        row if names[row.label, row.against] == 1 else replace(row, label=f"{row.label} ({row.section})")
-        for row in found.values()
-    ]
+        if (each.against, each.cells) not in pairs:
+            pairs.add((each.cells, each.against))
+            row = forest_row(each, scale, results)
+            found.setdefault((each.cells, each.against, row.verdict), row)
+    return list(found.values())
 
 
-def forest_row(each: PrimaryComparison, scale: float) -> ForestRow:
+def forest_row(each: PrimaryComparison, scale: float, results: Results) -> ForestRow:
     score, comparison, measured = each.score, each.comparison, each.section.measured
     key, baseline = (score.row.number, score.value), (comparison.against.number, score.value)
     by_seed: list[float] = []
@@ -256,36 +331,61 @@ def forest_row(each: PrimaryComparison, scale: float) -> ForestRow:
     return ForestRow(
         score.row.label, each.anchor, each.section.recorded.title, score.verdict, comparison.against.label,
         score.higher is not False, scale * comparison.difference, scale * comparison.half_width, by_seed,
-        tuple(score.row.cells), most_of(score.value),
+        each.cells, each.against, most_of(score.value), scale * score.mean, scale * score.half_width,
+        row_cost(score.row.cells, results), is_negligible(score),
     )  # fmt: skip
 
 
-def with_distinct_labels(
-    rows: list[ForestRow], compared: Sequence[PrimaryComparison], with_baseline: bool
-) -> list[ForestRow]:
-    """Give each row its display name, `with_baseline` if there are several (of a record it is the best one before)."""
-    several = with_baseline and len({tuple(each.comparison.against.cells) for each in compared}) > 1
-    return [
-        replace(
-            row, name=_("{label} against {baseline}", label=row.label, baseline=row.against) if several else row.label
-        )
-        for row in rows
-    ]
+def baseline_row(each: PrimaryComparison, scale: float, results: Results) -> ForestRow:
+    """Return the row of a comparison's baseline, at zero."""
+    score = each.baseline
+    return ForestRow(
+        score.row.label, each.anchor, each.section.recorded.title, "baseline", "", score.higher is not False, 0.0,
+        cells=each.against, level=scale * score.mean, level_half_width=scale * score.half_width,
+        cost=row_cost(score.row.cells, results),
+    )  # fmt: skip
 
 
 def reference_rows(compared: Sequence[PrimaryComparison], results: Results, scale: float) -> list[ForestRow]:
     """Return rows for the references, such as TF-IDF; none if the rows have several baselines."""
-    if len({tuple(each.comparison.against.cells) for each in compared}) != 1:
+    if len({each.against for each in compared}) != 1:
         return []
     first = compared[0]
     return [
         ForestRow(
-            name, first.anchor, first.section.recorded.title, "reference", first.comparison.against.label,
-            first.score.higher is not False, scale * (scores[first.score.value] - first.level), name=name,
+            name, first.anchor, "", "reference", first.comparison.against.label, first.score.higher is not False,
+            scale * (scores[first.score.value] - first.baseline.mean), level=scale * scores[first.score.value],
         )
         for name, scores in references_of(first.section.recorded, results).items()
         if first.score.value in scores
     ]  # fmt: skip
+
+
+def grouped(
+    rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], scale: float, results: Results
+) -> list[Group]:
+    """Group rows by question, that of the headline first, with the baselines at the head: once if all share one."""
+    best, records = winner(rows), results.study.board == "records"
+    titles = dict.fromkeys(each.section.recorded.title for each in compared)
+    ordered = sorted(titles, key=lambda title: not (best and title == best.section))
+    baselines = {each.against: baseline_row(each, scale, results) for each in reversed(compared)}
+    common, groups = len(baselines) == 1 and not records, list[Group]()
+    for title in ordered:
+        own = [row for row in rows if row.section == title]
+        if own:
+            against = [] if common or records else [baselines[one] for one in dict.fromkeys(row.beside for row in own)]
+            groups.append(Group(title, own[0].anchor, [*against, *(named(row, len(against) > 1) for row in own)]))
+    references = [row for row in rows if row.verdict == "reference"]
+    if common and len(groups) == 1:
+        return [replace(groups[0], rows=[*baselines.values(), *groups[0].rows, *references])]
+    head = [Group("", rows[0].anchor, list(baselines.values()))] if common and rows else []
+    return [*head, *groups, *([Group("", references[0].anchor, references)] if references else [])]
+
+
+def named(row: ForestRow, with_baseline: bool) -> ForestRow:
+    """Name the baseline of a row whose question has several."""
+    name = _("{label} against {baseline}", label=row.label, baseline=row.against) if with_baseline else row.label
+    return replace(row, name=name)
 
 
 def primary(results: Results, sections: Sequence[Section]) -> str:
@@ -348,21 +448,25 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
 
 
 def headline(
-    rows: Sequence[ForestRow], share: bool, no_baseline: str = "", other_scores: Text = "", next_best: Text = ""
+    rows: Sequence[ForestRow], value: str, no_baseline: str = "", other_scores: Text = "", next_best: Text = ""
 ) -> Text:
     """Return the largest significant gain, and whether it was told from the `next_best` row; without one, a summary of
     all comparisons, and of `other_scores`."""
-    said = finding(rows, share, no_baseline)
-    found = any(row.verdict == "better" for row in rows)
-    more = next_best if found else other_scores
+    said = finding(rows, value, no_baseline)
+    more = next_best if winner(rows) else other_scores
     return joined([said, more], _("; ")) if more else said
+
+
+def winner(rows: Sequence[ForestRow]) -> ForestRow | None:
+    """Return the row with the largest significant gain."""
+    return max((row for row in rows if row.verdict == "better"), key=lambda row: row.gain, default=None)
 
 
 def beside_next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -> Text:
     """Say whether the row with the largest gain was told from the next best of its section, if that is no baseline."""
-    best = next((row for row in rows if row.verdict == "better"), None)
+    best = winner(rows)
     found = [each for each in compared if best and each.anchor == best.anchor]
-    ours = next((each for each in found if best and tuple(each.score.row.cells) == best.cells), None)
+    ours = next((each for each in found if best and each.cells == best.cells), None)
     if ours is None:
         return ""
     section, value, sign = ours.section, ours.score.value, 1 if ours.score.higher else -1
@@ -385,15 +489,17 @@ def beside_next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryCompar
     return _("not told from {label}", label=runner.row.label)
 
 
-def finding(rows: Sequence[ForestRow], share: bool, no_baseline: str) -> Text:
+def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
     """Summarize the comparisons of the primary score."""
     better = list({row.cells: row for row in reversed(rows) if row.verdict == "better"}.values())[::-1]
     decided = [row for row in rows if row.verdict in DECIDED]
     names = list(dict.fromkeys(row.against for row in rows))
     if better:
         best, others = better[0], len(better) - 1
-        beats = _("{label} beats {against}: {size}",
-                 label=best.label, against=best.against, size=with_unit(best.size, share))  # fmt: skip
+        size = with_unit(best.size, unit(value) > 1)
+        beats = _(
+            "{label} beats {against}: {size}", label=best.label, against=best.against, size=levels(best, value, size)
+        )
         more = n_("{count} other row is better too", "{count} other rows are better too", others)
         return joined([beats, more], _("; ")) if others else beats
     if no_baseline and not rows:
@@ -414,51 +520,68 @@ def finding(rows: Sequence[ForestRow], share: bool, no_baseline: str) -> Text:
     )  # fmt: skip
 
 
-def question(rows: Sequence[ForestRow], results: Results) -> str:
-    """Return the title of the section with the largest significant gain, or of the only section."""
-    better = [row.section for row in rows if row.verdict == "better"]
-    titles = [section.title for section in results.study.sections]
-    return better[0] if better else titles[0] if len(titles) == 1 else ""
+def levels(row: ForestRow, value: str, size: Text) -> Text:
+    """Return a difference with the means that it lies between, if these are of the same seeds."""
+    before, places = row.level - row.difference, common_places([(row.difference, row.half_width)])
+    if unit(value) == 1 or places is None:
+        return size
+    ends = {"before": fixed(before, places), "after": fixed(row.level, places)}
+    return _("{score} {before} → {after} %, {size}", score=score_name(metric_of(value)), size=size, **ends)
 
 
-def setting(results: Results, compared: Sequence[PrimaryComparison], share: bool) -> Text:
-    """Describe encoder, data, numbers of texts and seeds, and the baseline's score."""
+def task(study: Study) -> str:
+    """Return the first sentence of the description, or the name."""
+    return brief(re.split(r"(?<=[.!?])\s|(?<=[。！？])", study.description.strip())[0], LONGEST_TASK) or study.name
+
+
+def setting(results: Results) -> Text:
+    """Describe encoder, data, and numbers of texts and seeds."""
     study, parts = results.study, list[Text]()
-    cells = [cell for section in results.study.sections for row in section.rows for cell in row.cells]
+    rows = [row for section in study.sections for row in section.rows]
     counts = {
-        split: dict(by_class)
-        for split, by_class in counts_of(results, [c for c in cells if c in results.cells]).items()
+        split: sum(by_class.values())
+        for split, by_class in counts_of(results, [c for row in rows for c in row.cells if c in results.cells]).items()
     }
-    encoder, data = source_name(study.encoder), study.source if study.foreign else source_name(study.source)
-    parts.append(_("{encoder} on {data}", encoder=encoder, data=data) if encoder else data)
-    if "train" in counts and "test" in counts:
-        train, test = (sum(counts[split].values()) for split in ("train", "test"))
-        parts.append(_("{train} training, {test} test texts", train=train, test=test))
-    seeds = sorted({len(row.seeds) for section in results.study.sections for row in section.rows})
-    if seeds:
+    on = _("{encoder} on {data}", encoder=study.encoder, data=study.source)
+    parts.append(on if study.encoder else study.source)
+    if "train" in counts and any(row.drawn for row in rows):
+        parts.append(_("{train} training texts", train=counts["train"]))
+    elif "train" in counts:
+        parts.append(_("every run trained on the same {train} texts", train=counts["train"]))
+    if "test" in counts:
+        parts.append(_("{test} test texts", test=counts["test"]))
+    if seeds := sorted({len(row.seeds) for row in rows}):
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
         parts.append(n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))
-    sentences = [_("{parts}.", parts=joined(parts, _(", ")))]
-    baselines = dict.fromkeys(tuple(each.comparison.against.cells) for each in compared)
-    if len(baselines) == 1:
-        name, level = score_name(metric_of(compared[0].score.value)), compared[0].level
-        shown = f"{100 * level:.1f} %" if share else f"{level:.4g}"
-        label = compared[0].comparison.against.label
-        sentences.append(_("Baseline {label}: {score} {level}.", label=label, score=name, level=shown))
-    return joined(sentences, _(" "))
+    return _("{parts}.", parts=joined(parts, _(", ")))
 
 
-def source_name(name: str) -> str:
-    """Return the last part of a source: `tweets.csv` for file:/somewhere/tweets.csv."""
-    return name.partition("@")[0].partition(":")[2].rpartition("/")[2] or name
+def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
+    """Say what the intervals and the verdicts on the first screen are."""
+    if not any(math.isfinite(row.half_width) for row in rows):
+        return []
+    seen, within = {row.verdict for row in rows}, "" if margin is None else f"{margin:g}"
+    said: list[Text] = [
+        _("Better, worse: it excludes 0") if seen & {"better", "worse"} else "",
+        _("perhaps negligibly: it reaches into ± {margin}", margin=within)
+        if any(row.perhaps_negligible for row in rows)
+        else "",
+        _("equivalent: it lies within ± {margin}", margin=within) if "equivalent" in seen else "",
+    ]
+    if "undecided" in seen:
+        said.append(_("undecided: neither") if any(said) else _("Undecided: it includes 0"))
+    interval = _("±: half of a 95 % interval, joint over the rows of a question.")
+    words = joined([each for each in said if each], _("; "))
+    return [joined([interval, _("{words}.", words=words)], _(" "))] if words.parts else [interval]
 
 
-def limits(rows: Sequence[ForestRow]) -> list[Text]:
-    """Say what the intervals on the first screen are."""
-    notes = list[Text]()
-    if any(math.isfinite(row.half_width) for row in rows):
-        notes.append(_("±: half of a 95 % interval, joint by question."))
-    return notes
+def origin(results: Results) -> Text:
+    """Return the day of the last run, the commit if all share one, and the author if the file names one."""
+    provenances = [p for run in results.cells.values() if (p := run.provenance)]
+    days, commits = sorted(filter(None, (p.finished for p in provenances))), {p.commit for p in provenances}
+    commit = commits.pop() if len(commits) == 1 else ""
+    parts = [days[-1] if days else "", _("commit {commit}", commit=commit) if commit else "", results.study.author]
+    return joined([part for part in parts if part], " · ")
 
 
 def running(results: Results) -> Text | None:
@@ -470,36 +593,53 @@ def running(results: Results) -> Text | None:
 
 
 def next_step(
-    rows: Sequence[ForestRow], results: Results, cheapest: PrimaryComparison | None, no_baseline: str
-) -> tuple[Text, str]:
-    """Suggest a next step, and the command for it."""
+    rows: Sequence[ForestRow], results: Results, compared: Sequence[PrimaryComparison], no_baseline: str
+) -> tuple[Text, str, Text]:
+    """Suggest a next step, the command for it, and say what else is open."""
+    target = next_open(rows, compared)
     if results.progress is not None:
-        return _("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE"
+        return _("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE", ""
     if results.study.foreign:
-        return next_in_table(rows, cheapest, no_baseline), results.study.command  # shown if there is a command
+        return next_in_table(rows, target, no_baseline), results.study.command, ""  # shown if there is a command
     cells = [cell for section in results.study.sections for row in section.rows for cell in row.cells]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
-        return _("Next, what is missing:"), "ablate run FILE"
+        return _("Next, what is missing:"), "ablate run FILE", ""
     if no_baseline and not rows:
-        return _("Next, write one into the file, such as {baseline}:", baseline=no_baseline), "ablate run FILE"
+        return _("Next, write one into the file, such as {baseline}:", baseline=no_baseline), "ablate run FILE", ""
     if any(row.verdict == "one seed" for row in rows):
-        return _("Next, seeds for what is open:"), "ablate run FILE --until-decided"
-    if cheapest is not None and (needs := cheapest.comparison.needs) is not None:
-        label, needed = cheapest.score.row.label, what_decides(cheapest.comparison)
-        if needs.seeds is not None:
-            more = f" --max-seeds {needs.seeds}" if needs.seeds > MAX_SEEDS else ""
-            command = f"ablate run FILE --until-decided{more}"
-            time = each_time(cheapest.comparison)
-            return _("Next, {seeds} seeds{time} for {label}:", label=label, seeds=needs.seeds, time=time), command
-        return _("Next, {label} needs {needs} (evaluation: {{test: {texts}}} in the file):",
-                 label=label, needs=needed, texts=needs.texts), "ablate run FILE"  # fmt: skip
-    return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"
+        return _("Next, seeds for what is open:"), "ablate run FILE --until-decided", ""
+    if target is None or (needs := target.comparison.needs) is None:
+        return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE", ""
+    label, against = target.score.row.label, target.comparison.against.label
+    others = also_open(target, compared)
+    if needs.seeds is None:
+        return _("Next, to tell {label} from {against}: {texts} test texts (evaluation.test in the file):",
+                 label=label, against=against, texts=needs.texts), "ablate run FILE", others  # fmt: skip
+    seeds = max(needs.seeds, MAX_SEEDS)
+    more = f" --max-seeds {needs.seeds}" if needs.seeds > MAX_SEEDS else ""
+    seconds = seconds_until(seeds, compared, results)
+    time = _(", at most {time} for all open rows", time=duration(seconds)) if math.isfinite(seconds) else ""
+    words = _("Next, to tell {label} from {against}: {seeds} seeds{time}:",
+              label=label, against=against, seeds=needs.seeds, time=time)  # fmt: skip
+    return words, f"ablate run FILE --until-decided{more}", others
 
 
-def each_time(comparison: Comparison) -> Text:
-    """Return the time that the seeds of a comparison take, in brackets; empty if it is unknown."""
-    known = math.isfinite(comparison.needs_seconds)
-    return _(" ({time})", time=duration(comparison.needs_seconds)) if known else ""
+def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison]) -> Text:
+    """Name the other open rows; empty if there are none."""
+    rows = dict.fromkeys(
+        each.score.row.label for each in compared if each.score.verdict == "undecided" and each.cells != target.cells
+    )
+    return _("Also open: {rows}.", rows=listed([*rows], OTHERS)) if rows else ""
+
+
+def seconds_until(seeds: int, compared: Sequence[PrimaryComparison], results: Results) -> float:
+    """Return the seconds that all open comparisons train until each of their rows has this number of seeds."""
+    rows = {row for each in compared if each.score.verdict == "undecided" for row in (each.cells, each.against)}
+    total = 0.0
+    for cells in rows:
+        seconds = [p.wall_seconds for cell in cells if (p := results.provenance(cell))]
+        total += (math.fsum(seconds) / len(seconds) if seconds else math.nan) * max(0, seeds - len(cells))
+    return total
 
 
 def next_in_table(rows: Sequence[ForestRow], cheapest: PrimaryComparison | None, no_baseline: str) -> Text:

@@ -65,7 +65,7 @@ def write_paper(results: Results, folder: Path) -> None:
 def comparisons(report: Report) -> str:
     """Return the figure of the report's first screen, with headline and explanation as its caption."""
     first = report.summary
-    sentences = [f"{first.headline}.", first.setting, first.caption, *first.notes]
+    sentences = [f"{first.headline}.", first.setting, *first.heads[:1], first.caption, *first.notes]
     return figures_tex([forest] if (forest := report.forests["en"]) else [], " ".join(map(str, sentences)))
 
 
@@ -80,16 +80,16 @@ def section_tex(part: SectionReport, report: Report) -> str:
 
 
 def caption(table: Table, part: SectionReport, report: Report) -> str:
-    """Return a caption that says what is shown and what ± means: of differences in comparisons, else of means."""
+    """Return a caption that says what is shown and what ± means, of means and of differences."""
     title = part.recorded.title
-    sentences: list[object] = [title if title[-1:] in ".?!" else f"{title}."]
-    sentences += [f"{table.caption}."] if table.caption else []
-    if any(entry.style in VERDICTS for row in table.rows for entry in row):
-        return " ".join(map(str, [*sentences, "Differences to the baseline.", *part.sentences]))
     counts = sorted({len(row.cells) for row in part.section.rows})
     seeds = "–".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]]))
-    means = MEANS if counts[-1] > 1 else "One seed."
-    return " ".join(map(str, [*sentences, report.summary.setting, means.format(seeds=seeds)]))
+    sentences: list[object] = [title if title[-1:] in ".?!" else f"{title}."]
+    sentences += [f"{table.caption}."] if table.caption else []
+    sentences += [report.summary.setting, (MEANS if counts[-1] > 1 else "One seed.").format(seeds=seeds)]
+    if any(entry.style in VERDICTS for row in table.rows for entry in row):
+        sentences += ["Differences to the baseline.", *report.shared, *part.sentences]
+    return " ".join(map(str, sentences))
 
 
 def table_tex(table: Table, caption: str, name: str) -> str:

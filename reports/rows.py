@@ -10,7 +10,8 @@ from jaxtyping import Float
 from scipy import special
 
 from contrastive.config.scores import score_facts
-from contrastive.runs.recorded import RecordedRow, RecordedSection
+from contrastive.runs.recorded import Provenance, RecordedRow, RecordedSection
+from reports.messages import Message, _
 from reports.statistics.decide import Measurements
 from reports.study import Results
 
@@ -238,3 +239,20 @@ def near_best(section: RecordedSection, results: Results) -> NearBest | None:
     ]
     counts = sorted({round(count) for _p, count in shares.values()})
     return NearBest(best, near, "–".join(map(str, dict.fromkeys((counts[0], counts[-1])))))
+
+
+def row_cost(cells: Sequence[str], results: Results) -> tuple[Message, float] | None:
+    """Return a row's device (GPU-seconds or CPU-seconds) and mean cost of a cell; None if a cell has no provenance, or
+    they ran on several kinds."""
+    costs = [device_seconds(found) for cell in cells if (found := results.provenance(cell)) is not None]
+    if not costs or len(costs) < len(cells) or len({device for device, _seconds in costs}) > 1:
+        return None
+    return costs[0][0], float(np.mean([seconds for _device, seconds in costs]))
+
+
+def device_seconds(provenance: Provenance) -> tuple[Message, float]:
+    """Return the GPU-seconds of all processes; without a GPU, the wall seconds times processes and threads."""
+    processes = provenance.processes or 1
+    if provenance.gpu_seconds > 0:
+        return _("GPU-seconds"), provenance.gpu_seconds * processes
+    return _("CPU-seconds"), provenance.wall_seconds * processes * (provenance.threads or 1)

@@ -54,6 +54,7 @@ class Study:
     stopping: Stopping | None = None  # None: the number of seeds was fixed beforehand
     price_per_hour: float | None = None
     currency: str = ""
+    author: str = ""
     foreign: bool = False  # another program made the runs: rows may have any seeds; how they trained is not known
     command: str = ""  # builds the report of another program's runs again
     pairing: Literal["seeds", "none", "means"] = "seeds"  # none: values without seeds; means: no single values
@@ -83,7 +84,8 @@ def study_of(grid: RecordedGrid) -> Study:
     shown = {section.title: list(section.show.table.values) for section in grid.sections}
     tasks = [task.scores()[0] for task in evaluation.transfer]
     return Study(
-        experiment.name, grid.sections, experiment.data.source, experiment.encoder.model, experiment.description,
+        experiment.name, grid.sections, report.named(experiment.data.source), report.named(experiment.encoder.model),
+        experiment.description,
         report.margin, report.primary, {title: own for title, own in families.items() if own != shown[title]},
         varied(experiment), frozenset(section.title for section in experiment.sections if section.baseline),
         (*tasks, *(["transfer.mean"] if len(tasks) > 1 else [])),  # as GLUE does
@@ -93,7 +95,7 @@ def study_of(grid: RecordedGrid) -> Study:
             for post in ("", *evaluation.post)
         ),
         grid.references, grid.data, grid.failed, grid.stale_kept, grid.declared, grid.stopping,
-        report.price_per_hour, report.currency,
+        report.price_per_hour, report.currency, report.author,
     )  # fmt: skip
 
 

@@ -16,10 +16,12 @@ from reports.compare import GENERATOR, Comparison, RowScore, Section
 from reports.markdown import (
     MISSING,
     code,
+    common_places,
     difference_text,
     duration,
     heading,
     most_of,
+    number_text,
     plain,
     probability,
     score_text,
@@ -27,7 +29,7 @@ from reports.markdown import (
     unit,
 )
 from reports.messages import Joined, Message, Text, _, joined
-from reports.rows import NearBest, Row, near_best, references_of, seed_scores
+from reports.rows import NearBest, Row, near_best, references_of, row_cost, seed_scores
 from reports.statistics.effects import Effect, Level
 from reports.statistics.futility import FUTILE
 from reports.statistics.summary import interquartile_mean
@@ -46,6 +48,7 @@ WORDS = {
     "too early": _("too early"),
     "reference": _("single fit"),
     "no record": _("no record"),
+    "baseline": _("baseline"),
 }
 BREAK = "\n"  # between the lines of a field
 LONGEST = 12  # a longer table of comparisons is folded
@@ -85,36 +88,106 @@ class Table:
 
 
 def section_tables(section: Section, results: Results) -> list[Table]:
-    """Return one list or a pivot for each score, and a list of transfer scores if `show.transfer` is set."""
+    """Return a list, or a pivot for each score and the comparisons, and a list of transfer scores if `show.transfer` is
+    set."""
     show = section.recorded.show
     if show.table.columns is None:
         tables = [list_table(section, show.table.values, results)]
     else:
         tables = [pivot_table(section, value, results) for value in show.table.values]
+        tables += [table for table in [comparison_table(section)] if table]
     if show.transfer:
         tables.append(list_table(section, results.study.transfer, results))
     return tables
 
 
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
+    """Return a line for each configuration: its scores, each with its difference to the baseline, what would decide
+    it, and its cost."""
     has_compared = not all(row.baseline for row in section.rows) and not results.study.board
     near = near_best(section.recorded, results) if results.study.board == "ties" else None
     ranked = section.board == "ties" and (near is not None or any(each.tested for _score, each in section.comparisons))
-    body = [
-        [
-            label(row, has_compared),
-            *([Entry("1" if is_tied(row, section, near) else MISSING)] if ranked else []),
-            *(entry(section.score_of[row.number, value]) for value in values),
-        ]
-        for row in section.rows
-    ]
-    body += [
-        [Entry(name, style="italic"), *(reference_entry(value, scores.get(value)) for value in values)]
-        for name, scores in references_of(section.recorded, results).items()
-        if any(value in scores for value in values)
-    ]
-    heads: list[Text] = [_("Configuration"), *([_("Rank")] if ranked else []), *map(head, values)]
-    return Table(None, heads, body)
+    compared = compared_columns(section, values)
+    scores = [score_column(section, value) for value in values]
+    costs = [row_cost(row.cells, results) for row in section.rows]
+    device = costs[0][0] if costs[0] and all(cost and cost[0] == costs[0][0] for cost in costs) else None
+    body = []
+    for row, cost in zip(section.rows, costs, strict=True):
+        line = [label(row, has_compared)]
+        line += [Entry("1" if is_tied(row, section, near) else MISSING)] if ranked else []
+        for value, column in zip(values, scores, strict=True):
+            line.append(column[row.number])
+            line += [compared.entries[value][row.number]] if value in compared.entries else []
+        line += [each[row.number] for each in compared.further.values()]
+        body.append([*line, Entry(number_text(cost[1]), cost[1])] if device and cost else line)
+    width = len(body[0]) - 1
+    for name, numbers in references_shown(section, results).items():
+        if any(value in numbers for value in values):
+            line = [Entry(name, style="italic"), *([Entry("")] if ranked else [])]
+            for value in values:
+                line.append(reference_entry(value, numbers.get(value), places_of(section, value)))
+                line += [Entry("")] if value in compared.entries else []
+            body.append([*line, *[Entry("")] * (width + 1 - len(line))])
+    heads: list[Text] = [_("Configuration"), *([_("Rank")] if ranked else [])]
+    for value in values:
+        heads += [head(value), *([compared_head(value)] if value in compared.entries else [])]
+    return Table(None, [*heads, *compared.further, *([device] if device else [])], body)
+
+
+def score_column(section: Section, value: str) -> dict[int, Entry]:
+    """Return the means of a score by row number, all with as many digits."""
+    places = places_of(section, value)
+    return {row.number: entry(section.score_of[row.number, value], places) for row in section.rows}
+
+
+def places_of(section: Section, value: str) -> int | None:
+    scale = unit(value)
+    return common_places([(math.nan, scale * section.score_of[row.number, value].half_width) for row in section.rows])
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Columns of comparisons, by row number: differences by score, and under their heads baselines and what would
+    decide a comparison."""
+
+    entries: dict[str, dict[int, Entry]]
+    further: dict[Text, dict[int, Entry]]
+
+
+def compared_columns(section: Section, values: Sequence[str]) -> Compared:
+    compared = [(score, each) for score, each in section.comparisons if score.value in values]
+    numbers = {score.row.number for score, _comparison in compared}
+    empty = {row.number: Entry("") for row in section.rows}
+    entries = {}
+    for value in dict.fromkeys(score.value for score, _comparison in compared):
+        scale, own = unit(value), [each for score, each in compared if score.value == value]
+        places = common_places([(scale * each.difference, scale * each.half_width) for each in own])
+        found = {n: verdict_entry(section.score_of.get((n, value)), places) for n in numbers}
+        entries[value] = empty | found
+    further = dict[Text, dict[int, Entry]]()
+    rows = [row for row in section.rows if row.number in numbers]
+    if len({row.against for row in rows}) > 1:
+        beside = {row.number: Entry(section.rows[row.against or 0].label, style="words") for row in rows}
+        further[_("Baseline")] = empty | beside
+    if any(score.verdict == "undecided" for score, _comparison in compared):
+        ways = {row.number: Entry(deciding(row, section)) for row in rows}
+        further[_("Would decide it")] = empty | ways
+    return Compared(entries, further)
+
+
+def compared_head(value: str) -> Text:
+    return _("difference, points") if unit(value) > 1 else _("difference")
+
+
+def references_shown(section: Section, results: Results) -> dict[str, dict[str, float]]:
+    """Return the references that no earlier section has shown in the same scores."""
+    values, found = set(section.recorded.show.table.values), references_of(section.recorded, results)
+    for earlier in results.study.sections:
+        if earlier is section.recorded:
+            break
+        if values <= set(earlier.show.table.values):
+            found = {name: scores for name, scores in found.items() if name not in references_of(earlier, results)}
+    return found
 
 
 def is_tied(row: Row, section: Section, near: NearBest | None) -> bool:
@@ -145,7 +218,7 @@ def pivot_table(section: Section, value: str, results: Results) -> Table:
     body += [[label(row), *[entry(section.score_of[row.number, value])] * len(columns)] for row in outside]
     body += [
         [Entry(name, style="italic"), *[reference_entry(value, scores[value])] * len(columns)]
-        for name, scores in references_of(section.recorded, results).items()
+        for name, scores in references_shown(section, results).items()
         if value in scores
     ]
     corner = f"{symbol(down)} \\ {symbol(across)}"
@@ -177,52 +250,60 @@ def unshown_axes(row: Row, shown_elsewhere: tuple[str, ...]) -> str:
     return ", ".join(f"{symbol(name)}={value}" for name, value in rest.items()) + ": "
 
 
-def entry(score: RowScore) -> Entry:
+def entry(score: RowScore, places: int | None = None) -> Entry:
     """Return mean ± half-width, bold if tied with the best."""
     if not math.isfinite(score.mean):
         return Entry(MISSING)
-    text = score_text(score.value, score.mean, score.half_width)
+    text = score_text(score.value, score.mean, score.half_width, places)
     return Entry(text, score.mean, score.row.cells, score.bold)
 
 
-def reference_entry(value: str, score: float | None) -> Entry:
-    return Entry(MISSING if score is None else score_text(value, score), score)
+def reference_entry(value: str, score: float | None, places: int | None = None) -> Entry:
+    return Entry(MISSING if score is None else score_text(value, score, places=places), score)
 
 
 def comparison_table(section: Section) -> Table | None:
     """Return each configuration against its baseline: verdict and difference for each tested score."""
+    columns = compared_columns(section, section.tested)
     numbers = {score.row.number for score, _comparison in section.comparisons}
     rows = [row for row in section.rows if row.number in numbers]
     if not rows:
         return None
-    compared = {score.value for score, _comparison in section.comparisons}
-    values = [value for value in section.tested if value in compared]
-    one_baseline = len({row.against for row in rows}) == 1
-    named = [_("{score}, points", score=heading(value)) if unit(value) > 1 else heading(value) for value in values]
-    open_rows = any(score.verdict == "undecided" for score, _comparison in section.comparisons)
-    body = []
-    for row in rows:
-        line = [Entry(row.label)] + (
-            [] if one_baseline else [Entry(section.rows[row.against or 0].label, style="words")]
-        )
-        line += [verdict_entry(section.score_of.get((row.number, value))) for value in values]
-        body.append([*line, Entry(deciding(row, section))] if open_rows else line)
-    first: Text = _("Beside {baseline}", baseline=section.rows[rows[0].against or 0].label)
-    heads = [first if one_baseline else _("Configuration"), *([] if one_baseline else [_("Baseline")]), *named]
-    heads += [_("Would decide it")] if open_rows else []
+    every = [*columns.entries.values(), *columns.further.values()]
+    body = [[Entry(row.label), *(column[row.number] for column in every)] for row in rows]
+    named = [
+        _("{score}, {difference}", score=heading(value), difference=compared_head(value)) for value in columns.entries
+    ]
     folded = len(rows) > LONGEST
-    return Table(_("Comparisons with the baseline") if folded else None, heads, body, folded)
+    caption = _("Comparisons with the baseline") if folded else None
+    one = len({row.against for row in rows}) == 1
+    first = _("Beside {baseline}", baseline=section.rows[rows[0].against or 0].label) if one else _("Configuration")
+    return Table(caption, [first, *named, *columns.further], body, folded)
 
 
-def verdict_entry(score: RowScore | None) -> Entry:
+def verdict_text(verdict: str, perhaps_negligible: bool) -> Text:
+    word = WORDS[verdict]
+    return _("{verdict}, perhaps negligibly", verdict=word) if perhaps_negligible else word
+
+
+def is_negligible(score: RowScore) -> bool:
+    """Return whether a row is better or worse by a difference that may be within the margin."""
+    comparison = score.comparison
+    if comparison is None or score.margin is None or score.verdict not in ("better", "worse"):
+        return False
+    return abs(comparison.difference) - comparison.half_width < score.margin
+
+
+def verdict_entry(score: RowScore | None, places: int | None = None) -> Entry:
     """Return a verdict with its difference."""
     if score is None or score.comparison is None:
         return Entry(MISSING)
-    comparison, words = score.comparison, [SIGNS.get(score.verdict, ""), WORDS[score.verdict]]
+    comparison = score.comparison
+    words: list[Text] = [SIGNS.get(score.verdict, ""), WORDS[score.verdict]]
     if math.isfinite(comparison.difference):
         scale = unit(score.value)
         words.append(
-            difference_text(scale * comparison.difference, scale * comparison.half_width, most_of(score.value))
+            difference_text(scale * comparison.difference, scale * comparison.half_width, most_of(score.value), places)
         )
     text = joined([word for word in words if word], " ")
     value = comparison.difference if math.isfinite(comparison.difference) else None

@@ -115,6 +115,11 @@ class Resources(Settings):
     hung_after: Positive = Field(1800, description="seconds without a finished step after which a cell is restarted")
 
 
+def source_name(source: str) -> str:
+    """Return the last part of a source: `tweets.csv` for file:/somewhere/tweets.csv."""
+    return source.partition("@")[0].partition(":")[2].rpartition("/")[2] or source
+
+
 class Report(Settings):
     """Settings of a report: margins, names of rows, prices. No training or evaluation depends on them."""
 
@@ -128,13 +133,18 @@ class Report(Settings):
     )
     labels: Mapping[str, str] = Field(
         default_factory=dict,
-        description="names for readers: default name of a row, or of a part of it → name in the report, "
-        "e.g. {head only: the head alone}",
+        description="names for readers: default name of a row, of a part of it, of the data or of the encoder → name "
+        "in the report, e.g. {head only: the head alone}",
     )
+    author: str = Field("", max_length=100, description="shown on the report's first screen; left out: nobody")
     price_per_hour: float | None = Field(
         None, ge=0, description="price of a GPU hour, or of an hour of a machine without GPU; left out: none"
     )
     currency: str = Field("USD", min_length=1)
+
+    def named(self, source: str) -> str:
+        """Return the name for readers of data or an encoder."""
+        return self.labels.get(source_name(source), source_name(source))
 
     def family(self, table: ShownTable) -> list[str]:
         """Return the scores of a table that are tested: its family, else the primary score if shown, else all."""

@@ -10,7 +10,7 @@ from typing import Any
 from contrastive.config import registry
 from contrastive.config.cell import Cell, Encoder, Scratch, Training, resample_error
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import SETTINGS, Experiment, Section
+from contrastive.config.experiment import SETTINGS, Experiment, Section, source_name
 from contrastive.config.objective import Objective
 from contrastive.config.scores import metric_of, score_facts
 from contrastive.data.locate import (
@@ -223,9 +223,10 @@ def wrong_labels(resolved: LoadedExperiment) -> Iterator[Finding]:
     """Find labels that match no row or part of one, and rows of a section that would share a name."""
     labels, path = resolved.experiment.report.labels, ("report", "labels")
     rows = [row for section in resolved.sections for row in section.rows]
-    names = dict.fromkeys(name for row in rows for name in (row_label(row.parts), *row.parts))
+    sources = map(source_name, (resolved.experiment.data.source, resolved.experiment.encoder.model))
+    names = dict.fromkeys([*(name for row in rows for name in (row_label(row.parts), *row.parts)), *sources])
     for name, label in labels.items():
-        yield from _unknown((*path, name), name, names, "no row or part of a row has this name")
+        yield from _unknown((*path, name), name, names, "no row, part of a row, data or encoder has this name")
         if name in names and not label.strip():
             yield (*path, name), "the new name is empty; write one, or leave the label out"
     for section in resolved.sections:

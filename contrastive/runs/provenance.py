@@ -5,6 +5,7 @@ import platform
 import resource
 import subprocess
 import sys
+import time
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +19,7 @@ PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "scikit-lear
 def describe_run(device: str) -> dict[str, Any]:
     return {
         "commit": commit(),
+        "finished": time.strftime("%Y-%m-%d", time.gmtime()),
         "packages": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
         "hardware": {
             "device": device,

@@ -159,6 +159,7 @@ class Provenance:
     trained_parameters: int | None = None
     collapsed_since: int | None = None  # step
     class_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # split → class → texts
+    finished: str = ""  # day, in UTC; empty for old runs
 
 
 GRID = TypeAdapter(RecordedGrid)

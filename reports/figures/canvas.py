@@ -56,6 +56,7 @@ class Figure:
 
     path: str  # relative to the report's folder
     alt: Text  # alternative text
+    caption: Text = ""  # what it shows
 
 
 @contextmanager
@@ -82,7 +83,7 @@ def canvas(height: float, width: float = WIDTH) -> Any:
     return Canvas(figsize=(width, height))
 
 
-def save(drawn: Any, path: Path, alt: Text) -> Figure:
+def save(drawn: Any, path: Path, alt: Text, caption: Text = "") -> Figure:
     """Save a picture without date or version, so that its bytes are reproducible; remove it if writing fails."""
     path = path.with_suffix(_suffix.get() or path.suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +92,7 @@ def save(drawn: Any, path: Path, alt: Text) -> Figure:
     except Exception:
         path.unlink(missing_ok=True)
         raise
-    return Figure(f"{path.parent.name}/{path.name}", alt)
+    return Figure(f"{path.parent.name}/{path.name}", alt, caption)
 
 
 def in_shown_unit(axis: Any, value: str) -> None:

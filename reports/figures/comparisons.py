@@ -244,7 +244,13 @@ def legend(higher: bool | None) -> str:
 
 LETTERS = 30  # longest label in a line of the forest plot
 LINE = 0.24  # inches: height of a row
-MARKS = {"better": ("^", BETTER), "worse": ("v", WORSE), "equivalent": ("D", GREY)}  # other verdicts: a hollow circle
+MARKS = {
+    "better": ("^", BETTER),
+    "worse": ("v", WORSE),
+    "equivalent": ("D", GREY),
+    "baseline": ("|", "black"),
+    "reference": ("x", GREY),
+}  # other verdicts: a hollow circle
 
 
 def draw_forest(overview: Overview, path: Path, language: Language) -> Figure | None:
@@ -252,8 +258,11 @@ def draw_forest(overview: Overview, path: Path, language: Language) -> Figure | 
     if not overview.rows:
         return None
     with style({"svg.fonttype": "none"}), using(language):
-        drawn = forest_figure(overview, [str(row.name) for row in overview.rows])
-        rows = [_("{label} {size} {verdict}", label=row.name, size=row.size, verdict=row.word) for row in overview.rows]
+        drawn = forest_figure(overview)
+        rows = [
+            _("{label} {size} {verdict}", label=row.name or row.label, size=overview.size(row), verdict=row.word)
+            for row in overview.rows
+        ]
         caption = _(
             "Differences of {score} to the baseline with 95 % intervals, best first: {rows}",
             score=overview.score, rows=joined(rows, _("; ")),
@@ -261,29 +270,37 @@ def draw_forest(overview: Overview, path: Path, language: Language) -> Figure | 
         return save(drawn, path, caption)
 
 
-def forest_figure(overview: Overview, names: list[str]) -> Any:
-    """Draw on white, so that it is legible on any background."""
-    drawn = canvas(LINE * len(names) + 0.75, width=6.2)
+def forest_figure(overview: Overview) -> Any:
+    """Draw on white, so that it is legible on any background: a line for each row, and one for each question."""
+    lines = [line for group in overview.groups for line in ([group.title] if group.title else []) + group.rows]
+    drawn = canvas(LINE * len(lines) + 0.75, width=7.2)
     axis = drawn.subplots()
     if overview.margin is not None:
         axis.axvspan(-overview.margin, overview.margin, color="#E4E7EB", linewidth=0, zorder=0)
     axis.axvline(0, color="black", linewidth=0.6, zorder=1)
-    for position, row in enumerate(overview.rows):
+    names, numbers = list[str](), list[str]()
+    for position, row in enumerate(lines):
+        if isinstance(row, str):
+            names.append(wrapped(row, LETTERS + 10, 1))
+            numbers.append("")
+            continue
+        names.append(wrapped(str(row.name or row.label), LETTERS, 1))
+        numbers.append("  ".join(each for each in (overview.size(row), str(row.word), overview.level(row)) if each))
         marker, colour = MARKS.get(row.verdict, ("o", GREY))
         face = colour if row.verdict in MARKS else "white"
-        axis.plot(row.seeds, [position + 0.28] * len(row.seeds), "o", color=GREY, markersize=1.8, markeredgewidth=0)
+        axis.plot(row.seeds, [position + 0.28] * len(row.seeds), "o", color=GREY, markersize=2.2, markeredgewidth=0)
         width = row.half_width if math.isfinite(row.half_width) else 0
         look = {"fmt": marker, "color": colour, "markersize": 5, "markerfacecolor": face}
         axis.errorbar(row.difference, position, xerr=width, **look)
-    if overview.left_out:
-        axis.axhline(len(names) / 2 - 0.5, color=GREY, linewidth=0.6, linestyle="--")
-    axis.set(xlim=overview.ends, ylim=(len(names) - 0.4, -0.6))
-    axis.set_yticks(range(len(names)), [wrapped(name, LETTERS, 1) for name in names])
+    axis.set(xlim=overview.ends, ylim=(len(lines) - 0.4, -0.6), xticks=overview.ticks)
+    axis.set_yticks(range(len(lines)), names)
+    for label, row in zip(axis.get_yticklabels(), lines, strict=True):
+        label.set_fontweight("bold" if isinstance(row, str) else "normal")
     axis.tick_params("y", length=0)
     axis.spines["left"].set_visible(False)
-    numbers = axis.secondary_yaxis("right")
-    numbers.set_yticks(range(len(names)), [f"{row.size}  {row.word}" for row in overview.rows])
-    numbers.tick_params("y", length=0)
-    numbers.spines["right"].set_visible(False)
-    axis.set_xlabel(str(overview.caption))
+    right = axis.secondary_yaxis("right")
+    right.set_yticks(range(len(lines)), numbers)
+    right.tick_params("y", length=0)
+    right.spines["right"].set_visible(False)
+    axis.set_xlabel(str(joined([*overview.heads[:1], overview.caption], _("; "))))
     return drawn

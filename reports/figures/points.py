@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.lines import Line2D
 
-from contrastive.runs.recorded import Provenance, RecordedRow, RecordedSection
+from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.figures.canvas import (
     BETTER,
     COLOURS,
@@ -24,12 +24,14 @@ from reports.figures.canvas import (
     style,
     wrapped,
 )
-from reports.markdown import heading
-from reports.messages import Message, Text, _, joined
+from reports.markdown import heading, number_text, score_text
+from reports.messages import Text, _, joined
+from reports.rows import row_cost
 from reports.study import Picture, Results
 from reports.tables import head
 
 FEWEST, APART = 3, 1.1  # fewest points of a panel; least ratio of the highest to the lowest cost
+MOST_NAMED = 14  # points of a panel; of more, only the front is named
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,12 @@ def draw_costs(results: Results, path: Path) -> Figure | None:
     fronts = [front(panel, higher) for panel in panels]
     with style():
         drawn = costs_figure(panels, fronts, value)
-        return save(drawn, path.with_name(f"{path.name}-costs.svg"), costs_caption(panels, fronts, value))
+        return save(
+            drawn,
+            path.with_name(f"{path.name}-costs.svg"),
+            costs_caption(panels, fronts, value),
+            costs_finding(fronts, value),
+        )
 
 
 def apart(panel: Sequence[Point]) -> bool:
@@ -81,21 +88,9 @@ def configurations(results: Results, value: str) -> list[Point]:
     for row in (row for section in results.study.sections for row in section.rows):
         cells = tuple(row.cells)
         score = float(np.mean([scores.get(cell, np.nan) for cell in cells]))
-        provenances = [provenance for cell in cells if (provenance := results.provenance(cell)) is not None]
-        if np.isfinite(score) and len(provenances) == len(cells):
-            costs = [device_seconds(provenance) for provenance in provenances]
-            if len({device for device, _ in costs}) == 1:
-                mean = float(np.mean([seconds for _, seconds in costs]))
-                points.setdefault(cells, Point(row.label, row.data, costs[0][0], mean, score))
+        if np.isfinite(score) and (cost := row_cost(cells, results)):
+            points.setdefault(cells, Point(row.label, row.data, *cost, score))
     return list(points.values())
-
-
-def device_seconds(provenance: Provenance) -> tuple[Message, float]:
-    """Return the GPU-seconds of all processes; without a GPU, the wall seconds times processes and threads."""
-    processes = provenance.processes or 1
-    if provenance.gpu_seconds > 0:
-        return _("GPU-seconds"), provenance.gpu_seconds * processes
-    return _("CPU-seconds"), provenance.wall_seconds * processes * (provenance.threads or 1)
 
 
 def front(points: Sequence[Point], higher: bool) -> list[Point]:
@@ -109,51 +104,55 @@ def front(points: Sequence[Point], higher: bool) -> list[Point]:
 
 
 def costs_figure(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Any:
-    named = [best_in_words(best) for best in fronts]
-    heights = [2.3 + 0.13 * words.count("\n") for words in named]
-    drawn = canvas(sum(heights))
-    axes = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for axis, points, best, words in zip(axes, panels, fronts, named, strict=True):
-        axis.scatter([p.seconds for p in points], [p.score for p in points], s=10, color=GREY, alpha=0.6, linewidths=0)
+    drawn = canvas(2.4 * len(panels))
+    axes = drawn.subplots(len(panels), 1, squeeze=False)[:, 0]
+    for axis, points, best in zip(axes, panels, fronts, strict=True):
+        axis.scatter([p.seconds for p in points], [p.score for p in points], s=12, color=GREY, linewidths=0)
         axis.plot(
             [p.seconds for p in best], [p.score for p in best], "o-", color=BETTER, drawstyle="steps-post", markersize=4
         )
-        numbered(axis, best)
         data = drawable([points[0].data], "data")[0]
         in_shown_unit(axis.yaxis, value)
         axis.set_title(f"{head(value)}, mean over seeds{f', {data}' if data else ''}", loc="left")
-        axis.set_xlabel(f"{points[0].device} of a cell, mean over seeds\n\n{words}", loc="left")
+        axis.set_xlabel(f"{points[0].device} of a cell, mean over seeds")
         axis.margins(0.08, 0.12)
+        name_points(axis, points if len(points) <= MOST_NAMED else best, best)
     return drawn
 
 
-def numbered(axis: Any, best: list[Point]) -> None:
-    """Number the front's points, moving numbers apart where points are close together."""
-    span = max(best[-1].seconds - best[0].seconds, 1e-9)
-    last = -np.inf
-    for number, point in enumerate(best, start=1):
-        position = max((point.seconds - best[0].seconds) / span, last + 0.035)
-        last = position
-        points = (point.seconds, point.score), (best[0].seconds + position * span, point.score)
-        look = {"va": "bottom", "ha": "right", "color": BETTER, "fontsize": 7, "fontweight": "bold"}
-        axis.annotate(str(number), *points, **look)
-
-
-def best_in_words(best: list[Point]) -> str:
-    """List the numbers of the front with their configurations."""
-    names = drawable([point.label for point in best], "configuration")
-    return "\n".join(wrapped(f"{number}  {name}", 76, 1) for number, name in enumerate(names, start=1))
+def name_points(axis: Any, points: Sequence[Point], best: Sequence[Point]) -> None:
+    """Write the names in a column at the right, in the order of the scores, each with a line to its point."""
+    ordered = sorted(points, key=lambda point: point.score)
+    names = drawable([point.label for point in ordered], "configuration")
+    for position, (point, name) in enumerate(zip(ordered, names, strict=True)):
+        height = (position + 0.5) / len(ordered)
+        axis.annotate(
+            wrapped(name, 26, 1), (point.seconds, point.score), (1.06, height), textcoords="axes fraction", va="center",
+            color=BETTER if point in best else "black", annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": "#BBBBBB", "linewidth": 0.5, "shrinkB": 3},
+        )  # fmt: skip
 
 
 def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Text:
     count, devices = sum(map(len, panels)), joined(list(dict.fromkeys(panel[0].device for panel in panels)), _(", "))
     labels = [point.label for best in fronts for point in best]
     return _(
-        "{score} against {devices} of a cell for {count} configurations; numbered, the Pareto front of the means, "
+        "{score} against {devices} of a cell for {count} configurations; the Pareto front of the means, "
         "which no test has gone through: {rows}{numbers}",
         score=heading(value), devices=devices, count=count, rows=joined(labels, _("; ")),
         numbers=renamed(labels, "configuration"),
     )  # fmt: skip
+
+
+def costs_finding(fronts: list[list[Point]], value: str) -> Text:
+    """Say what the cheapest and the best configuration reach, and for how much."""
+    ends = [point for best in fronts for point in dict.fromkeys((best[0], best[-1]))]
+    said = [
+        _("{label} reaches {score} in {seconds} {device}", label=point.label, score=score_text(value, point.score),
+          seconds=number_text(point.seconds), device=point.device)
+        for point in ends
+    ]  # fmt: skip
+    return _("{parts}. On the line, no cheaper row has a higher mean (not tested).", parts=joined(said, _("; ")))
 
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
@@ -186,7 +185,12 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> Figure 
             if row is not None:
                 tsne_panel(axis, results.tsne[row.cells[0]], points[id(row)], reach)
                 axis.set_title(titles[row.label], pad=2)
-        return save(drawn, path.with_name(f"{path.name}-tsne.png"), tsne_caption(rows, labels, names, results))
+        return save(
+            drawn,
+            path.with_name(f"{path.name}-tsne.png"),
+            tsne_caption(rows, labels, names, results),
+            tsne_finding(rows, results),
+        )
 
 
 def layout(section: RecordedSection, rows: list[RecordedRow]) -> tuple[list[RecordedRow | None], int]:
@@ -278,6 +282,17 @@ def class_names(rows: list[RecordedRow], results: Results) -> list[str]:
     provenances = [results.provenance(row.cells[0]) for row in rows]
     class_lists = {tuple(provenance.class_counts.get("test", ())) for provenance in provenances if provenance}
     return list(class_lists.pop()) if len(class_lists) == 1 else []
+
+
+def tsne_finding(rows: list[RecordedRow], results: Results) -> Text:
+    """Give the kNN accuracy of the drawn vectors, if it was measured: how far their classes lie apart."""
+    scores = results.by_score.get("test.knn_accuracy", {})
+    said = [
+        _("{label} {score}", label=row.label, score=score_text("test.knn_accuracy", scores[row.cells[0]]))
+        for row in rows
+        if row.cells[0] in scores
+    ]
+    return _("kNN accuracy of these vectors, %: {rows}.", rows=joined(said, _("; "))) if said else ""
 
 
 def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], results: Results) -> Text:

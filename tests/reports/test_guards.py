@@ -370,8 +370,10 @@ def test_adapters_and_weights_that_share_one_learning_rate_were_not_tuned():
 
 def test_rows_that_the_reference_beats_are_named_by_the_direction_of_the_score():
     values = {"ce": {"test.accuracy": [0.6, 0.7, 0.8]}, "low": {"test.accuracy": [0.4, 0.5, 0.6]}}
-    for less, named in (((), "low"), (("test.accuracy",), "ce")):
+    for less, named in (((), "low (50.0)"), (("test.accuracy",), "ce (70.0)")):
         part, results = made(values, worse_is_more=less)
         put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": 0.6})])
         (guard,) = tuning(compare_section(part, results)[1], results)
-        assert str(guard.words) == f"TF-IDF is better in accuracy (test) than {named}." and not guard.blocks_ranking
+        assert (
+            str(guard.words) == f"TF-IDF (60.0) is better in accuracy (test) than {named}." and not guard.blocks_ranking
+        )

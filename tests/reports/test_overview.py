@@ -11,7 +11,7 @@ from reports import figures, findings, messages
 from reports import overview as overviews
 from reports.guards.rows import Guard
 from reports.looks import compare_section
-from reports.markdown import difference_text, score_text
+from reports.markdown import common_places, difference_text, score_text
 from reports.overview import Overview, overview
 from reports.statistics.power import Needed
 from tests.reports.made import in_chinese, made, put
@@ -34,12 +34,12 @@ FAR = {"ce": CE, "good": shifted(0.1), "bad": shifted(-0.1), "wild": [0.5, 0.9, 
 
 def test_the_largest_gain_is_the_headline_and_rows_are_sorted_by_what_they_gain():
     first = seen(FAR)
-    assert [(row.label, str(row.word)) for row in first.rows] == [
-        ("good", "better"), ("wild", "undecided"), ("bad", "worse"),
+    assert [(row.label, str(row.word), first.level(row)) for row in first.rows] == [
+        ("ce", "baseline", "70.0"), ("good", "better", "80.0"), ("wild", "undecided", "70.0"), ("bad", "worse", "60.0"),
     ]  # fmt: skip
-    assert str(first.headline).startswith("good beats ce: +10.0") and str(first.headline).endswith(" points")
-    assert "100 training, 100 test texts, 5 seeds. Baseline ce: accuracy 70.0 %." in str(first.setting)
-    assert first.rows[0].seeds == pytest.approx([10.2, 10.0, 9.8, 10.1, 10.0]) and first.margin == 1.0
+    assert str(first.headline).startswith("good beats ce: accuracy 70.00 → 80.02 %, +10.02 ±")
+    assert "every run trained on the same 100 texts, 100 test texts, 5 seeds." in str(first.setting)
+    assert first.rows[1].seeds == pytest.approx([10.2, 10.0, 9.8, 10.1, 10.0]) and first.margin == 1.0
     assert first.command == "ablate plan FILE" and "优于 ce" in in_chinese(first.headline)
     low, high = first.ends
     assert low < -10.2 and high > 20 and first.at(low) == "0.00%" and first.at(high) == "100.00%"
@@ -74,13 +74,35 @@ def test_the_headline_says_whether_the_winner_was_told_from_the_next_best():
 
 def test_a_gain_that_may_be_within_the_margin_is_called_so():
     part, results = made({"ce": {"test.accuracy": CE}, "good": {"test.accuracy": shifted(0.011)}})
-    said = [str(words) for words in findings.sentences(compare_section(part, results)[1])]
-    assert "Better or worse, but perhaps by less than that: good." in said
+    section = compare_section(part, results)[1]
+    assert str(findings.answer(section)) == "Beside ce: good is better, perhaps negligibly."
+    first = overview(results, [section], ["a"])
+    assert str(first.rows[1].word) == "better, perhaps negligibly" and "it reaches into ± 1" in str(first.notes[0])
+    assert "negligibly" not in str(seen({"ce": CE, "good": shifted(0.1)}).rows[1].word)
+
+
+def test_rows_stand_under_their_question_the_headlines_first_and_a_common_baseline_once():
+    part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
+    easy, hard = copy.deepcopy(part), copy.deepcopy(part)
+    put(easy, title="easy", rows=[part.rows[0], part.rows[2]])
+    put(hard, title="hard", rows=[part.rows[0], part.rows[1]])
+    put(results.study, sections=[easy, hard])
+    first = overview(results, [compare_section(each, results)[1] for each in (easy, hard)], ["a", "b"])
+    assert [(group.title, [row.label for row in group.rows]) for group in first.groups] == [
+        ("", ["ce"]), ("hard", ["good"]), ("easy", ["bad"]),
+    ]  # fmt: skip
+
+
+def test_a_column_has_as_many_digits_as_its_median_interval_and_none_hides_a_difference():
+    assert common_places([(2.0, 1.5), (0.31, 0.38), (-4.5, 2.9)]) == 1
+    assert common_places([(2.0, 1.5), (0.31, 0.28), (-4.5, 2.9)]) == 2
+    assert common_places([(1.0, float("nan"))]) is None
 
 
 def test_the_next_step_is_the_cheapest_that_answers_the_headline():
     open_rows = {name: [one + by for one, by in zip(CE, apart, strict=True)] for name, apart in OPEN.items()}
-    assert "for near:" in str(seen({"ce": CE, "good": shifted(0.1)} | open_rows).next)
+    first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
+    assert "to tell near from ce: " in str(first.next) and str(first.also_open) == "Also open: far."
 
 
 OPEN = {"near": (0.02, -0.004, 0.012, 0.015, 0.0), "far": (0.02, -0.014, 0.012, 0.015, -0.01)}
@@ -99,14 +121,17 @@ def test_without_a_gain_the_headline_counts_what_is_decided_in_other_scores():
 
 def test_of_a_score_that_counts_down_less_is_a_gain():
     first = seen(FAR, worse_is_more=("test.accuracy",))
-    assert str(first.headline).startswith("bad beats ce: −9.98 ±") and first.rows[0].label == "bad"
-    assert "lower is better" in str(first.caption)
+    assert (
+        str(first.headline).startswith("bad beats ce: accuracy 70.00 → 60.02 %, −9.98 ±")
+        and first.rows[1].label == "bad"
+    )
+    assert "less is better" in str(first.heads[0])
 
 
 def test_of_many_rows_the_ends_are_shown_and_the_primary_score_is_the_declared_one(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(overviews, "MOST", 2)
     first = seen(FAR)
-    assert [row.label for row in first.rows] == ["good", "bad"] and str(
+    assert [row.label for row in first.rows] == ["ce", "good", "bad"] and str(
         first.left_out
     ) == "1 more rows in their sections: 1 undecided"
     part, results = made({label: {"test.f1": found, "test.accuracy": found} for label, found in FAR.items()})
@@ -144,20 +169,19 @@ def test_the_reference_stands_in_the_forest_without_an_interval_and_is_no_findin
     put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": 0.9})])
     caveats = [Guard(kind, kind, False) for kind in ("reference", "edge", "tuning", "another")]
     first = overview(results, [compare_section(part, results)[1]], ["a"], caveats)
-    assert [row.label for row in first.rows] == ["TF-IDF", "good", "wild", "bad"]
-    assert (first.rows[0].size, str(first.rows[0].word)) == ("+20.0", "single fit")
-    assert str(first.headline).startswith("good beats ce") and first.notes[-2:] == ["edge", "tuning"]
+    assert [row.label for row in first.rows] == ["ce", "good", "wild", "bad", "TF-IDF"]
+    assert (first.rows[-1].size, str(first.rows[-1].word)) == ("+20.0", "single fit")
+    assert str(first.headline).startswith("good beats ce") and first.notes[-2:] == ["reference", "edge"]
 
 
-def test_a_comparison_of_two_sections_stands_once_under_both_names():
+def test_a_comparison_of_two_sections_stands_once_under_its_first_name():
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
     other = copy.deepcopy(part)
     put(other.rows[1], label="fine")
     put(other.rows[0], label="base")
     sections = [compare_section(each, results)[1] for each in (part, other)]
     first = overview(results, sections, ["a", "b"])
-    assert [row.label for row in first.rows] == ["good = fine", "wild", "bad"]
-    assert "Baseline ce: accuracy 70.0 %." in str(first.setting)
+    assert [row.label for row in first.rows] == ["ce", "good", "wild", "bad"]
 
 
 def test_rows_with_several_baselines_name_theirs_and_a_pair_stands_once():
@@ -172,7 +196,7 @@ def test_rows_with_several_baselines_name_theirs_and_a_pair_stands_once():
     first = overview(results, sections, ["a", "b"])
     names = [str(row.name) for row in first.rows]
     assert "good against ce" in names and "ce against good" not in names and "bad against good" in names
-    assert str(first.headline).startswith("good beats ce: +10.0") and "Baseline" not in str(first.setting)
+    assert str(first.headline).startswith("good beats ce: ")
 
 
 def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
@@ -187,9 +211,14 @@ def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
 @pytest.mark.parametrize(
     ("seeds", "texts", "command", "said"),
     [
-        (6, 900, "ablate run FILE --until-decided", "Next, 6 seeds"),
-        (28, None, "ablate run FILE --until-decided --max-seeds 28", "Next, 28 seeds for wild"),
-        (None, 900, "ablate run FILE", "Next, wild needs 900 test texts (evaluation: {test: 900} in the file):"),
+        (6, 900, "ablate run FILE --until-decided", "Next, to tell wild from ce: 6 seeds, at most 3.0 min"),
+        (
+            28,
+            None,
+            "ablate run FILE --until-decided --max-seeds 28",
+            "Next, to tell wild from ce: 28 seeds, at most 4.6 min",
+        ),
+        (None, 900, "ablate run FILE", "Next, to tell wild from ce: 900 test texts"),
         (None, None, "ablate plan FILE", "Next, add rows to the file and see what they cost:"),
     ],
 )

@@ -62,8 +62,8 @@ def test_a_list_has_a_row_a_configuration_and_a_column_a_value():
         "| Configuration | accuracy (test), % | loss (test) |",
         "| :-- | --: | --: |",
         "| a (baseline) | 80 ± &gt; 100 | 0.4 ± 1.3 |",  # t(0.975, 1) · 0.1
-        "| c | 60.00 | 0.2 |",  # one seed has no spread, and nothing is ranked beside it
-        "| *TF-IDF* | 50.00 | – |",
+        "| c | 60 | 0.2 |",  # one seed has no spread, and nothing is ranked beside it
+        "| *TF-IDF* | 50 | – |",
     ]
 
 
@@ -143,7 +143,8 @@ def test_each_post_processing_of_a_cell_is_its_own_row():
     kinds = ("", " · whiten:2", " · mean", " · mean/whiten:2")
     expected = zip([f"{label}{kind}" for label in "ab" for kind in kinds], (1, 3, 2, 4, 5, 7, 6, 8), strict=True)
     lines_of = [f"| {name} | 0.{tenth} |".replace("| a |", "| a (baseline) |") for name, tenth in expected]
-    assert tables_of(part, results(FURTHER, **OF_ROWS))[0][2:] == lines_of
+    found = tables_of(part, results(FURTHER, **OF_ROWS))[0][2:]
+    assert [" | ".join(line.split(" | ")[:2]) + " |" for line in found] == lines_of
     # what the head says has one row a cell
     part = section(row("a", "a0"), row("b", "b0"))
     of_head = results(FURTHER, a0={"test.accuracy": 0.1}, b0={"test.accuracy": 0.2})

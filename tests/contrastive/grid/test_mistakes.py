@@ -141,7 +141,7 @@ def test_a_mistake_is_told_with_its_line(old, new, line, message):
 def test_labels_that_name_nothing_or_two_rows_alike():
     axes = "  - {title: T, axes: {loss: [ce, rdrop, ce+supcon]}}\nreport:\n  labels:\n"
     assert mistakes(HEAD + axes + "    rdrp: R-Drop\n    ce: ' '\n") == [
-        (8, "report.labels.rdrp: no row or part of a row has this name; did you mean `rdrop`?"),
+        (8, "report.labels.rdrp: no row, part of a row, data or encoder has this name; did you mean `rdrop`?"),
         (9, "report.labels.ce: the new name is empty; write one, or leave the label out"),
     ]
     assert mistakes(HEAD + axes + "    rdrop: R-Drop\n    ce+supcon: R-Drop\n") == [

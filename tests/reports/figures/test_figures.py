@@ -21,6 +21,7 @@ from reports.figures import comparisons, curves, points
 from reports.figures.canvas import wrapped
 from reports.figures.points import aligned
 from reports.markdown import score_text
+from reports.rows import device_seconds
 from reports.statistics.summary import expected_best
 from reports.study import Picture
 from tests.reports.figures import sample
@@ -215,7 +216,7 @@ def test_costs_count_every_process_and_tell_devices_apart():
         (replace(noted, gpu_seconds=5.0, processes=4, threads=1), "GPU-seconds", 20.0),
         (replace(noted, processes=1, threads=2), "CPU-seconds", 18.0),
     ):
-        said, took = points.device_seconds(ran)
+        said, took = device_seconds(ran)
         assert (str(said), took) == (device, seconds)
     section = sample.recipes()
     results = sample.results(section)

@@ -28,18 +28,21 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     folder = tmp_path_factory.mktemp("page")
     results = sample.results(sample.recipes(labels=LABELS), sample.pivot(), classes=CLASSES)
     report = report_of(results, ["section-0", "section-1"], folder)
     first, second = report.sections
     sections = [replace(first, tables=[ties(), *first.tables], notes=["A guard."]), replace(second, notes=["Another."])]
     report = replace(report, sections=sections)
+    patch = pytest.MonkeyPatch()
+    patch.setattr(html, "MOST_ROWS", 1)
     for language, name in PAGES.items():
         with using(language):
             text = html.page_of(report, results, folder)
             (folder / name).write_text(text, encoding="utf-8", errors="replace")
-    return SimpleNamespace(results=results, report=report, path=folder / PAGES["en"])
+    yield SimpleNamespace(results=results, report=report, path=folder / PAGES["en"])
+    patch.undo()
 
 
 def ties() -> Table:
@@ -64,15 +67,17 @@ def shown(browser: Browser, made: SimpleNamespace) -> Iterator[Page]:
 
 
 def names(page: Page) -> str:
-    return "".join(page.locator("table").first.locator("tbody th").all_inner_texts())
+    return "".join(page.locator("#section-0 table").first.locator("tbody th").all_inner_texts())
 
 
 def states(page: Page) -> list[str | None]:
-    return [head.get_attribute("aria-sort") for head in page.locator("table").first.locator("thead th").all()]
+    return [
+        head.get_attribute("aria-sort") for head in page.locator("#section-0 table").first.locator("thead th").all()
+    ]
 
 
 def test_a_head_sorts_by_number_and_equal_ones_keep_their_order(shown: Page):
-    name, number = shown.locator("table").first.locator("thead button").all()
+    name, number = shown.locator("#section-0 table").first.locator("thead button").all()
     assert (names(shown), states(shown)) == ("abcdefg", ["none", "none"])
     number.click()
     assert (names(shown), states(shown)) == ("cadgebf", ["none", "descending"])
@@ -103,15 +108,22 @@ def test_guards_stand_above_their_tables_and_details_are_folded(shown: Page):
     assert shown.locator("section details table").first.is_hidden()
 
 
+def test_a_small_page_has_no_filter(browser: Browser, made: SimpleNamespace, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(html, "MOST_ROWS", 100)
+    assert "#filter" in made.path.read_text() and 'id="filter"' not in html.page_of(
+        made.report, made.results, made.path.parent
+    )
+
+
 def test_rows_can_be_filtered_and_the_address_holds_filter_and_order(shown: Page, browser: Browser):
-    shown.locator("table").first.locator("thead button").nth(1).click()
+    shown.locator("#section-0 table").first.locator("thead button").nth(1).click()
     shown.locator("#filter").fill("RDROP")
     rows = shown.locator("#section-0 tbody tr:visible th").all_inner_texts()
     assert rows and all("rdrop" in row for row in rows)
     again = browser.new_page()
     again.goto(shown.url)
     assert states(again) == ["none", "descending"] and again.locator("#filter").input_value() == "RDROP"
-    assert names(again) == "cadgebf" and again.locator("table").first.locator("tbody tr").first.is_hidden()
+    assert names(again) == "cadgebf" and again.locator("#section-0 table").first.locator("tbody tr").first.is_hidden()
     again.goto(shown.url.partition("#")[0] + "#filter=&sort=99.x.sideways")  # of another report
     again.reload()
     assert names(again) == "abcdefg"
