@@ -178,14 +178,6 @@ class Overview:
         apart = [tick for tick in found if min(abs(tick - each) for each in named) > 0.08 * (high - low)]
         return sorted(tick for tick in [*named, *apart] if low < tick < high)
 
-    @property
-    def caption(self) -> Text:
-        """Explain the shading and the dots."""
-        shaded = "" if self.margin is None else _("Shaded: negligible (± {margin})", margin=f"{self.margin:g}")
-        seeds = _("dots: seeds") if any(row.seeds for row in self.rows) else ""
-        said = [each for each in (shaded, seeds) if each]
-        return _("{words}.", words=joined(said, _("; "))) if said else ""
-
     def at(self, value: float) -> str:
         """Return the position of a value on the axis, in percent."""
         low, high = self.ends
@@ -557,22 +549,14 @@ def setting(results: Results) -> Text:
 
 
 def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
-    """Say what the intervals and the verdicts on the first screen are."""
+    """Say what the lines, marks and dots on the first screen are."""
     if not any(math.isfinite(row.half_width) for row in rows):
         return []
-    seen, within = {row.verdict for row in rows}, "" if margin is None else f"{margin:g}"
-    said: list[Text] = [
-        _("Better, worse: it excludes 0") if seen & {"better", "worse"} else "",
-        _("perhaps negligibly: it reaches into ± {margin}", margin=within)
-        if any(row.perhaps_negligible for row in rows)
-        else "",
-        _("equivalent: it lies within ± {margin}", margin=within) if "equivalent" in seen else "",
+    within = "" if margin is None else _("; =: within ± {margin} (shaded)", margin=f"{margin:g}")
+    notes: list[Text] = [
+        _("Lines: 95 % intervals, joint within a question. ▲▼: without 0{within}; ?: neither.", within=within)
     ]
-    if "undecided" in seen:
-        said.append(_("undecided: neither") if any(said) else _("Undecided: it includes 0"))
-    interval = _("±: half of a 95 % interval, joint over the rows of a question.")
-    words = joined([each for each in said if each], _("; "))
-    return [joined([interval, _("{words}.", words=words)], _(" "))] if words.parts else [interval]
+    return [*notes, _("Dots: seeds.")] if any(row.seeds for row in rows) else notes
 
 
 def origin(results: Results) -> Text:
@@ -618,7 +602,7 @@ def next_step(
     seeds = max(needs.seeds, MAX_SEEDS)
     more = f" --max-seeds {needs.seeds}" if needs.seeds > MAX_SEEDS else ""
     seconds = seconds_until(seeds, compared, results)
-    time = _(", at most {time} for all open rows", time=duration(seconds)) if math.isfinite(seconds) else ""
+    time = _(", at most {time} in all", time=duration(seconds)) if math.isfinite(seconds) else ""
     words = _("Next, to tell {label} from {against}: {seeds} seeds{time}:",
               label=label, against=against, seeds=needs.seeds, time=time)  # fmt: skip
     return words, f"ablate run FILE --until-decided{more}", others

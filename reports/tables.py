@@ -170,7 +170,7 @@ def compared_columns(section: Section, values: Sequence[str]) -> Compared:
         beside = {row.number: Entry(section.rows[row.against or 0].label, style="words") for row in rows}
         further[_("Baseline")] = empty | beside
     if any(score.verdict == "undecided" for score, _comparison in compared):
-        ways = {row.number: Entry(deciding(row, section)) for row in rows}
+        ways = {row.number: Entry(deciding(row, section), style="words") for row in rows}
         further[_("Would decide it")] = empty | ways
     return Compared(entries, further)
 

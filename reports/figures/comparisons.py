@@ -59,7 +59,7 @@ def draw_heat(section: Section, results: Results, path: Path) -> Figure | None:
         return None
     with style():
         drawn = heat_figure(panels, axes, results)
-        return save(drawn, path.with_name(f"{path.name}-heat.svg"), heat_caption(panels, axes))
+        return save(drawn, path.with_name(f"{path.name}-heat.svg"), heat_caption(panels, axes), heat_finding(panels))
 
 
 def directions(section: Section, scores: list[RowScore]) -> Axes | None:
@@ -160,6 +160,16 @@ def shades(colours: Normalize) -> ScalarMappable:
     return ScalarMappable(colours, PALETTE)
 
 
+def heat_finding(panels: list[Panel]) -> Text:
+    """Name the highest and the lowest mean of the first score."""
+    value = panels[0][0]
+    scores = sorted((s for name, _key, part in panels if name == value for s in part), key=lambda score: score.mean)
+    low, high = (
+        _("{label} {score}", label=s.row.label, score=score_text(value, s.mean)) for s in (scores[0], scores[-1])
+    )
+    return _("{value}: highest {high}, lowest {low} (means, not tested).", value=head(value), high=high, low=low)
+
+
 def heat_caption(panels: list[Panel], axes: Axes) -> Text:
     values = joined(dict.fromkeys(heading(value) for value, _key, _part in panels), _(", "))
     scores = [score for _value, _key, part in panels for score in part]
@@ -194,7 +204,9 @@ def draw_pairs(section: Section, path: Path) -> Figure | None:
                     "together: {names}{numbers}",
                     value=heading(value), names=labels_in_words(labels), numbers=renamed(labels, "row"),
                 )  # fmt: skip
-                return save(drawn, path.with_name(f"{path.name}-pairs.svg"), caption)
+                apart, count = int(np.sum(np.triu(pairs.p <= ALPHA, 1))), len(labels) * (len(labels) - 1) // 2
+                found = _("{apart} of {count} pairs differ in {value}.", apart=apart, count=count, value=heading(value))
+                return save(drawn, path.with_name(f"{path.name}-pairs.svg"), caption, found)
     return None
 
 
@@ -302,5 +314,5 @@ def forest_figure(overview: Overview) -> Any:
     right.set_yticks(range(len(lines)), numbers)
     right.tick_params("y", length=0)
     right.spines["right"].set_visible(False)
-    axis.set_xlabel(str(joined([*overview.heads[:1], overview.caption], _("; "))))
+    axis.set_xlabel(str(overview.heads[0]))
     return drawn

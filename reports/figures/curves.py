@@ -23,6 +23,7 @@ from reports.figures.canvas import (
     style,
     wrapped,
 )
+from reports.guards.rows import listed
 from reports.markdown import heading
 from reports.messages import Text, _, joined
 from reports.statistics.summary import expected_best
@@ -183,7 +184,16 @@ def saved_curves(
         what=what, mean=mean, names=labels_in_words(labels), numbers=renamed(labels, "row"),
     )  # fmt: skip
     with style():
-        return save(draw_lines(panels, labels, "optimizer step", **how), path, caption)
+        return save(draw_lines(panels, labels, "optimizer step", **how), path, caption, last_values(panels[0], labels))
+
+
+def last_values(panel: LinePanel, labels: list[str]) -> Text:
+    """Say where the lines of a panel end, highest first."""
+    ends = {labels[number]: float(table.iloc[-1].mean()) for number, table in panel.tables.items()}
+    said = [
+        _("{label} {score}", label=label, score=f"{ends[label]:.3g}") for label in sorted(ends, key=lambda x: -ends[x])
+    ]
+    return _("{what} at the end: {rows}.", what=panel.title, rows=listed(said))
 
 
 def loss_panels(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, Text, list[int]]]:
@@ -241,7 +251,7 @@ def draw_search(section: Section, path: Path) -> Figure | None:
         panel = LinePanel(f"expected best {name}", {0: table})
         drawn = draw_lines([panel], [section.recorded.title], "rows tried", kind="section", scale="free")
         caption = _("Expected best {value} against the number of rows that are drawn and tried", value=name)
-        return save(drawn, path.with_name(f"{path.name}-search.svg"), caption)
+        return save(drawn, path.with_name(f"{path.name}-search.svg"), caption, _("{words}.", words=caption))
 
 
 def best_of_n(means: np.ndarray, higher: bool) -> pd.DataFrame:
@@ -266,7 +276,7 @@ def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figu
     panel = LinePanel("singular values, as shares of their sum", tables)
     with style():
         drawn = draw_lines([panel], labels, "place by size", scale="log")
-        return save(drawn, path.with_name(f"{path.name}-spectra.png"), caption)
+        return save(drawn, path.with_name(f"{path.name}-spectra.png"), caption, _("{words}.", words=caption))
 
 
 def singular_values(row: RecordedRow, results: Results) -> pd.DataFrame:

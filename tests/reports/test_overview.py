@@ -77,7 +77,7 @@ def test_a_gain_that_may_be_within_the_margin_is_called_so():
     section = compare_section(part, results)[1]
     assert str(findings.answer(section)) == "Beside ce: good is better, perhaps negligibly."
     first = overview(results, [section], ["a"])
-    assert str(first.rows[1].word) == "better, perhaps negligibly" and "it reaches into ± 1" in str(first.notes[0])
+    assert str(first.rows[1].word) == "better, perhaps negligibly" and "=: within ± 1 (shaded)" in str(first.notes[0])
     assert "negligibly" not in str(seen({"ce": CE, "good": shifted(0.1)}).rows[1].word)
 
 
