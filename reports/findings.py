@@ -85,8 +85,8 @@ def tested(section: Section) -> Iterator[Text]:
     ]
     if limits:
         yield _(
-            "Smallest difference that is found with probability {power}: {limits}.",
-            power=f"{POWER:.2f}",
+            "A true difference of {limits} would be found in {power} % of such studies.",
+            power=f"{100 * POWER:.0f}",
             limits=joined(limits, _("; ")),
         )
     if section.board == "records":
@@ -338,5 +338,5 @@ def below_reference(scores: list[RowScore], section: Section, results: Results) 
             places = 1 if unit(value) > 1 else None
             rows = [f"{score.row.label} ({score_text(value, score.mean, places=places)})" for score in below]
             ours = f"{name} ({score_text(value, reference[value], places=places)})"
-            words = _("{reference} is better in {score} than {rows}.")
+            words = _("{reference} is above {rows} in {score} (not tested).")
             yield Guard("reference", words.of(reference=ours, score=heading(value), rows=listed(rows)))

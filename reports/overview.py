@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,14 +12,14 @@ from matplotlib.ticker import MaxNLocator
 
 from contrastive.config.scores import metric_of
 from contrastive.errors import brief
-from reports.compare import Comparison, RowScore, Section
-from reports.guards.rows import Guard, listed
+from reports.compare import Section
+from reports.forest import ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
+from reports.guards.rows import Guard
 from reports.markdown import (
     common_places,
     difference_text,
     duration,
     fixed,
-    most_of,
     number_text,
     score_name,
     unit,
@@ -27,76 +27,16 @@ from reports.markdown import (
 )  # fmt: skip
 from reports.messages import Text, _, joined, n_
 from reports.provenance import counts_of
-from reports.rows import near_best, references_of, row_cost
+from reports.rows import near_best
 from reports.statistics.decide import ALPHA, DECIDED, TESTED
 from reports.study import Results, Study
-from reports.tables import SIGNS, WORDS, is_negligible, verdict_text, what_decides
+from reports.tables import WORDS, what_decides
 
 MOST = 12  # rows on the first screen; if there are more, the best and the worst
 MAX_SEEDS = 20  # default of `--until-decided`
 CAVEATS = 2  # most caveats on the first screen
 OTHERS = 3  # most rows that are named as open too
 LONGEST_TASK = 120  # characters
-
-
-@dataclass(frozen=True)
-class ForestRow:
-    """A row against its baseline in display units: difference of means, interval, and difference of each seed. A
-    baseline itself is a row without a difference."""
-
-    label: str
-    anchor: str  # of its section
-    section: str
-    verdict: str
-    against: str
-    higher: bool
-    difference: float
-    half_width: float = math.nan
-    seeds: list[float] = field(default_factory=list)
-    cells: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()  # cells of the baseline
-    most: float = math.inf  # the largest possible difference
-    level: float = math.nan  # mean
-    level_half_width: float = math.nan
-    cost: tuple[Text, float] | None = None  # of a cell: GPU-seconds or CPU-seconds, and how many
-    perhaps_negligible: bool = False
-    name: Text = ""  # the label, with the baseline if its question has several
-
-    @property
-    def gain(self) -> float:
-        return self.difference if self.higher else -self.difference
-
-    @property
-    def sign(self) -> str:
-        return SIGNS.get(self.verdict, "")
-
-    @property
-    def mark(self) -> str:
-        return MARKS.get(self.verdict, MARKS["undecided"])
-
-    @property
-    def word(self) -> Text:
-        return verdict_text(self.verdict, self.perhaps_negligible)
-
-    @property
-    def size(self) -> str:
-        return difference_text(self.difference, self.half_width, self.most)
-
-
-# outlines of the marks around (0, 0), so that verdicts differ without colours
-MARKS = {
-    "better": "M-5,4 0,-5 5,4z", "worse": "M-5,-4 0,5 5,-4z", "equivalent": "M-4,-4h8v8h-8z", "baseline": "M0,-6v12",
-    "reference": "M-4,-4 4,4M-4,4 4,-4", "undecided": "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Group:
-    """Rows that answer one question. Without a title, they belong to all of them: a common baseline, references."""
-
-    title: str
-    anchor: str
-    rows: list[ForestRow]
 
 
 @dataclass(frozen=True)
@@ -111,6 +51,7 @@ class Overview:
     higher: bool
     margin: float | None  # in display units
     groups: list[Group]
+    difference: Text  # head of the differences
     device: Text  # head of the costs; empty if these are unknown
     left_out: Text  # summary of the rows between the best and the worst ones
     notes: list[Text]
@@ -130,7 +71,9 @@ class Overview:
         name = score_name(metric_of(self.score))
         less = "" if self.higher else _(" (less is better)")
         return [
-            _("difference, points{less}", less=less) if self.share else _("difference{less}", less=less),
+            _("{difference}, points{less}", difference=self.difference, less=less)
+            if self.share
+            else _("{difference}{less}", difference=self.difference, less=less),
             _("{score}, %", score=name) if self.share else name,
             *([self.device] if self.device else []),
         ]
@@ -184,28 +127,6 @@ class Overview:
         return f"{100 * (min(max(value, low), high) - low) / (high - low):.2f}%"
 
 
-@dataclass(frozen=True)
-class PrimaryComparison:
-    """A comparison in the primary score, with its section."""
-
-    score: RowScore
-    comparison: Comparison
-    section: Section
-    anchor: str
-
-    @property
-    def baseline(self) -> RowScore:
-        return self.section.score_of[self.comparison.against.number, self.score.value]
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        return tuple(self.score.row.cells)
-
-    @property
-    def against(self) -> tuple[str, ...]:
-        return tuple(self.comparison.against.cells)
-
-
 def overview(
     results: Results,
     sections: Sequence[Section],
@@ -244,6 +165,7 @@ def overview(
         every[0].higher if every else True,
         margin,
         grouped(shown, compared, scale, results),
+        _("difference to the best before") if study.board == "records" else _("difference"),
         device(every),
         headline_counts([row for row in every if row not in shown]),
         [*forbidding[:CAVEATS], *limits(shown, margin), *list(reversed(by_kind.values()))[:CAVEATS]],
@@ -299,85 +221,6 @@ def cost_to_decide(each: PrimaryComparison) -> tuple[float, float]:
     """Return the seconds that decide a comparison (infinite if unknown), and the seeds in all."""
     seeds = each.comparison.needs.seeds if each.comparison.needs else None
     return float(np.nan_to_num(each.comparison.needs_seconds, nan=np.inf)), math.inf if seeds is None else seeds
-
-
-def forest_rows(compared: Sequence[PrimaryComparison], scale: float, results: Results) -> list[ForestRow]:
-    """Return a row for each comparison. A comparison that several sections share, with the same verdict, is shown in
-    the first; of two configurations that are each other's baseline, the first comparison is shown."""
-    found, pairs = dict[tuple[object, ...], ForestRow](), set[tuple[tuple[str, ...], tuple[str, ...]]]()
-    for each in compared:
-        if (each.against, each.cells) not in pairs:
-            pairs.add((each.cells, each.against))
-            row = forest_row(each, scale, results)
-            found.setdefault((each.cells, each.against, row.verdict), row)
-    return list(found.values())
-
-
-def forest_row(each: PrimaryComparison, scale: float, results: Results) -> ForestRow:
-    score, comparison, measured = each.score, each.comparison, each.section.measured
-    key, baseline = (score.row.number, score.value), (comparison.against.number, score.value)
-    by_seed: list[float] = []
-    if each.section.paired and comparison.paired and key in measured and baseline in measured:
-        ours, theirs = measured[key].beside(measured[baseline])
-        by_seed = [scale * float(difference) for difference in ours.numbers - theirs.numbers]
-    return ForestRow(
-        score.row.label, each.anchor, each.section.recorded.title, score.verdict, comparison.against.label,
-        score.higher is not False, scale * comparison.difference, scale * comparison.half_width, by_seed,
-        each.cells, each.against, most_of(score.value), scale * score.mean, scale * score.half_width,
-        row_cost(score.row.cells, results), is_negligible(score),
-    )  # fmt: skip
-
-
-def baseline_row(each: PrimaryComparison, scale: float, results: Results) -> ForestRow:
-    """Return the row of a comparison's baseline, at zero."""
-    score = each.baseline
-    return ForestRow(
-        score.row.label, each.anchor, each.section.recorded.title, "baseline", "", score.higher is not False, 0.0,
-        cells=each.against, level=scale * score.mean, level_half_width=scale * score.half_width,
-        cost=row_cost(score.row.cells, results),
-    )  # fmt: skip
-
-
-def reference_rows(compared: Sequence[PrimaryComparison], results: Results, scale: float) -> list[ForestRow]:
-    """Return rows for the references, such as TF-IDF; none if the rows have several baselines."""
-    if len({each.against for each in compared}) != 1:
-        return []
-    first = compared[0]
-    return [
-        ForestRow(
-            name, first.anchor, "", "reference", first.comparison.against.label, first.score.higher is not False,
-            scale * (scores[first.score.value] - first.baseline.mean), level=scale * scores[first.score.value],
-        )
-        for name, scores in references_of(first.section.recorded, results).items()
-        if first.score.value in scores
-    ]  # fmt: skip
-
-
-def grouped(
-    rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], scale: float, results: Results
-) -> list[Group]:
-    """Group rows by question, that of the headline first, with the baselines at the head: once if all share one."""
-    best, records = winner(rows), results.study.board == "records"
-    titles = dict.fromkeys(each.section.recorded.title for each in compared)
-    ordered = sorted(titles, key=lambda title: not (best and title == best.section))
-    baselines = {each.against: baseline_row(each, scale, results) for each in reversed(compared)}
-    common, groups = len(baselines) == 1 and not records, list[Group]()
-    for title in ordered:
-        own = [row for row in rows if row.section == title]
-        if own:
-            against = [] if common or records else [baselines[one] for one in dict.fromkeys(row.beside for row in own)]
-            groups.append(Group(title, own[0].anchor, [*against, *(named(row, len(against) > 1) for row in own)]))
-    references = [row for row in rows if row.verdict == "reference"]
-    if common and len(groups) == 1:
-        return [replace(groups[0], rows=[*baselines.values(), *groups[0].rows, *references])]
-    head = [Group("", rows[0].anchor, list(baselines.values()))] if common and rows else []
-    return [*head, *groups, *([Group("", references[0].anchor, references)] if references else [])]
-
-
-def named(row: ForestRow, with_baseline: bool) -> ForestRow:
-    """Name the baseline of a row whose question has several."""
-    name = _("{label} against {baseline}", label=row.label, baseline=row.against) if with_baseline else row.label
-    return replace(row, name=name)
 
 
 def primary(results: Results, sections: Sequence[Section]) -> str:
@@ -449,11 +292,6 @@ def headline(
     return joined([said, more], _("; ")) if more else said
 
 
-def winner(rows: Sequence[ForestRow]) -> ForestRow | None:
-    """Return the row with the largest significant gain."""
-    return max((row for row in rows if row.verdict == "better"), key=lambda row: row.gain, default=None)
-
-
 def beside_next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -> Text:
     """Say whether the row with the largest gain was told from the next best of its section, if that is no baseline."""
     best = winner(rows)
@@ -478,7 +316,7 @@ def beside_next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryCompar
         return _("not compared with {label}", label=runner.row.label)
     if told <= ALPHA and sign * (ours.score.mean - runner.mean) > 0:
         return _("also better than {label}", label=runner.row.label)
-    return _("not told from {label}", label=runner.row.label)
+    return _("not distinguishable from {label}", label=runner.row.label)
 
 
 def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
@@ -552,7 +390,11 @@ def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
     """Say what the lines, marks and dots on the first screen are."""
     if not any(math.isfinite(row.half_width) for row in rows):
         return []
-    within = "" if margin is None else _("; =: within ± {margin} (shaded)", margin=f"{margin:g}")
+    within = (
+        ""
+        if margin is None
+        else _("; =: within ± {margin} (shaded); perhaps negligibly: reaching into it", margin=f"{margin:g}")
+    )
     notes: list[Text] = [
         _("Lines: 95 % intervals, joint within a question. ▲▼: without 0{within}; ?: neither.", within=within)
     ]
@@ -595,25 +437,29 @@ def next_step(
     if target is None or (needs := target.comparison.needs) is None:
         return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE", ""
     label, against = target.score.row.label, target.comparison.against.label
-    others = also_open(target, compared)
+    others, needed = also_open(target, compared), what_decides(target.comparison)
     if needs.seeds is None:
         return _("Next, to tell {label} from {against}: {texts} test texts (evaluation.test in the file):",
                  label=label, against=against, texts=needs.texts), "ablate run FILE", others  # fmt: skip
     seeds = max(needs.seeds, MAX_SEEDS)
     more = f" --max-seeds {needs.seeds}" if needs.seeds > MAX_SEEDS else ""
     seconds = seconds_until(seeds, compared, results)
-    time = _(", at most {time} in all", time=duration(seconds)) if math.isfinite(seconds) else ""
-    words = _("Next, to tell {label} from {against}: {seeds} seeds{time}:",
-              label=label, against=against, seeds=needs.seeds, time=time)  # fmt: skip
+    time = _(", at most {time} with the other open rows", time=duration(seconds)) if math.isfinite(seconds) else ""
+    words = _("Next, to tell {label} from {against}: {needs}{time}:",
+              label=label, against=against, needs=needed, time=time)  # fmt: skip
     return words, f"ablate run FILE --until-decided{more}", others
 
 
 def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison]) -> Text:
     """Name the other open rows; empty if there are none."""
-    rows = dict.fromkeys(
-        each.score.row.label for each in compared if each.score.verdict == "undecided" and each.cells != target.cells
-    )
-    return _("Also open: {rows}.", rows=listed([*rows], OTHERS)) if rows else ""
+    rows = {
+        each.cells: _("{score}: {way}", score=each.score.row.label, way=what_decides(each.comparison))
+        for each in compared
+        if each.score.verdict == "undecided" and each.cells != target.cells
+    }
+    more = _("{count} more", count=len(rows) - OTHERS)
+    named = [*list(rows.values())[:OTHERS], *([more] if len(rows) > OTHERS else [])]
+    return _("Also open: {rows}.", rows=joined(named, _("; "))) if rows else ""
 
 
 def seconds_until(seeds: int, compared: Sequence[PrimaryComparison], results: Results) -> float:

@@ -24,7 +24,7 @@ from reports.figures.canvas import (
     style,
     wrapped,
 )
-from reports.markdown import heading, number_text, score_text
+from reports.markdown import heading, number_text, score_text, unit
 from reports.messages import Text, _, joined
 from reports.rows import row_cost
 from reports.study import Picture, Results
@@ -147,12 +147,17 @@ def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: s
 def costs_finding(fronts: list[list[Point]], value: str) -> Text:
     """Say what the cheapest and the best configuration reach, and for how much."""
     ends = [point for best in fronts for point in dict.fromkeys((best[0], best[-1]))]
+    places = 1 if unit(value) > 1 else None
     said = [
-        _("{label} reaches {score} in {seconds} {device}", label=point.label, score=score_text(value, point.score),
-          seconds=number_text(point.seconds), device=point.device)
+        _(
+            "{label} reaches {score} in {seconds} {device}",
+            label=point.label, score=score_text(value, point.score, places=places),
+            seconds=number_text(point.seconds), device=point.device,
+        )
         for point in ends
     ]  # fmt: skip
-    return _("{parts}. On the line, no cheaper row has a higher mean (not tested).", parts=joined(said, _("; ")))
+    parts = joined(said, _("; "))
+    return _("{parts}. On the line, no cheaper configuration has a higher mean (not tested).", parts=parts)
 
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
@@ -292,7 +297,8 @@ def tsne_finding(rows: list[RecordedRow], results: Results) -> Text:
         for row in rows
         if row.cells[0] in scores
     ]
-    return _("kNN accuracy of these vectors, %: {rows}.", rows=joined(said, _("; "))) if said else ""
+    seeds = ", ".join(map(str, sorted({row.seeds[0] for row in rows})))
+    return _("kNN accuracy of seed {seed}, %: {rows}.", seed=seeds, rows=joined(said, _("; "))) if said else ""
 
 
 def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], results: Results) -> Text:

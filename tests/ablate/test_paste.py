@@ -99,7 +99,7 @@ def test_the_numbers_are_those_of_the_command(page, seed):
 def test_a_table_is_read_as_it_is_pasted(page, text):
     shown = results(page, text, runs="5")
     assert shown["new"][3:] == ["0.831", "5"] and shown["new"][1].startswith("+0.019"), page.inner_text("#wrong")
-    assert shown["new"][0] == "better" and page.inner_text("#finding") == "better: new."
+    assert shown["new"][0].startswith("better") and page.inner_text("#finding") == "better: new."
 
 
 @pytest.mark.parametrize(

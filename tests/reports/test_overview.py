@@ -66,7 +66,7 @@ def test_without_a_gain_the_headline_says_what_is_known(values: dict[str, list[f
 def test_the_headline_says_whether_the_winner_was_told_from_the_next_best():
     near = [one + noise for one, noise in zip(shifted(0.1), (-0.003, 0.002, 0.0, -0.001, 0.001), strict=True)]
     said = str(seen(FAR | {"near": near}).headline)
-    assert said.endswith(("; not told from near", "; not told from good"))
+    assert said.endswith(("; not distinguishable from near", "; not distinguishable from good"))
     said = str(seen({"ce": CE, "good": shifted(0.2), "less": shifted(0.1)}).headline)
     assert said.endswith("; also better than less")
     assert "; " not in str(seen({"ce": CE, "good": shifted(0.1), "bad": shifted(-0.1)}).headline)
@@ -102,7 +102,7 @@ def test_a_column_has_as_many_digits_as_its_median_interval_and_none_hides_a_dif
 def test_the_next_step_is_the_cheapest_that_answers_the_headline():
     open_rows = {name: [one + by for one, by in zip(CE, apart, strict=True)] for name, apart in OPEN.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
-    assert "to tell near from ce: " in str(first.next) and str(first.also_open) == "Also open: far."
+    assert "to tell near from ce: " in str(first.next) and str(first.also_open).startswith("Also open: far: ")
 
 
 OPEN = {"near": (0.02, -0.004, 0.012, 0.015, 0.0), "far": (0.02, -0.014, 0.012, 0.015, -0.01)}
@@ -211,12 +211,12 @@ def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
 @pytest.mark.parametrize(
     ("seeds", "texts", "command", "said"),
     [
-        (6, 900, "ablate run FILE --until-decided", "Next, to tell wild from ce: 6 seeds, at most 3.0 min"),
+        (6, 900, "ablate run FILE --until-decided", "Next, to tell wild from ce: 6 seeds in all"),
         (
             28,
             None,
             "ablate run FILE --until-decided --max-seeds 28",
-            "Next, to tell wild from ce: 28 seeds, at most 4.6 min",
+            "Next, to tell wild from ce: 28 seeds in all",
         ),
         (None, 900, "ablate run FILE", "Next, to tell wild from ce: 900 test texts"),
         (None, None, "ablate plan FILE", "Next, add rows to the file and see what they cost:"),

@@ -43,7 +43,7 @@ def count_words(text: str) -> float:
     return sum(any(map(str.isalpha, word)) for word in words) + len(chinese) / 1.6
 
 
-@pytest.mark.parametrize(("name", "most"), zip(PAGES, (157, 172), strict=True))
+@pytest.mark.parametrize(("name", "most"), [("index.html", 165), ("index.zh.html", 185)])
 def test_a_laptop_shows_finding_and_next_step_in_few_words(browser: Browser, name: str, most: int):
     page = opened_page(browser, name, 1000, 700)
     seen = page.evaluate(VISIBLE)
