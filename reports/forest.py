@@ -31,6 +31,7 @@ class ForestRow:
     most: float = math.inf  # the largest possible difference
     level: float = math.nan  # mean
     level_half_width: float = math.nan
+    baseline_level: float = math.nan
     cost: tuple[Text, float] | None = None  # of a cell: GPU-seconds or CPU-seconds, and how many
     perhaps_negligible: bool = False
     name: Text = ""  # the label, with the baseline if its question has several
@@ -122,7 +123,7 @@ def forest_row(each: PrimaryComparison, scale: float, results: Results) -> Fores
         score.row.label, each.anchor, each.section.recorded.title, score.verdict, comparison.against.label,
         score.higher is not False, scale * comparison.difference, scale * comparison.half_width, by_seed,
         each.cells, each.against, most_of(score.value), scale * score.mean, scale * score.half_width,
-        row_cost(score.row.cells, results), is_negligible(score),
+        scale * each.baseline.mean, row_cost(score.row.cells, results), is_negligible(score),
     )  # fmt: skip
 
 

@@ -155,6 +155,7 @@ def overview(
     margin = next((scale * each.score.margin for each in compared if each.score.margin is not None), None)
     by_kind = {guard.kind: guard.words for guard in reversed(caveats)}  # the first of each kind
     no_baseline = missing_baseline(sections)
+    groups = grouped(shown, compared, scale, results)
     found = headline(rows, value, no_baseline, in_other_scores(value, sections), beside_next_best(rows, compared))
     return Overview(
         task(study),
@@ -164,9 +165,9 @@ def overview(
         scale > 1,
         every[0].higher if every else True,
         margin,
-        grouped(shown, compared, scale, results),
+        groups,
         _("difference to the best before") if study.board == "records" else _("difference"),
-        device(every),
+        device([row for group in groups for row in group.rows]),
         headline_counts([row for row in every if row not in shown]),
         [*forbidding[:CAVEATS], *limits(shown, margin), *list(reversed(by_kind.values()))[:CAVEATS]],
         warnings,
@@ -207,7 +208,7 @@ def decidable(compared: Sequence[PrimaryComparison]) -> list[PrimaryComparison]:
         if each.score.verdict == "undecided" and (needs := each.comparison.needs)
         if needs.seeds is not None or needs.texts is not None
     ]
-    pairs = {(tuple(each.score.row.cells), tuple(each.comparison.against.cells)): each for each in reversed(found)}
+    pairs = {(each.cells, each.against): each for each in reversed(found)}
     return sorted(pairs.values(), key=cost_to_decide)
 
 
@@ -351,11 +352,16 @@ def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
 
 
 def levels(row: ForestRow, value: str, size: Text) -> Text:
-    """Return a difference with the means that it lies between, if these are of the same seeds."""
-    before, places = row.level - row.difference, common_places([(row.difference, row.half_width)])
-    if unit(value) == 1 or places is None:
+    """Return a difference with the means that it lies between, if it is theirs: rows with different seeds are compared
+    by those that both have."""
+    places = common_places([(row.difference, row.half_width)])
+    if (
+        unit(value) == 1
+        or places is None
+        or not math.isclose(row.level - row.baseline_level, row.difference, abs_tol=1e-9)
+    ):
         return size
-    ends = {"before": fixed(before, places), "after": fixed(row.level, places)}
+    ends = {"before": fixed(row.baseline_level, places), "after": fixed(row.level, places)}
     return _("{score} {before} → {after} %, {size}", score=score_name(metric_of(value)), size=size, **ends)
 
 

@@ -120,14 +120,14 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
             line += [compared.entries[value][row.number]] if value in compared.entries else []
         line += [each[row.number] for each in compared.further.values()]
         body.append([*line, Entry(number_text(cost[1]), cost[1])] if device and cost else line)
-    width = len(body[0]) - 1
+    width = len(body[0])
     for name, numbers in references_shown(section, results).items():
         if any(value in numbers for value in values):
             line = [Entry(name, style="italic"), *([Entry("")] if ranked else [])]
             for value in values:
                 line.append(reference_entry(value, numbers.get(value), places_of(section, value)))
                 line += [Entry("")] if value in compared.entries else []
-            body.append([*line, *[Entry("")] * (width + 1 - len(line))])
+            body.append([*line, *[Entry("")] * (width - len(line))])
     heads: list[Text] = [_("Configuration"), *([_("Rank")] if ranked else [])]
     for value in values:
         heads += [head(value), *([compared_head(value)] if value in compared.entries else [])]

@@ -81,6 +81,21 @@ def test_a_gain_that_may_be_within_the_margin_is_called_so():
     assert "negligibly" not in str(seen({"ce": CE, "good": shifted(0.1)}).rows[1].word)
 
 
+def test_the_headline_has_no_levels_that_are_not_those_of_its_difference():
+    (row,) = [row for row in seen({"ce": CE, "good": shifted(0.1)}).rows if row.label == "good"]
+    assert str(overviews.levels(row, "test.accuracy", "+10")) == "accuracy 70.00 → 80.02 %, +10"
+    put(row, baseline_level=69.0)  # of other seeds than those that both have
+    assert str(overviews.levels(row, "test.accuracy", "+10")) == "+10"
+
+
+def test_costs_of_several_kinds_of_devices_are_not_shown():
+    part, results = made({"ce": {"test.accuracy": CE}, "good": {"test.accuracy": shifted(0.1)}})
+    assert overview(results, [compare_section(part, results)[1]], ["a"]).device
+    for cell in part.rows[0].cells:
+        put(results.provenance(cell), gpu_seconds=3.0)
+    assert not overview(results, [compare_section(part, results)[1]], ["a"]).device
+
+
 def test_rows_stand_under_their_question_the_headlines_first_and_a_common_baseline_once():
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
     easy, hard = copy.deepcopy(part), copy.deepcopy(part)
