@@ -20,8 +20,8 @@ from scipy import special
 Pair = tuple[int, int]
 
 LOOKS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # numbers of seeds at which a study that adds seeds is tested
-DRAWS, FEWEST_DRAWS = 100_000, 4_000  # most and fewest draws for a design
-BUDGET, ADVICE_BUDGET = 30_000_000, 6_000_000  # most random numbers for a test, and to advise a number of seeds
+DRAWS, ADVICE_DRAWS, FEWEST_DRAWS = 100_000, 20_000, 4_000  # most for a test, most to advise seeds, fewest
+NUMBERS = 300  # random numbers per draw for which a design gets all its draws; a larger design gets fewer
 OWN = 3.0  # the variance of a pair is at least this many times the residual variance of either row
 ENOUGH = 60  # draws needed beyond a cut-off; rarer levels are extrapolated by Student's tail
 LEVELS = 10.0 ** -np.arange(0, 10.01, 0.125)  # levels for which cut-offs are tabulated
@@ -35,7 +35,7 @@ class Design:
     rows: int
     pairs: tuple[Pair, ...]
     looks: tuple[int, ...]  # a single look if the number of seeds was fixed beforehand
-    budget: int = BUDGET  # most random numbers
+    draws: int = DRAWS  # most draws
 
     def freedom(self, look: int = -1) -> int:
         """Return the degrees of freedom of the pooled variance."""
@@ -141,7 +141,7 @@ def simulate_studies(
     left, right = np.array(design.pairs).T
     factored = len(looks) == 1 and looks[0] > max(LOOKS[-1], rows)
     size = max(rows * (rows if factored else looks[-1]), 3 * len(left))
-    count = int(np.clip(design.budget // size, FEWEST_DRAWS, DRAWS))
+    count = int(np.clip(NUMBERS * design.draws // size, FEWEST_DRAWS, design.draws))
     block = max(200, min(count, 2_000_000 // size))
     generator = np.random.default_rng(20250625)
     largest, texts, ratios = [], [], []

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 from scipy import special
 
-from reports.statistics.cutoffs import BUDGET, LEVELS, Cutoffs, Design, Pair, cutoffs, floored, looks_up_to, student
+from reports.statistics.cutoffs import DRAWS, LEVELS, Cutoffs, Design, Pair, cutoffs, floored, looks_up_to, student
 
 ALPHA = 0.05
 RANK = 1e-9  # singular values below this share of the largest are rounding
@@ -118,15 +118,13 @@ def decide(
     return decided
 
 
-def cutoffs_for(
-    rows: int, pairs: tuple[Pair, ...], seeds: int, most_seeds: int | None, budget: int = BUDGET
-) -> Cutoffs:
+def cutoffs_for(rows: int, pairs: tuple[Pair, ...], seeds: int, most_seeds: int | None, draws: int = DRAWS) -> Cutoffs:
     """Return the cut-offs at so many seeds; in a study that adds seeds, those of the last look up to that number."""
     if most_seeds is None:
-        return cutoffs(Design(rows, pairs, (seeds,), budget))[0]
+        return cutoffs(Design(rows, pairs, (seeds,), draws))[0]
     looks = looks_up_to(max(most_seeds, seeds))
     number = max((i for i, look in enumerate(looks) if look <= seeds), default=0)
-    return cutoffs(Design(rows, pairs, looks, budget))[number]
+    return cutoffs(Design(rows, pairs, looks, draws))[number]
 
 
 def compare_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs | None, share: float) -> Decided:

@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 from scipy import special
 
-from reports.statistics.cutoffs import ADVICE_BUDGET, BUDGET, RATIOS, Pair, student
+from reports.statistics.cutoffs import ADVICE_DRAWS, DRAWS, RATIOS, Pair, student
 from reports.statistics.decide import ALPHA, Decided, Variances, at_level, cutoffs_for, reaches_of
 
 POWER = 0.8
@@ -97,10 +97,10 @@ def needed_up_to(
     if not np.isfinite(comparison.half_width) or enough <= 0:
         return Needed(None, None)
 
-    budget = BUDGET if most_seeds else ADVICE_BUDGET
+    draws = DRAWS if most_seeds else ADVICE_DRAWS
 
     def half_at(seeds: int, times: float = 1.0) -> float:
-        bounds = cutoffs_for(rows, tuple(pairs), seeds, most_seeds, BUDGET if seeds == comparison.seeds else budget)
+        bounds = cutoffs_for(rows, tuple(pairs), seeds, most_seeds, DRAWS if seeds == comparison.seeds else draws)
         scale = comparison.seeds / seeds
         parts = Variances(
             comparison.from_seeds * scale,
