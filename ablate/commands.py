@@ -15,11 +15,12 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from ablate.identity import PLACE, file_digest
+from ablate.metric import LARGEST
 from contrastive.errors import UserError, brief
 from contrastive.runs.store import write_atomic
 
@@ -70,7 +71,7 @@ class Run:
 
     who: str
     seed: int
-    value: float
+    value: Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
     seconds: float
     unit: str
     code: str = ""  # identifies what its command would do, as it began
