@@ -300,6 +300,15 @@ def check_command(option: str, command: str) -> None:
         )
 
 
+def check_text(**options: str) -> None:
+    """Raise UserError for what a ledger or a receipt could not be read with again."""
+    for option, text in options.items():
+        if text.encode(errors="replace") != text.encode(errors="surrogateescape"):
+            raise UserError(
+                f"--{option} `{brief(text)}` is not UTF-8, which a ledger or a receipt needs: put it into a script"
+            )
+
+
 def check_metric(metric: str) -> None:
     try:
         groups = re.compile(metric).groups
