@@ -277,8 +277,10 @@ def show_ledger(folder: Path, as_json: bool, receipt: Path | None) -> int:
         say(json.dumps(asdict(each)) if as_json else each)
     if not as_json:
         count, runs = sum(each.result == "kept" for each in ledger.proposals), ledger.folder.runs
-        hours = sum(run.seconds for run in runs) / 3600
-        say(f"{len(ledger.proposals)} proposals, {count} kept, {len(runs)} runs, {hours:.1f} h")
+        tries = ledger.folder.failures()
+        hours = (sum(run.seconds for run in runs) + sum(each.seconds for each in tries)) / 3600
+        failed = f" and {len(tries)} that failed" if tries else ""
+        say(f"{len(ledger.proposals)} proposals, {count} kept, {len(runs)} runs{failed}, {hours:.1f} h")
     write_of_ledger(receipt, ledger)
     return 0
 
