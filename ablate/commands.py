@@ -15,11 +15,12 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from ablate.identity import PLACE, file_digest
+from ablate.metric import LARGEST
 from contrastive.errors import UserError, brief
 from contrastive.runs.store import write_atomic
 
@@ -70,7 +71,7 @@ class Run:
 
     who: str
     seed: int
-    value: float
+    value: Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
     seconds: float
     unit: str
     code: str = ""  # identifies what its command would do, as it began
@@ -297,6 +298,15 @@ def check_command(option: str, command: str) -> None:
         raise UserError(
             f"{option} `{brief(command)}` has no {PLACE}; write where the seed goes, such as --seed {PLACE}"
         )
+
+
+def check_text(**options: str) -> None:
+    """Raise UserError for what a ledger or a receipt could not be read with again."""
+    for option, text in options.items():
+        if text.encode(errors="replace") != text.encode(errors="surrogateescape"):
+            raise UserError(
+                f"--{option} `{brief(text)}` is not UTF-8, which a ledger or a receipt needs: put it into a script"
+            )
 
 
 def check_metric(metric: str) -> None:

@@ -285,7 +285,8 @@ class Ledger:
         self, candidate: str, baseline: str, result: Result, differences: Sequence[float] = (), why: str = ""
     ) -> Proposal:
         runs = self._runs(number := len(self.proposals) + 1)
-        seconds = sum(line.seconds for line in runs)
+        tried = [each for each in self.folder.failures() if (each.prefix, each.who) == (f"{number}-", CANDIDATE)]
+        seconds = sum(line.seconds for line in runs) + sum(each.seconds for each in tried)
         pairs, code = len(differences), self.current[1] if self.current else ""
         mean = self._mean(differences)
         proposal = Proposal(number, candidate, baseline, result, len(runs), seconds, pairs, mean, why, code)

@@ -1,7 +1,6 @@
 """Find the last number that a regular expression matches in a log. Runs as a program, so that a search can be ended."""
 
 import json
-import math
 import re
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from contrastive.errors import brief
 
 NUMBER = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
+LARGEST = 1e100  # the square of a larger number, and sums of squares, would not be finite
 UNIT = re.compile(r"[ \t]*%|(?:[kKMGTBmunµ]i?[sBb]?|s|min|h)\b")  # after a number
 
 
@@ -40,8 +40,8 @@ def read_number(text: str, last: re.Match[str], metric: str) -> tuple[float | No
         value = float(last[1].rstrip("."))
     except ValueError:
         return None, f"printed `{brief(last[1])}`, which is not a number"
-    if not math.isfinite(value):
-        return None, f"printed {value}, which cannot be compared"
+    if not abs(value) <= LARGEST:  # nan too
+        return None, f"printed {value:g}, which cannot be compared" + (": it is too large" if value else "")
     unit = UNIT.match(after)
     return value, unit[0].strip() if unit else ""
 

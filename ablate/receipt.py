@@ -90,7 +90,7 @@ def write_receipt(file: Path, folder: RunFolder, asked: Duel | Ledger, code: Map
     """Write the receipt of a folder of runs; return its hash."""
     pair = asked if isinstance(asked, Duel) else None
     ledger = None if isinstance(asked, Duel) else Settings(folder.metric, asked.lower, asked.seeds_from)
-    seeds = f"31 bits of the SHA-256 of `{asked.seeds_from} NUMBER`" if asked.seeds_from else "0, 1, 2 …"
+    seeds = seeds_rule(asked.seeds_from)
     header = Header(0, "receipt", VERSION, version("ablate-contrastive"), seeds, pair, ledger, CodeDigests(**code), "")
     runs, proposals = list(run_entries(folder, pair)), [] if isinstance(asked, Duel) else asked.proposals
     lines, before = list[str](), ""
@@ -107,6 +107,10 @@ def chained(entry: Entry, before: str) -> str:
     content = {name: value for name, value in entry.items() if name != "hash"}
     text = before + json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def seeds_rule(text: str) -> str:
+    return f"31 bits of the SHA-256 of `{text} NUMBER`" if text else "0, 1, 2 …"
 
 
 def command_digest(command: str, seed: int) -> str:

@@ -20,7 +20,7 @@ from ablate.commands import BASELINE, CANDIDATE, Damaged, RunFailed, RunFolder, 
 from ablate.duel import Duel
 from ablate.identity import file_digest
 from ablate.ledger import Ledger, Proposal
-from ablate.receipt import VERSION, Entry, Header, RunEntry, chained, command_digest, story
+from ablate.receipt import VERSION, Entry, Header, RunEntry, chained, command_digest, seeds_rule, story
 from contrastive.errors import UserError, brief
 from reports.statistics.cutoffs import looks_up_to
 
@@ -82,6 +82,7 @@ def check_receipt(file: Path) -> Checked:
             break
     if wrong := next((place for place, entry in enumerate(raw) if entry.get("number") != place), None):
         differs.append(f"entry {wrong} says that it is entry {brief(raw[wrong].get('number'))}: entries were moved")
+    differs += field_mistakes(header, runs)
     differs += pair_mistakes(header.pair, runs, raw) if header.pair else ledger_mistakes(header, runs, proposals)
     try:
         with_hash = [{"number": 0, "hash": ""} | entry for entry in story(header, runs, proposals)]
@@ -131,6 +132,24 @@ def name_of(entry: Entry) -> str:
             return "the verdict"
         case other:
             return f"an entry `{brief(other)}`"
+
+
+def field_mistakes(header: Header, runs: list[RunEntry]) -> list[str]:
+    """Return which fields contradict others, among those that no verdict depends on."""
+    found, units = list[str](), [run.unit for run in runs if run.value is not None]
+    if header.seeds != (rule := seeds_rule(header.seeds_from)):
+        found.append(f"entry 0 says that the seeds are {brief(header.seeds)}, and its settings give {rule}")
+    for run in runs:
+        unit = "" if run.value is None else units[0]
+        if run.unit != unit:
+            found.append(f"{run} has the unit `{brief(run.unit)}`, and the others `{brief(unit)}`")
+        if (run.value is None) != bool(run.failed):
+            found.append(f"{run} says {'no reason why it' if run.value is None else 'that it'} failed")
+        if not 0 <= run.seconds < math.inf:
+            found.append(f"{run} took {run.seconds:g} seconds")
+        if header.pair and (run.proposal or run.text):
+            found.append(f"{run} is of a ledger")
+    return found
 
 
 def pair_mistakes(duel: Duel, runs: list[RunEntry], raw: list[Entry]) -> list[str]:
@@ -225,10 +244,13 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
         for run in runs[:count]:
             command = run.text if pair is None else pair.candidate if run.who == CANDIDATE else pair.baseline
             try:
-                value = again.run_twice(run.who, command, run.seed).value
+                made = again.run_twice(run.who, command, run.seed)
             except RunFailed as failed:
                 found.differs.append(f"{run} gave {run.value:g}, and again: {failed}")
                 continue
+            value = made.value
+            if made.unit != run.unit:
+                found.differs.append(f"{run} printed the unit `{brief(run.unit)}`, and again `{made.unit}`")
             pairs[run.who].append((float(run.value or 0.0), value))
             own = [r.value for r in found.runs if (r.who, r.text) == (run.who, run.text) and r.value is not None]
             own = own if len(own) > 2 else [r.value for r in found.runs if r.who == BASELINE and r.value is not None]

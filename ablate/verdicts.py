@@ -17,6 +17,7 @@ import pandas as pd
 from ablate.board import check_board, records, texts_by_cell, ties
 from ablate.columns import choose, described, failed_runs
 from ablate.directions import higher_is_better
+from ablate.metric import LARGEST
 from ablate.names import SECONDS, is_empty, number_of, whole
 from ablate.table import Columns, Table, of_frame, usual_form
 from contrastive.config.experiment import Show
@@ -178,6 +179,7 @@ def check_values(table: Table, columns: Columns) -> None:
     checks: list[tuple[Sequence[str], Callable[[Any], bool], str]] = [
         (columns.scores, lambda value: str(value).strip().lower() in ("true", "false"), "is `{}`; write 1 or 0"),
         (columns.scores, lambda value: number_of(value) is None, "is `{}`, which is not a number"),
+        (columns.scores, is_huge, "is `{}`, too large to compare; write nan if the run diverged"),
         (columns.row, is_empty, "is empty"),
         (seed, lambda value: whole(value) is None, "is `{}`, which is not a whole number"),
     ]
@@ -191,6 +193,10 @@ def check_values(table: Table, columns: Columns) -> None:
     found = [text for _, text in sorted(wrong, key=lambda each: each[0])]
     if found:
         raise UserError("\n".join(found[:20] + ([f"and {len(found) - 20} more"] if len(found) > 20 else [])))
+
+
+def is_huge(value: Any) -> bool:
+    return LARGEST < abs(number_of(value) or 0.0) < math.inf
 
 
 def texts_of(lines: pd.DataFrame, columns: Columns) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, int]]:

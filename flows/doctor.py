@@ -7,6 +7,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,10 @@ class Check(NamedTuple):
 
 def checks() -> list[Check]:
     folder = home()
+    if find_spec("torch") is None:  # what gives verdicts alone
+        detail = "not installed; `ablate judge` and `ablate report --from` need none of it"
+        light = Check("training", None, detail, f"for all other commands: {TRAIN}")
+        return [Check("Python", True, platform.python_version()), light, writable(folder), disk(folder)]
     return [
         Check("Python", True, platform.python_version()),
         *torch_and_gpu(),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # these imports take seconds, and a verdict that is known nee
     from ablate.duel import Duel
     from ablate.ledger import Ledger
 
+TEXTS = ("baseline", "candidate", "metric", "seeds_from")  # what users write of a pair of commands
 BROKEN = 3  # exit code: a run failed
 CHANGED = (
     "warning: a file that the commands name, or one that Git does not ignore, changed during the runs, so that the "
@@ -46,6 +47,10 @@ def judge_pair(
         raise UserError("--baseline, --candidate and --metric are needed, or --ledger FOLDER")
     clear(gate, "--gate")
     clear(receipt, "--receipt")
+    if receipt:
+        from ablate.commands import check_text
+
+        check_text(**{name.replace("_", "-"): str(asked[name]) for name in TEXTS})
     what = f"{metric} seeds from {asked['seeds_from']}" if asked.get("seeds_from") else metric
     own = [path for path in (folder, gate, receipt) if path]
     identify = partial(identity_of, *commands, metric=what, own=own)
@@ -221,9 +226,10 @@ def judge_in_ledger(
     if not candidate:
         return show_ledger(folder, as_json, receipt)
     tell(f"runs are kept in {folder}")
-    from ablate.commands import RunFailed, RunFolder, check_command, locked
+    from ablate.commands import RunFailed, RunFolder, check_command, check_text, locked
     from ablate.ledger import Ledger, settings
 
+    check_text(baseline=baseline, candidate=candidate, metric=metric, **{"seeds-from": seeds_from})
     with locked(folder, tell), runner(engine, timeout) as run:
         kept = settings(folder, metric, lower, seeds_from)
         code_of = partial(identity_of, metric=kept.metric, own=[folder, *([receipt] if receipt else [])])
@@ -271,8 +277,10 @@ def show_ledger(folder: Path, as_json: bool, receipt: Path | None) -> int:
         say(json.dumps(asdict(each)) if as_json else each)
     if not as_json:
         count, runs = sum(each.result == "kept" for each in ledger.proposals), ledger.folder.runs
-        hours = sum(run.seconds for run in runs) / 3600
-        say(f"{len(ledger.proposals)} proposals, {count} kept, {len(runs)} runs, {hours:.1f} h")
+        tries = ledger.folder.failures()
+        hours = (sum(run.seconds for run in runs) + sum(each.seconds for each in tries)) / 3600
+        failed = f" and {len(tries)} that failed" if tries else ""
+        say(f"{len(ledger.proposals)} proposals, {count} kept, {len(runs)} runs{failed}, {hours:.1f} h")
     write_of_ledger(receipt, ledger)
     return 0
 

@@ -15,6 +15,7 @@ from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.terminal import say, tell
 from reports.compare import RowScore
+from reports.markdown import difference_text, most_of, unit
 from tasks.address import tracking_uri
 
 MOST_TOLD = 20  # comparisons shown in the terminal
@@ -48,8 +49,11 @@ def report_table(
     page = verdicts.report(home() / "reports" / "tables" / folder_name(source, verdicts.results.study.name, asked))
     used = {score.value: score.margin for score in verdicts.comparisons if score.margin is not None}
     if used:
-        shown = ", ".join(f"{name} {size:.2g}" for name, size in used.items())
-        tell(f"differences too small to matter: {shown}; --margin SCORE=SIZE changes one")
+        in_points = {name: (f"{unit(name) * size:.2g}", unit(name) > 1) for name, size in used.items()}
+        shown = ", ".join(
+            f"{name} {size}" + f" point{'s' * (size != '1')}" * is_share for name, (size, is_share) in in_points.items()
+        )
+        tell(f"differences too small to matter: {shown}; --margin SCORE=SIZE, in the unit of the table, changes one")
     for warning in verdicts.warnings:
         tell(f"warning: {warning}")
     compared = [score for score in verdicts.comparisons if score.verdict != "no record"]
@@ -70,10 +74,13 @@ def folder_name(source: str, name: str, asked: str = "") -> str:
 
 
 def comparison_text(score: RowScore) -> str:
-    """Return a comparison as a line: `LoRA, f1: undecided, -0.002 ± 0.019`."""
+    """Return a comparison as a line: `LoRA, f1: undecided, −0.2 ± 1.9 points`."""
     compared = score.comparison
     if compared is None or not math.isfinite(compared.difference):
         return f"{score.row.label}, {score.value}: {score.verdict}"
+    if (factor := unit(score.value)) > 1:  # a share, which the page has in percent
+        size = difference_text(factor * compared.difference, factor * compared.half_width, most_of(score.value))
+        return f"{score.row.label}, {score.value}: {score.verdict}, {size} points"
     width = f" ± {compared.half_width:.2g}" if math.isfinite(compared.half_width) else ""
     return f"{score.row.label}, {score.value}: {score.verdict}, {compared.difference:+.3g}{width}"
 

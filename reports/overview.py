@@ -264,6 +264,10 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
             "{texts} texts cannot tell {count} rows from {best}; there is one seed a row",
             len(found.near), texts=found.texts, best=found.best,
         )  # fmt: skip
+    if results.study.board == "ties" and rows and not known:
+        values = results.scores.reindex([*rows[0].beside]).notna().to_numpy()  # of the first row; a board has one score
+        if values.sum() == 1 and any(len(row.cells) > 1 for row in rows):
+            return _("{first}, the first, has one run: no row can be told from it without more", first=rows[0].against)
     if not results.study.board or not known:
         return ""
     if results.study.board == "records":
@@ -272,7 +276,10 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
             "{holding} of {claims} records hold, {open} are open",
             holding=counts["better"], claims=claims, open=counts["undecided"],
         )  # fmt: skip
-    first, tied = rows[0].against, sum(not abs(row.difference) > row.half_width for row in rows)
+    first, tied = (
+        rows[0].against,
+        sum(row.verdict not in DECIDED or not abs(row.difference) > row.half_width for row in rows),
+    )
     if not tied:
         return _("{first} is better than every other row", first=first)
     return n_(

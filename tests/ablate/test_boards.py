@@ -127,6 +127,20 @@ def test_a_row_of_few_unlucky_runs_keeps_others_from_being_called_records():
     assert wrong / 60 <= 0.05 + 2 * (0.05 * 0.95 / 60) ** 0.5
 
 
+@pytest.mark.parametrize(
+    ("best", "headline"),
+    [
+        ([0.95], "best, the first, has one run: no row can be told from it without more"),
+        ([math.nan, 0.95, 0.951], "2 rows cannot be told from best, the first"),  # it may fail again
+    ],
+)
+def test_a_best_row_of_one_run_or_with_a_failed_one_beats_nothing(best, headline):
+    rows = {"best": best, "a": [0.8, 0.801, 0.802], "b": [0.81, 0.811, 0.812]}
+    lines = [(name, seed, value) for name, own in rows.items() for seed, value in enumerate(own)]
+    found = ablate.judge(pd.DataFrame(lines, columns=["name", "seed", "accuracy"]), ties=True)
+    assert str(found) == headline and not {"better", "worse"} & {*verdicts(found).values()}
+
+
 def test_rows_that_were_not_tested_are_not_beaten_and_equal_means_are_no_record():
     table = pd.DataFrame(
         [("a", 0.9), ("a", 0.905), ("a", 0.91), ("b", 0.5), ("b", 0.51), ("b", 0.505), ("c", 0.899)],

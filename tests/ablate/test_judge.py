@@ -298,6 +298,7 @@ def test_a_file_that_changed_during_the_runs_is_a_warning(script, tmp_path):
         ("| acc | 0.91 |\n| f1 | nan |", r"acc \| ([0-9.]+) \|", 0.91),
         ("val: 1", "(foo )?val: ([0-9.]+)", "printed nothing that --metric"),
         ("loss: .", "loss: ([0-9.]+)", "not a number"),
+        ("loss: 1e300", "loss: ([0-9.e]+)", "printed 1e+300, which cannot be compared: it is too large"),
     ],
 )
 def test_the_last_number_counts_and_one_that_the_metric_cuts_or_passes_over_is_named(text, metric, found):

@@ -108,12 +108,13 @@ def test_a_night(propose, tmp_path):
     assert proposal["difference"] == pytest.approx(-0.4, abs=0.05)
     worse = propose("--lift 0.1")  # against the kept one, whose command the ledger knows
     assert worse.exit_code == 1 and lines(tmp_path, "ledger")[-1]["baseline"].endswith("--lift 0.4")
-    broken = propose("; exit 4")
+    broken = propose("; sleep 0.3; exit 4")
     assert broken.exit_code == 3 and "candidate failed twice" in broken.output
+    assert lines(tmp_path, "ledger")[-1]["seconds"] >= 0.6  # both tries count
     runs = lines(tmp_path, "runs")
     assert len({(run["proposal"], run["who"], run["seed"]) for run in runs}) == len(runs)
     shown = propose(None)
-    assert shown.exit_code == 0 and f"4 proposals, 1 kept, {len(runs)} runs" in shown.output
+    assert shown.exit_code == 0 and f"4 proposals, 1 kept, {len(runs)} runs and 2 that failed" in shown.output
     assert len(lines(tmp_path, "runs")) == len(runs)
 
 

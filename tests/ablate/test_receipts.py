@@ -137,6 +137,26 @@ def other_seeds_from(found: Entries) -> None:
     found[0]["pair"]["seeds_from"] = "another beacon"
 
 
+def another_rule_of_seeds(found: Entries) -> None:
+    found[0]["seeds"] = "those of the beacon"
+
+
+def another_unit(found: Entries) -> None:
+    found[places(found, "run")[1]]["unit"] = "%"
+
+
+def negative_time(found: Entries) -> None:
+    found[places(found, "run")[1]]["seconds"] = -1.0
+
+
+def failure_with_a_number(found: Entries) -> None:
+    found[places(found, "run")[1]]["failed"] = "timeout"
+
+
+def of_a_ledger(found: Entries) -> None:
+    found[places(found, "run")[1]]["text"] = "./other.sh {seed}"
+
+
 def verdict_left_out(found: Entries) -> None:
     del found[-1]
 
@@ -156,6 +176,11 @@ FORGERIES: dict[Callable[[Entries], None], str] = {
     run_twice: "is there twice",
     margin_added: "the look after 2 pairs says verdict undecided, and the runs give verdict equivalent",
     other_seeds_from: "has a seed that is not among the seeds from `another beacon`",
+    another_rule_of_seeds: "entry 0 says that the seeds are those of the beacon, and its settings give 31 bits",
+    another_unit: "has the unit `%`, and the others ``",
+    negative_time: "took -1 seconds",
+    failure_with_a_number: "says that it failed",
+    of_a_ledger: "is of a ledger",
     verdict_left_out: "the verdict is left out",
 }
 
@@ -369,6 +394,12 @@ def test_a_damaged_receipt_gives_no_traceback(how):
                 assert isinstance(done.exception, SystemExit | UserError | None), (name, value, done.exc_info)
                 assert done.exit_code == 1 or value == before, (name, value)
                 entry[name] = before
+
+
+@pytest.mark.parametrize("words", [("--receipt", "r.jsonl"), ("--ledger", "night")])
+def test_a_command_that_no_receipt_can_hold_is_refused_before_it_runs(words):
+    done = judge("--baseline", BASELINE, "--candidate", f"{CANDIDATE} \udce9", "--metric", METRIC, *words)
+    assert done.exit_code != 0 and "is not UTF-8" in str(done.exception) and not Path("night/runs.jsonl").exists()
 
 
 def test_options_without_effect_are_refused():

@@ -17,6 +17,7 @@ from ablate.columns import Columns, choose
 from ablate.table import read
 from ablate.verdicts import Question
 from contrastive.errors import UserError
+from flows.tables import report_table
 from reports import export
 from reports.looks import compare_section
 from reports.statistics.decide import compare_samples
@@ -118,6 +119,7 @@ def test_columns_are_guessed_and_told(tmp_path, table, described):
 
 MISTAKES = {
     HEAD + BASE + "new,0,good\n": "t.csv, line 5: acc is `good`, which is not a number",
+    HEAD + BASE + "new,0,1e300\n": "t.csv, line 5: acc is `1e300`, too large to compare; write nan if the run diverged",
     HEAD + BASE + "new,0,.8\nnew,0,.9\n": "t.csv, line 5 and line 6: both are new, seed 0; remove one",
     HEAD + BASE + "new,zero,.8\n": "line 5: seed is `zero`, which is not a whole number",
     HEAD + BASE + ",0,.8\n": "line 5: model is empty",
@@ -312,6 +314,26 @@ def test_a_margin_is_in_the_unit_of_the_table():
     for margin, verdict in ((1.0, "better"), (20.0, "equivalent")):
         (score,) = ablate.judge(table, score="Accuracy", baseline="base", margin=margin).comparisons
         assert (score.margin, score.verdict) == (margin / 100, verdict)
+
+
+@pytest.mark.parametrize("scale", [1, 100])
+def test_the_terminal_has_shares_in_points_as_the_page(tmp_path, monkeypatch, capsys, scale):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    rows = [
+        ("base", 0, 0.812),
+        ("base", 1, 0.807),
+        ("base", 2, 0.81),
+        ("new", 0, 0.842),
+        ("new", 1, 0.838),
+        ("new", 2, 0.839),
+    ]
+    lines = "".join(f"{name},{seed},{value * scale}\n" for name, seed, value in rows)
+    (tmp_path / "t.csv").write_text("model,seed,accuracy\n" + lines, encoding="utf-8")
+    report_table(
+        str(tmp_path / "t.csv"), {"row": (), "score": (), "seed": None, "text": None, "data": None}, "base", *[()] * 3
+    )
+    told = capsys.readouterr().err
+    assert "new, accuracy: better, +3.00 ± 0.25 points" in told and "accuracy 1 point;" in told
 
 
 def test_numbers_as_spreadsheets_write_them(tmp_path):

@@ -99,3 +99,10 @@ def test_the_next_run_is_expected_to_need_what_the_last_one_did(tmp_path: Path, 
     assert last_overhead() == pytest.approx(time.time() - process.create_time() - 1.0, abs=5)
     (tmp_path / OVERHEAD).write_text("{}")
     assert last_overhead() is None
+
+
+def test_an_installation_that_gives_verdicts_alone_lacks_nothing(found, monkeypatch):
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    checks = found()
+    assert all(check.ok is not False for name, check in checks.items() if name != "disk")
+    assert "ablate-contrastive[train]" in checks["training"].advice and "model" not in checks
