@@ -330,7 +330,7 @@ def pairing_described(columns: Columns) -> str:
     if not columns.seed:
         return "no shared seeds: rows are not paired"
     if columns.unpaired == "numbered":
-        return f"not paired: the column {columns.seed} numbers runs; --paired pairs equal numbers"
+        return f"not paired: the column {columns.seed} only numbers the runs; --paired pairs equal numbers"
     if columns.unpaired:
         return f"not paired: within each row, runs are sorted by score; --paired pairs equal values of {columns.seed}"
     return f"paired by {columns.seed}"

@@ -19,15 +19,15 @@ from reports.tables import is_negligible, verdict_text
 
 STOPPED = {
     "decided": _("Seeds were added until every comparison was decided"),
-    "futile": _("No further seeds were added: they would hardly decide what is open"),
-    "most seeds": _("Seeds were added up to the most that were allowed"),
-    "budget": _("The budget ended before every comparison was decided"),
-    "not comparable": _("No further seeds were added: the undecided rows cannot be compared"),
+    "futile": _("No further seeds were added: they are unlikely to decide the remaining comparisons"),
+    "most seeds": _("Seeds were added up to the allowed maximum"),
+    "budget": _("The budget ran out before every comparison was decided"),
+    "not comparable": _("No further seeds were added: the remaining rows cannot be compared"),
     "nothing to compare": _("No further seeds were added: nothing is compared"),
-    "": _("It is not finished: seeds are still to be added"),
+    "": _("The study is not finished: seeds are still to be added"),
 }
 BY_TEXT, BY_SEED = _("seed and text"), _("seed")
-PARTLY = _("seed, and by text where each text is known")
+PARTLY = _("seed, and by text where results of single texts are stored")
 
 
 def answer(section: Section) -> Text:
@@ -44,7 +44,11 @@ def answer(section: Section) -> Text:
     ]
     if not said or section.board:
         return ""
-    beside = _("Beside {baseline}", baseline=against.pop()) if len(against) == 1 else _("Beside their baselines")
+    beside = (
+        _("Compared with {baseline}", baseline=against.pop())
+        if len(against) == 1
+        else _("Compared with their baselines")
+    )
     return _("{beside}: {verdicts}.", beside=beside, verdicts=joined(said, _("; ")))
 
 
@@ -77,7 +81,7 @@ def tested(section: Section) -> Iterator[Text]:
         sizes = [
             _("{size} in {name}", size=size_text(size, value), name=heading(value)) for value, size in margins.items()
         ]
-        yield _("Differences below {margins} are too small to matter.", margins=joined(sizes, _(", ")))
+        yield _("Equivalence margin: {margins}.", margins=joined(sizes, _(", ")))
     limits = [
         _("{size} in {name}", size=size_text(size, value), name=heading(value))
         for value in section.values
@@ -85,15 +89,16 @@ def tested(section: Section) -> Iterator[Text]:
     ]
     if limits:
         yield _(
-            "A true difference of {limits} would be found in {power} % of such studies.",
+            "With {power} % power, a study like this detects true differences of {limits}.",
             power=f"{100 * POWER:.0f}",
             limits=joined(limits, _("; ")),
         )
     if section.board == "records":
-        yield _("A record is also told from each earlier row with fewer runs than the one it is compared with.")
+        yield _("A record must also be better than each earlier row with fewer runs than the row it is compared with.")
     if section.most_seeds is not None:
         yield _(
-            "The rows were tested several times, at up to {seeds} seeds; the intervals hold for all looks together.",
+            "The rows were tested several times, with up to {seeds} seeds; the intervals hold for all these "
+            "tests together.",
             seeds=section.most_seeds,
         )
 
@@ -102,17 +107,18 @@ def how_paired(section: Section, by_text: list[bool]) -> Text:
     """Say what ± means, and by what rows are paired."""
     if section.sigma:
         return _(
-            "± of a difference: half of a 95 % interval, joint over the comparisons of a section, by the known "
-            "standard deviation of a run (Bonferroni)."
+            "± of a difference: half of its 95 % interval, simultaneous for all comparisons of a section, "
+            "from the known standard deviation of a run (Bonferroni)."
         )
     if not section.paired:
         return _(
-            "± of a difference: half of a 95 % interval, joint over the comparisons of a section; the rows are not "
-            "paired (Welch's t, by Bonferroni). Paired by seed, intervals may be narrower."
+            "± of a difference: half of its 95 % interval, simultaneous for all comparisons of a section; "
+            "the rows are not paired (Welch's t, Bonferroni). Pairing by seed may narrow the intervals."
         )
     how = BY_TEXT if all(by_text) else PARTLY if any(by_text) else BY_SEED
     return _(
-        "± of a difference: half of a 95 % interval, joint over the comparisons of a section, paired by {how}.", how=how
+        "± of a difference: half of its 95 % interval, simultaneous for all comparisons of a section, paired by {how}.",
+        how=how,
     )
 
 
@@ -133,9 +139,18 @@ def ragged_note(section: Section) -> list[Text]:
     shared = [row.label for row, each in tested if each.paired and {*row.seeds} != {*each.against.seeds}]
     unpaired = [row.label for row, each in tested if not each.paired]
     sentences = (
-        (_("Compared at the seeds that both rows have, so not by the means above: {names}."), shared),
         (
-            _("Compared by all runs, since too few seeds are shared (not paired: Welch's t, by Bonferroni): {names}."),
+            _(
+                "Compared only at the seeds that both rows have, so the difference is not that of the means "
+                "above: {names}."
+            ),
+            shared,
+        ),
+        (
+            _(
+                "Compared over all runs without pairing, since too few seeds are shared (Welch's t, "
+                "Bonferroni): {names}."
+            ),
             unpaired,
         ),
     )
@@ -145,8 +160,8 @@ def ragged_note(section: Section) -> list[Text]:
 def unequal_note(section: Section) -> list[Text]:
     """Name the rows whose spread between seeds differs from the others', so that it is not only pooled."""
     sentence = _(
-        "The spread between seeds seems to differ from the rest in these comparisons, so their own "
-        "spread counts as well: {names}. They need more seeds.",
+        "In these comparisons the spread between seeds seems to differ from that of the other rows, so their "
+        "own spread is used as well: {names}. They need more seeds.",
         names=listed(section.unequal),
     )
     return [sentence] if section.unequal else []
@@ -161,13 +176,13 @@ def same_note(section: Section) -> list[Text]:
 
 
 TRAINED_ON = {
-    frozenset({False}): _("All seeds train on the same texts: what is concluded holds for these training texts."),
+    frozenset({False}): _("All seeds train on the same texts: the conclusions hold for these training texts."),
     frozenset({True}): _(
-        "Each seed draws its own training texts: what is concluded holds for training texts drawn from this data."
+        "Each seed draws its own training texts: the conclusions hold for training texts drawn from this data."
     ),
     frozenset({False, True}): _(
-        "With data.resample each seed draws its own training texts; without it all seeds train on the "
-        "same, and what is concluded holds for these."
+        "With data.resample each seed draws its own training texts; without it all seeds train on the same "
+        "texts, and the conclusions hold for these."
     ),
 }
 NAMED = 8  # most scores that a sentence names
@@ -181,21 +196,24 @@ def reading(results: Results) -> list[Text]:
     if seeds == 1 and not sigma:
         return [
             _(
-                "One seed per configuration: the spread between seeds is unknown, and no difference here can be "
-                "called real. Nothing is ranked, and nothing is bold."
+                "One seed per configuration: the spread between seeds is unknown, so no difference can be "
+                "tested. Nothing is ranked, and nothing is bold."
             ),
             *standard_errors(results),
         ]
     return [
-        _("± of a mean: half of its 95 % interval by the known standard deviation of a run.")
+        _("± of a mean: half of its 95 % interval, from the known standard deviation of a run.")
         if sigma
         else _("± of a mean: half of its 95 % interval over up to {seeds} seeds (Student's t).", seeds=seeds),
         _(
-            "▲ better, ▼ worse: the interval of the difference to the baseline excludes 0. = equivalent: it is within "
-            "the margin that was declared too small to matter. ? undecided: neither. The intervals of a section "
-            "hold for all its comparisons together."
+            "▲ better, ▼ worse: the interval of the difference to the baseline excludes 0. = equivalent: it "
+            "is within the equivalence margin, declared too small to matter, with or without 0. ? undecided: "
+            "neither. The intervals of a section hold for all its comparisons together."
         ),
-        _("Bold: tied with the best. Nothing is bold if no row is ruled out, or if a note forbids ranking."),
+        _(
+            "Bold: no other row was shown to be better. Nothing is bold if this holds for every row, or if a "
+            "note forbids ranking."
+        ),
         _(
             "comparisons.csv has p-values, the numbers of texts that only one of two models gets right, and "
             "the probability of improvement."
@@ -219,8 +237,8 @@ def standard_errors(results: Results) -> list[Text]:
             name = _(" of {data}", data=data) if data else ""
             sentences_by_data.append(
                 _(
-                    "On {count} test texts{name}, one accuracy has a standard error of {size} points by the choice of "
-                    "texts alone.",
+                    "On {count} test texts{name}, an accuracy has a standard error of {size} points from the "
+                    "choice of texts alone.",
                     count=count, name=name, size=size,
                 )
             )  # fmt: skip
@@ -233,8 +251,8 @@ def not_shown(results: Results) -> list[Text]:
     measured = [name for name in results.score_names if "/" not in name]
     names = [heading(name) for name in measured if name not in shown]
     sentence = n_(
-        "Measured and not shown in a table: {names} (results.csv).",
-        "{count} scores were measured and are not shown in a table: {names} (results.csv).",
+        "Measured but not shown in a table: {names} (results.csv).",
+        "{count} scores were measured but are not shown in a table: {names} (results.csv).",
         len(names),
         names=listed(names, NAMED),
     )
@@ -247,7 +265,7 @@ def several_names(results: Results) -> list[Text]:
     for row in (row for section in results.study.sections for row in section.rows):
         names.setdefault(tuple(row.cells), {})[row.label] = None
     several = [" = ".join(labels) for cells, labels in names.items() if cells and len(labels) > 1]
-    return [_("One recipe under several names: {names}.", names=listed(several))] if several else []
+    return [_("One configuration under several names: {names}.", names=listed(several))] if several else []
 
 
 FEWEST = 3  # values of an axis: with two, the best one is always at an end
@@ -276,7 +294,7 @@ def at_the_edge(section: Section, scores: list[RowScore]) -> Iterator[Guard]:
         (end,) = ends
         if (end == tried[-1] and math.isfinite(tried[-1])) or (end == tried[0] and tried[0] > LEAST.get(name, 0)):
             words = _(
-                "{best} is best at the edge of what was tried ({axis} {tried}).",
+                "Best at the edge of the tried range: {best} ({axis} {tried}).",
                 best=listed([row.label for row in best]),
                 axis=_("blocks") if name == "tune" else symbol(name),
                 tried=", ".join(f"{number:g}" for number in tried),
@@ -338,5 +356,5 @@ def below_reference(scores: list[RowScore], section: Section, results: Results) 
             places = 1 if unit(value) > 1 else None
             rows = [f"{score.row.label} ({score_text(value, score.mean, places=places)})" for score in below]
             ours = f"{name} ({score_text(value, reference[value], places=places)})"
-            words = _("{reference} is above {rows} in {score} (not tested).")
+            words = _("{reference} is better than {rows} in {score} (not tested).")
             yield Guard("reference", words.of(reference=ours, score=heading(value), rows=listed(rows)))

@@ -32,7 +32,7 @@ from reports.tables import WORDS, Entry, Table, comparison_table
 
 VERSION = 3
 TIMINGS = {"training_seconds": False, "texts_per_second": True}  # → whether higher is better
-TIMING_NAMES = {"training_seconds": _("seconds of training"), "texts_per_second": _("texts a second")}
+TIMING_NAMES = {"training_seconds": _("training seconds"), "texts_per_second": _("texts per second")}
 PANEL = "mean of all"  # the row of means over all configurations
 AGAINST: dict[Language, str] = {"en": "against.md", "zh": "against.zh.md"}
 SHOWN = 30  # nights in the history
@@ -291,7 +291,7 @@ def body(verdict: NightVerdict, folder: str, commits: list[Text]) -> list[Text]:
     blocks: list[Text] = [_("Night of {when}, commit {commit}.", when=now.when, commit=now.commit or "?")]
     if then is not None:
         blocks.append(
-            _("It is compared with the night of {when}, commit {commit}.", when=then.when, commit=then.commit or "?")
+            _("Compared with the night of {when}, commit {commit}.", when=then.when, commit=then.commit or "?")
         )
     blocks += [table.markdown() for section in verdict.sections if (table := comparison_table(section))]
     if verdict.sections:
@@ -300,29 +300,28 @@ def body(verdict: NightVerdict, folder: str, commits: list[Text]) -> list[Text]:
         *blocks,
         *bulleted(_("## Timings"), verdict.timings),
         *bulleted(_("## Cells without a result"), now.failed),
-        *bulleted(_("## Cells without a result before"), then.failed if then else []),
+        *bulleted(_("## Cells without a result in the earlier run"), then.failed if then else []),
         *commits,
     ]
 
 
 RULE = _(
-    "It fails if a score is worse with p ≤ {share} for all comparisons together (with a larger p it is only possibly "
-    "worse), or if a score was not measured."
+    "The check fails if a score is worse with p ≤ {share}, adjusted for all comparisons (with a larger p it "
+    "is only possibly worse), or if a score was not measured."
 )
 RULE_OF_TIMINGS = _(
-    "It fails too if tonight and last night were both slower by more than {margin} than the slowest of the first "
-    "nights."
+    "It also fails if tonight and last night were both more than {margin} slower than the slowest of the first nights."
 )
 
 
 def environment(nights: Sequence[Night]) -> Text:
     """Say what changed in the environment before its first night, which is the last one."""
     if len(nights) < 2:
-        return _("It is the first night.")
+        return _("This is the first night.")
     before, now = nights[-2].environment, nights[-1].environment
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     changed = ", ".join(f"{name} {before.get(name, '–')} → {now.get(name, '–')}" for name in names)
-    return _("It is the first night of a **new environment**: {changed}.", changed=plain(changed))
+    return _("This is the first night in a **new environment**: {changed}.", changed=plain(changed))
 
 
 def commits_since(nights: Sequence[Night], judged: Sequence[NightVerdict]) -> list[str]:

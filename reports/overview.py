@@ -69,7 +69,7 @@ class Overview:
     def heads(self) -> list[Text]:
         """Heads of the columns: difference, level, and cost if it is known."""
         name = score_name(metric_of(self.score))
-        less = "" if self.higher else _(" (less is better)")
+        less = "" if self.higher else _(" (lower is better)")
         return [
             _("{difference}, points{less}", difference=self.difference, less=less)
             if self.share
@@ -260,8 +260,8 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
     known = any(counts[word] for word in (*TESTED, "no record"))
     if not known and results.study.texts and (found := near_best(results.study.sections[0], results)) and found.near:
         return n_(
-            "{texts} texts cannot tell {count} row from {best}; there is one seed a row",
-            "{texts} texts cannot tell {count} rows from {best}; there is one seed a row",
+            "On {texts} test texts, {count} row cannot be distinguished from {best}; there is one seed per row",
+            "On {texts} test texts, {count} rows cannot be distinguished from {best}; there is one seed per row",
             len(found.near), texts=found.texts, best=found.best,
         )  # fmt: skip
     if results.study.board == "ties" and rows and not known:
@@ -273,7 +273,7 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
     if results.study.board == "records":
         claims = sum(counts[word] for word in TESTED)
         return _(
-            "{holding} of {claims} records hold, {open} are open",
+            "{holding} of {claims} records hold, {open} are undecided",
             holding=counts["better"], claims=claims, open=counts["undecided"],
         )  # fmt: skip
     first, tied = (
@@ -283,8 +283,8 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
     if not tied:
         return _("{first} is better than every other row", first=first)
     return n_(
-        "{count} row cannot be told from {first}, the first",
-        "{count} rows cannot be told from {first}, the first",
+        "{count} row cannot be distinguished from {first}, the first",
+        "{count} rows cannot be distinguished from {first}, the first",
         tied,
         first=first,
     )
@@ -345,15 +345,15 @@ def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
     if not rows:
         return _("Nothing is compared yet")
     if all(row.verdict == "one seed" for row in rows):
-        return _("One seed a row: no difference can be called real")
+        return _("One seed per row: no difference can be tested")
     if all(row.verdict == "not comparable" for row in rows):
         return _("Nothing can be compared; the warnings say why")
     if not decided:
-        return n_("{count} comparison is still open", "None of {count} comparisons is decided yet", len(rows))
+        return n_("{count} comparison is undecided", "None of {count} comparisons is decided", len(rows))
     if len(decided) == len(rows):
         return _("Nothing beats {baseline}", baseline=joined(names[:2], _(", ")))
     return _(
-        "Nothing was shown to beat {baseline}; {open} of {count} comparisons are open",
+        "Nothing was shown to beat {baseline}; {open} of {count} comparisons are undecided",
         baseline=joined(names[:2], _(", ")), open=len(rows) - len(decided), count=len(rows),
     )  # fmt: skip
 
@@ -390,7 +390,7 @@ def setting(results: Results) -> Text:
     if "train" in counts and any(row.drawn for row in rows):
         parts.append(_("{train} training texts", train=counts["train"]))
     elif "train" in counts:
-        parts.append(_("every run trained on the same {train} texts", train=counts["train"]))
+        parts.append(_("the same {train} training texts in every run", train=counts["train"]))
     if "test" in counts:
         parts.append(_("{test} test texts", test=counts["test"]))
     if seeds := sorted({len(row.seeds) for row in rows}):
@@ -406,12 +406,12 @@ def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
     within = (
         ""
         if margin is None
-        else _("; =: within ± {margin} (shaded); perhaps negligibly: reaching into it", margin=f"{margin:g}")
+        else _("; =: within ± {margin} (shaded); perhaps negligibly: overlaps it", margin=f"{margin:g}")
     )
     notes: list[Text] = [
-        _("Lines: 95 % intervals, joint within a question. ▲▼: without 0{within}; ?: neither.", within=within)
+        _("Lines: 95 % intervals, simultaneous within a section. ▲▼: excludes 0{within}; ?: otherwise.", within=within)
     ]
-    return [*notes, _("Dots: seeds.")] if any(row.seeds for row in rows) else notes
+    return [*notes, _("Dots: single seeds.")] if any(row.seeds for row in rows) else notes
 
 
 def origin(results: Results) -> Text:
@@ -442,23 +442,23 @@ def next_step(
         return next_in_table(rows, target, no_baseline), results.study.command, ""  # shown if there is a command
     cells = [cell for section in results.study.sections for row in section.rows for cell in row.cells]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
-        return _("Next, what is missing:"), "ablate run FILE", ""
+        return _("Next, run what is missing:"), "ablate run FILE", ""
     if no_baseline and not rows:
-        return _("Next, write one into the file, such as {baseline}:", baseline=no_baseline), "ablate run FILE", ""
+        return _("Next, name a baseline in the file, such as {baseline}:", baseline=no_baseline), "ablate run FILE", ""
     if any(row.verdict == "one seed" for row in rows):
-        return _("Next, seeds for what is open:"), "ablate run FILE --until-decided", ""
+        return _("Next, add seeds:"), "ablate run FILE --until-decided", ""
     if target is None or (needs := target.comparison.needs) is None:
         return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE", ""
     label, against = target.score.row.label, target.comparison.against.label
     others, needed = also_open(target, compared), what_decides(target.comparison)
     if needs.seeds is None:
-        return _("Next, to tell {label} from {against}: {texts} test texts (evaluation.test in the file):",
+        return _("Next, to decide {label} against {against}: {texts} test texts (evaluation.test in the file):",
                  label=label, against=against, texts=needs.texts), "ablate run FILE", others  # fmt: skip
     seeds = max(needs.seeds, MAX_SEEDS)
     more = f" --max-seeds {needs.seeds}" if needs.seeds > MAX_SEEDS else ""
     seconds = seconds_until(seeds, compared, results)
-    time = _(", at most {time} with the other open rows", time=duration(seconds)) if math.isfinite(seconds) else ""
-    words = _("Next, to tell {label} from {against}: {needs}{time}:",
+    time = _(", at most {time} with the other undecided rows", time=duration(seconds)) if math.isfinite(seconds) else ""
+    words = _("Next, to decide {label} against {against}: {needs}{time}:",
               label=label, against=against, needs=needed, time=time)  # fmt: skip
     return words, f"ablate run FILE --until-decided{more}", others
 
@@ -472,7 +472,7 @@ def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison]) 
     }
     more = _("{count} more", count=len(rows) - OTHERS)
     named = [*list(rows.values())[:OTHERS], *([more] if len(rows) > OTHERS else [])]
-    return _("Also open: {rows}.", rows=joined(named, _("; "))) if rows else ""
+    return _("Also undecided: {rows}.", rows=joined(named, _("; "))) if rows else ""
 
 
 def seconds_until(seeds: int, compared: Sequence[PrimaryComparison], results: Results) -> float:

@@ -37,9 +37,7 @@ FIGURE = r"""\begin{figure}[htbp]
 \label{fig:%s}
 \end{figure}
 """
-MEANS = (
-    "Mean over {seeds} seeds ± half of its 95 % interval (Student's t); bold: tied with the best, where others are not."
-)
+MEANS = "Mean over {seeds} seeds ± half of its 95 % interval (Student's t); bold: no other row was shown to be better."
 VERDICTS = {verdict.replace(" ", "-") for verdict in WORDS}
 
 

@@ -50,7 +50,9 @@ def row_tables(results: Results) -> list[Table]:
         for part, counts in data.sifted.items():
             numbers = [counts[reason] for reason in REASONS]
             body.append([Entry(part), *map(count_entry, [*numbers, counts["rows"] - sum(numbers), counts["rows"]])])
-        tables.append(Table(None, [_("Rows{data}", data=named(data)), *REASONS.values(), _("kept"), _("all")], body))
+        tables.append(
+            Table(None, [_("Data rows{data}", data=named(data)), *REASONS.values(), _("kept"), _("all")], body)
+        )
     return tables
 
 
@@ -74,7 +76,7 @@ def dropped_sentence(part: str, data: DataCounts, counts: dict[str, int]) -> Tex
     """`Of 180 rows (source of tweets), 120 were dropped: 60 repeated, 60 with contradicting labels.`"""
     why = [_("{count} {reason}", count=counts[name], reason=reason) for name, reason in REASONS.items() if counts[name]]
     return _(
-        "Of {rows} rows ({part}{data}), {count} were dropped: {reasons}.",
+        "Of {rows} data rows ({part}{data}), {count} were dropped: {reasons}.",
         rows=counts["rows"], part=part, data=named(data), count=rows_dropped(counts), reasons=joined(why, _(", ")),
     )  # fmt: skip
 
@@ -103,7 +105,10 @@ def cells_by_data(results: Results) -> dict[str, list[str]]:
 
 
 HOUR, GIB = 3600.0, 2**30
-KEPT = {"full": _("frozen blocks kept in full precision"), "half": _("frozen blocks kept in half precision")}
+KEPT = {
+    "full": _("frozen blocks kept in full precision"),
+    "half": _("frozen blocks kept in half precision"),
+}
 
 
 def footer(results: Results) -> list[Text]:
@@ -164,7 +169,7 @@ def predicted(provenances: Sequence[Provenance]) -> Text | None:
     ]
     if sized := [(p.peak_memory_bytes, forecast.memory_bytes) for p, forecast in cells if p.peak_memory_bytes]:
         measured, foreseen = (f"{max(sizes) / GIB:.2f} GiB" for sizes in zip(*sized, strict=True))
-        parts.append(_("largest memory of a cell: predicted {foreseen}, measured {measured}",
+        parts.append(_("peak memory of a cell: predicted {foreseen}, measured {measured}",
                       foreseen=foreseen, measured=measured))  # fmt: skip
     return joined(parts, _("; "))
 
@@ -191,7 +196,7 @@ def cost_line(results: Results, provenances: Sequence[Provenance]) -> Text:
     if study.price_per_hour is not None:  # per GPU hour, or machine hour of cells without a GPU
         cost = study.price_per_hour * sum(gpu_seconds(p) or p.wall_seconds for p in provenances) / HOUR
         price, cost_text = (f"{study.price_per_hour:g} {study.currency}", f"{cost:.2f} {study.currency}")
-        parts.append(_("about {cost} at {price} an hour", cost=cost_text, price=price))
+        parts.append(_("about {cost} at {price} per hour", cost=cost_text, price=price))
     memory = max((p.peak_memory_mib for p in provenances), default=0)
-    parts.append(_("largest memory of a process {memory} MiB", memory=memory))
+    parts.append(_("peak memory of a process {memory} MiB", memory=memory))
     return joined(parts, _("; "))

@@ -47,7 +47,7 @@ WORDS = {
     "not comparable": _("not comparable"),
     "too early": _("too early"),
     "reference": _("single fit"),
-    "no record": _("no record"),
+    "no record": _("not a record"),
     "baseline": _("baseline"),
 }
 BREAK = "\n"  # between the lines of a field
@@ -171,7 +171,7 @@ def compared_columns(section: Section, values: Sequence[str]) -> Compared:
         further[_("Baseline")] = empty | beside
     if any(score.verdict == "undecided" for score, _comparison in compared):
         ways = {row.number: Entry(deciding(row, section), style="words") for row in rows}
-        further[_("Would decide it")] = empty | ways
+        further[_("Needed to decide")] = empty | ways
     return Compared(entries, further)
 
 
@@ -277,7 +277,9 @@ def comparison_table(section: Section) -> Table | None:
     folded = len(rows) > LONGEST
     caption = _("Comparisons with the baseline") if folded else None
     one = len({row.against for row in rows}) == 1
-    first = _("Beside {baseline}", baseline=section.rows[rows[0].against or 0].label) if one else _("Configuration")
+    first = (
+        _("Compared with {baseline}", baseline=section.rows[rows[0].against or 0].label) if one else _("Configuration")
+    )
     return Table(caption, [first, *named, *columns.further], body, folded)
 
 
@@ -328,7 +330,7 @@ def given_up(comparison: Comparison, most_seeds: int | None) -> Text:
     if most_seeds is None or comparison.seeds >= most_seeds or not comparison.chance < FUTILE:
         return way
     return _(
-        "{way} (given up after {seeds} seeds: {chance} % chance by {most})",
+        "{way} (given up after {seeds} seeds: {chance} % chance to be decided by {most})",
         way=way, seeds=comparison.seeds, chance=f"{100 * comparison.chance:.0f}", most=most_seeds,
     )  # fmt: skip
 
@@ -343,7 +345,7 @@ def what_decides(comparison: Comparison) -> Text:
     if needs and needs.texts is not None:
         parts.append(_("{texts} test texts", texts=needs.texts))
     if not parts:
-        return _("more than 64 seeds and 100 times the texts") if comparison.by_text else _("more than 64 seeds")
+        return _("more than 64 seeds and 100 times the test texts") if comparison.by_text else _("more than 64 seeds")
     return joined(parts, _(" and ") if needs and needs.together else _(" or "))
 
 
@@ -374,7 +376,12 @@ def cells_left_out(section: Section) -> list[Text]:
     count = sum(len(row.cells) for row in section.rows if not row.variant)
     if count <= MOST_SEEDS:
         return []
-    return [_("Its {count} cells are in results.csv; `ablate cell ID` shows how to train one again.", count=count)]
+    return [
+        _(
+            "The {count} cells of this section are in results.csv; `ablate cell ID` shows how to train one again.",
+            count=count,
+        )
+    ]
 
 
 def effects_tables(effects: Sequence[Effect]) -> list[Table]:
@@ -387,7 +394,7 @@ def effects_tables(effects: Sequence[Effect]) -> list[Table]:
             for effect in effects
             if effect.value == value
         ]  # fmt: skip
-        heads = [_("Axis, of {value}", value=heading(value)), _("share of the variance"), _("F"), _("p")]
+        heads = [_("Effect on {value}", value=heading(value)), _("share of the variance"), _("F"), _("p")]
         tables.append(Table(_("Main effects and interactions"), heads, body))
     return tables
 
@@ -399,7 +406,8 @@ def levels_tables(levels: Sequence[Level]) -> list[Table]:
     for value in dict.fromkeys(level.value for level in levels):
         heads = [
             _("Level of an axis"),
-            _("mean of {name} over the other axes ± 95 % interval of its distance from the mean of the levels",
+            _("mean of {name} over the other axes ± half of the 95 % interval of its difference from the "
+              "mean of the levels",
               name=head(value)),
         ]  # fmt: skip
         body = [

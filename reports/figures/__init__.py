@@ -23,10 +23,10 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
         (True, _("heat map"), lambda: comparisons.draw_heat(section, results, path)),
         (show.pairs, _("matrix of all pairs"), lambda: comparisons.draw_pairs(section, path)),
         (show.search, _("score against configurations tried"), lambda: curves.draw_search(section, path)),
-        (show.tsne, _("picture of the embeddings"), lambda: points.draw_tsne(recorded, results, path)),
+        (show.tsne, _("plot of the embeddings"), lambda: points.draw_tsne(recorded, results, path)),
         (show.spectra, _("singular values of the embeddings"), lambda: curves.draw_spectra(recorded, results, path)),
         (show.curves, _("training curves"), lambda: curves.draw_curves(recorded, results, path)),
-        (show.curves, _("gradient norms of the terms"), lambda: curves.draw_terms(recorded, results, path)),
+        (show.curves, _("gradient norms of the loss terms"), lambda: curves.draw_terms(recorded, results, path)),
     ]
     drawn = [drawn_or_left_out(kind, make) for wanted, kind, make in pictures if wanted]
     return [figure for figure in drawn if figure is not None]

@@ -182,7 +182,7 @@ def heat_caption(panels: list[Panel], axes: Axes) -> Text:
     numbers = joined([renamed(settings, symbol(name)) for name, settings in zip(axes, levels, strict=True)], "")
     below = _(", and below it {rows}", rows=labels_in_words(outside)) if outside else ""
     return _(
-        "Heat map of {values}, mean over seeds ± half-width, by {axes}{below}{numbers}",
+        "Heat map of {values}, mean over seeds ± half of its 95 % interval, by {axes}{below}{numbers}",
         values=values, axes=joined(by, _(" and ")), below=below, numbers=numbers,
     )  # fmt: skip
 
@@ -200,8 +200,8 @@ def draw_pairs(section: Section, path: Path) -> Figure | None:
             with style():
                 labels, drawn = list(pairs.labels), matrix(pairs, value, higher)
                 caption = _(
-                    "Matrix of all pairs by {value}: the sign of row minus column, and its p-value, for all pairs "
-                    "together: {names}{numbers}",
+                    "All pairs of rows in {value}: the sign of row minus column and its p-value, adjusted "
+                    "for all pairs: {names}{numbers}",
                     value=heading(value), names=labels_in_words(labels), numbers=renamed(labels, "row"),
                 )  # fmt: skip
                 apart, count = int(np.sum(np.triu(pairs.p <= ALPHA, 1))), len(labels) * (len(labels) - 1) // 2
@@ -276,7 +276,7 @@ def draw_forest(overview: Overview, path: Path, language: Language) -> Figure | 
             for row in overview.rows
         ]
         caption = _(
-            "Differences of {score} to the baseline with 95 % intervals, best first: {rows}",
+            "Differences in {score} to the baseline with 95 % intervals, best first: {rows}",
             score=overview.score, rows=joined(rows, _("; ")),
         )  # fmt: skip
         return save(drawn, path, caption)

@@ -166,7 +166,7 @@ def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure
     keys = sorted(key for key in curves["key"].unique() if key.startswith("gradient_norm."))
     panels = [panel_of(key, key.removeprefix("gradient_norm."), rows, section, curves) for key in keys]
     panels = [panel for panel in panels if panel.tables]  # terms without finite values have no line
-    what = _("gradient norm of the terms {names}", names=joined([panel.title for panel in panels], _(", ")))
+    what = _("gradient norms of the loss terms {names}", names=joined([panel.title for panel in panels], _(", ")))
     path = path.with_name(f"{path.name}-gradients.png")
     return saved_curves(section, panels, path, what, 1, one_scale=True, scale="log")
 
@@ -179,8 +179,8 @@ def saved_curves(
     labels = [row.label for row in section.rows]
     mean = _("running mean over {smoothing} steps; ", smoothing=smoothing) if smoothing > 1 else ""
     caption = _(
-        "Against the optimizer step, {what} ({mean}mean over seeds, band from the lowest to the highest):"
-        " {names}{numbers}",
+        "Against the optimizer step, {what} ({mean}mean over seeds, band from the lowest to the highest): "
+        "{names}{numbers}",
         what=what, mean=mean, names=labels_in_words(labels), numbers=renamed(labels, "row"),
     )  # fmt: skip
     with style():
@@ -212,7 +212,7 @@ def loss_panels(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[st
     panels: list[tuple[str, Text, list[int]]] = [
         (key, _("{term}: loss − floor", term=key.removeprefix("excess.")), rows_of[key]) for key in terms
     ]
-    title = _("training loss, no floor known") if terms else _("training loss")
+    title = _("training loss, floor unknown") if terms else _("training loss")
     return panels + ([("loss", title, rest)] if rest else [])
 
 
@@ -250,7 +250,7 @@ def draw_search(section: Section, path: Path) -> Figure | None:
     with style():
         panel = LinePanel(f"expected best {name}", {0: table})
         drawn = draw_lines([panel], [section.recorded.title], "rows tried", kind="section", scale="free")
-        caption = _("Expected best {value} against the number of rows that are drawn and tried", value=name)
+        caption = _("Expected best {value} by the number of configurations drawn at random and tried", value=name)
         return save(drawn, path.with_name(f"{path.name}-search.svg"), caption, _("{words}.", words=caption))
 
 

@@ -137,8 +137,8 @@ def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: s
     count, devices = sum(map(len, panels)), joined(list(dict.fromkeys(panel[0].device for panel in panels)), _(", "))
     labels = [point.label for best in fronts for point in best]
     return _(
-        "{score} against {devices} of a cell for {count} configurations; the Pareto front of the means, "
-        "which no test has gone through: {rows}{numbers}",
+        "{score} against {devices} per cell for {count} configurations; Pareto front of the means (not "
+        "tested): {rows}{numbers}",
         score=heading(value), devices=devices, count=count, rows=joined(labels, _("; ")),
         numbers=renamed(labels, "configuration"),
     )  # fmt: skip
@@ -157,7 +157,10 @@ def costs_finding(fronts: list[list[Point]], value: str) -> Text:
         for point in ends
     ]  # fmt: skip
     parts = joined(said, _("; "))
-    return _("{parts}. On the line, no cheaper configuration has a higher mean (not tested).", parts=parts)
+    return _(
+        "{parts}. No configuration is both cheaper and better in the mean than one on the line (not tested).",
+        parts=parts,
+    )
 
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
@@ -306,10 +309,10 @@ def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], r
     others, classes = renamed(labels, "row"), renamed(names, "class")
     method, seed = alignment_reference(rows, results).method, ", ".join(map(str, seeds))
     caption = _(
-        "{method} of the embeddings, seed {seed}, each turned to agree with the first: {shown}; colour is"
-        " the class{others}{classes}",
+        "{method} of the embeddings, seed {seed}, each aligned with the first: {shown}; colour is the "
+        "class{others}{classes}",
         method=method, seed=seed, shown=shown, others=others, classes=classes,
     )  # fmt: skip
     empty = [(row.label, results.tsne[row.cells[0]]) for row in rows if not len(results.tsne[row.cells[0]].x)]
-    reasons = [_("no picture of {label}: {reason}", label=label, reason=picture.reason) for label, picture in empty]
+    reasons = [_("{label} not drawn: {reason}", label=label, reason=picture.reason) for label, picture in empty]
     return joined([caption, *reasons], _("; "))

@@ -37,16 +37,16 @@ def redeclared(results: Results) -> Iterator[Guard]:
     """Warn of declarations (margins, rows, seeds …) that were made or changed after there were results."""
     if results.study.declared and (count := results.study.declared[0].finished):
         words = n_(
-            "{count} cell had results before it was declared how they are judged.",
-            "{count} cells had results before it was declared how they are judged.",
+            "{count} cell had results before the analysis was declared.",
+            "{count} cells had results before the analysis was declared.",
             count,
         )
         yield Guard("declared", words)
     for before, after in pairwise(results.study.declared):
         if changes := list(changed_declarations(before, after)):
             words = n_(
-                "Changed when {count} cell had results: {changes}.",
-                "Changed when {count} cells had results: {changes}.",
+                "Changed after {count} cell had results: {changes}.",
+                "Changed after {count} cells had results: {changes}.",
                 after.finished,
                 changes=joined(changes, _("; ")),
             )
@@ -62,15 +62,15 @@ def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Te
     for title in sorted({*before.families, *after.families}):
         if title not in before.families or title not in after.families:
             done = _("added") if title in after.families else _("removed")
-            yield _("the section {title} {done}", title=title, done=done)
+            yield _("section {title} {done}", title=title, done=done)
             continue
         was, now = (", ".join(sorted(d.families[title])) for d in (before, after))
         if was != now:
-            yield _("what is tested in {title} from {was} to {now}", title=title, was=was, now=now)
+            yield _("the tested scores of {title} from {was} to {now}", title=title, was=was, now=now)
         yield from changed_rows(title, before, after)
     if before.embeddings != after.embeddings:
         was, now = (" / ".join(["those that trained", *(d.embeddings or [])]) for d in (before, after))
-        yield _("the embeddings that are compared from {was} to {now}", was=was, now=now)
+        yield _("the compared embeddings from {was} to {now}", was=was, now=now)
     if before.test_texts != after.test_texts:
         was, now = (" / ".join(d.test_texts) for d in (before, after))
         yield _("the test texts from {was} to {now}", was=was, now=now)
@@ -92,8 +92,8 @@ def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterato
 
 def design(declaration: Declaration) -> Text:
     if declaration.most_seeds is not None:
-        return _("as many as decide, at most {most}", most=declaration.most_seeds)
-    return _("{seeds}, fixed beforehand", seeds=", ".join(map(str, declaration.seeds)))
+        return _("as many as needed to decide, at most {most}", most=declaration.most_seeds)
+    return _("{seeds}, fixed in advance", seeds=", ".join(map(str, declaration.seeds)))
 
 
 def stale(results: Results) -> Iterator[Guard]:
@@ -128,12 +128,14 @@ def odd_texts(results: Results) -> Iterator[Guard]:
     spelling."""
     for data in results.study.data:
         if counts := [f"{part} {count}" for part, count in data.wordless.items() if count]:
-            words = _("The tokenizer leaves nothing of some texts{of}: {parts}.", of=named(data), parts=listed(counts))
+            words = _(
+                "Texts{of} without any token that the tokenizer knows: {parts}.", of=named(data), parts=listed(counts)
+            )
             yield Guard("wordless", words)
     for data in results.study.data:
         if data.merged:
             labels = joined((joined(spellings, _(" and ")) for spellings in data.merged.values()), _("; "))
-            words = _("Labels{of} that were taken for one class: {labels}.", of=named(data), labels=labels)
+            words = _("Labels{of} that were merged into one class: {labels}.", of=named(data), labels=labels)
             yield Guard("merged", words)
 
 

@@ -124,7 +124,8 @@ def unequal_seeds(section: RecordedSection, results: Results, cells: list[Sectio
     other = [cell for row, row_seeds in zip(rows, seeds, strict=True) if row_seeds != seeds[0] for cell in row]
     if other and not results.study.any_seeds:
         words = _(
-            "Rows with other seeds than the first one cannot be paired with it: {location}.", location=where(other)
+            "These rows have other seeds than the first row and cannot be paired with it: {location}.",
+            location=where(other),
         )
         yield Guard("seeds", words, True)
 
@@ -132,7 +133,7 @@ def unequal_seeds(section: RecordedSection, results: Results, cells: list[Sectio
 def without_provenance(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     unknown = [cell for cell in cells if cell.run.status == "finished" and not cell.run.provenance]
     if unknown and not results.study.foreign:
-        words = _("Nothing tells where these numbers come from: {location}.", location=where(unknown))
+        words = _("The origin of these numbers is not recorded: {location}.", location=where(unknown))
         yield Guard("provenance", words, True)
 
 
@@ -174,7 +175,7 @@ def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCe
             if why := reasons_missing(without, value, results):
                 words = _("{said}: {why}", said=words, why=why)
             if not ours:
-                words = _("{said}. A row that lacks a run is not called better or equivalent.", said=words)
+                words = _("{said}. A row with missing runs is not called better or equivalent.", said=words)
             yield Guard("missing score", words, True)
 
 
@@ -187,10 +188,10 @@ def reasons_missing(cells: list[SectionCell], value: str, results: Results) -> T
 
 
 UNPAIRED = {
-    "numbered": _("Not paired: the column {seed} numbers runs; --paired pairs equal numbers."),
+    "numbered": _("Not paired: the column {seed} only numbers the runs; --paired pairs equal numbers."),
     "sorted": _(
-        "Not paired: the values of {seed} only count, and the runs of each row are sorted by their scores, so that "
-        "equal numbers would pair best with best; --paired pairs them."
+        "Not paired: {seed} only numbers the runs, which are sorted by score within each row, so equal "
+        "numbers would pair best with best; --paired pairs them."
     ),
 }
 
@@ -206,16 +207,19 @@ def assumed(section: RecordedSection, results: Results, cells: list[SectionCell]
     names = results.study.assumed
     if len(names) == 1:
         yield Guard(
-            "assumed", _("{score}: assumed to be better if higher; --lower {score} reverses it.", score=names[0])
+            "assumed", _("{score}: higher is assumed to be better; --lower {score} reverses this.", score=names[0])
         )
     elif names:
-        words = _("{scores}: assumed to be better if higher; --lower SCORE reverses one of them.", scores=listed(names))
+        words = _(
+            "{scores}: higher is assumed to be better; --lower SCORE reverses this for one of them.",
+            scores=listed(names),
+        )
         yield Guard("assumed", words)
 
 
 def one_seed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     if cells and not results.study.sigma and max(len(row.seeds) for row in section.rows) == 1:
-        words = _("One seed a row: nothing is known of the spread between seeds, no difference can be called real.")
+        words = _("One seed per row: the spread between seeds is unknown, so no difference can be tested.")
         yield Guard("one seed", words, True)
 
 
@@ -224,11 +228,15 @@ def known_sigma(section: RecordedSection, results: Results, cells: list[SectionC
     for value, sigma in results.study.sigma.items():
         numbers = [values_of(results, [cell for cell in cells if cell.row is row], value) for row in section.rows]
         several = [np.array([*own.values()]) for own in numbers if len(own) > 1]
-        words = _("{value}: ± is from a known standard deviation of one run, {sigma} (--sigma).", value=value,
+        words = _("{value}: ± comes from a known standard deviation of one run, {sigma} (--sigma).", value=value,
                   sigma=f"{sigma:.3g}")  # fmt: skip
         if freedom := sum(len(own) - 1 for own in several):
             spread = (sum(float(own.var(ddof=1)) * (len(own) - 1) for own in several) / freedom) ** 0.5
-            words = _("{said} The runs of a row here vary by {spread}.", said=words, spread=f"{spread:.3g}")
+            words = _(
+                "{said} The runs here have a standard deviation of {spread} within rows.",
+                said=words,
+                spread=f"{spread:.3g}",
+            )
         yield Guard("sigma", words)
 
 
@@ -236,8 +244,10 @@ def texts_alone(section: RecordedSection, results: Results, cells: list[SectionC
     """Name the rows that the number of test texts alone keeps from being told from the best."""
     if (found := near_best(section, results)) and found.near:
         words = n_(
-            "{texts} texts cannot tell {count} row from {best}: {names}. Other seeds would only add to this.",
-            "{texts} texts cannot tell {count} rows from {best}: {names}. Other seeds would only add to this.",
+            "On {texts} test texts, {count} row cannot be distinguished from {best}: {names}. The spread "
+            "between seeds adds to this.",
+            "On {texts} test texts, {count} rows cannot be distinguished from {best}: {names}. The spread "
+            "between seeds adds to this.",
             len(found.near), texts=found.texts, best=found.best, names=listed(found.near),
         )  # fmt: skip
         yield Guard("texts", words)
@@ -251,7 +261,7 @@ def no_baseline(section: RecordedSection, results: Results, cells: list[SectionC
     if not any(cell.row.baseline and cell.run.status == "finished" for cell in cells):
         yield Guard("baseline", _("The baseline has no results: nothing is compared with it."))
     elif without:
-        yield Guard("baseline", _("Without a baseline: {location}.", location=where(without, seeds=False)))
+        yield Guard("baseline", _("These rows have no baseline: {location}.", location=where(without, seeds=False)))
 
 
 CHECKS = (

@@ -62,16 +62,16 @@ def split_counts(split: str) -> Callable[[SectionCell], object]:
 
 
 SAME = (
-    Same("data", _("The data is not the same"), recorded(lambda p: (p.data_digest or "")[:12] or None),
+    Same("data", _("The data differs"), recorded(lambda p: (p.data_digest or "")[:12] or None),
          frozenset(FILES)),
-    Same("test data", _("The test texts are not the same"), split_counts("test"),
+    Same("test data", _("The test texts differ"), split_counts("test"),
          frozenset(DATA - {"train", "max_length"})),
-    Same("training data", _("The training texts are not the same"), split_counts("train"),
+    Same("training data", _("The training texts differ"), split_counts("train"),
          frozenset(DATA - {"max_length"}), drawn=True),
     Same("parameters", _("The number of trained parameters differs between cells of one model"),
          recorded(lambda p: p.trained_parameters), frozenset(SIZES), drawn=True),
-    Same("code", _("The code is not the same"), recorded(lambda p: p.code), frozenset({"loss", "view", "source"})),
-    Same("evaluation", _("The cells were measured by different settings"),
+    Same("code", _("The code differs"), recorded(lambda p: p.code), frozenset({"loss", "view", "source"})),
+    Same("evaluation", _("The evaluation settings differ"),
          lambda cell: cell.run.evaluation or None if cell.run.status == "finished" else None),
     Same("hardware", _("The hardware differs"), recorded(lambda p: f"{p.hardware.device} ({p.hardware.cpu})"),
          blocks=None),
@@ -97,8 +97,8 @@ def differing(kind: str, what: Text, values: Values, key: Key, blocks: bool | No
         groups = grouped(values, lambda cell: (cell.seed, key(cell))).values()
         confounded = any(len({values[cell] for cell in group}) > 1 for group in groups)
         end = (
-            _("differences between rows may come from that") if confounded
-            else _("it is the same for all rows of a seed")
+            _("this may explain differences between rows") if confounded
+            else _("at each seed it is the same for all rows")
         )  # fmt: skip
         words = _("{what}: {difference}; {end}.", what=what, difference=difference, end=end)
         yield Guard(kind, words, confounded if blocks is None else blocks)
@@ -118,7 +118,7 @@ def settings(section: RecordedSection, results: Results, cells: list[SectionCell
         phrases[3:] = [_("and {rest} more settings", rest=len(phrases) - 3)]
     if phrases:
         words = _(
-            "The cells differ in settings that are no axis of this table: {settings}.",
+            "The cells differ in settings that are not axes of this table: {settings}.",
             settings=joined(phrases, _("; ")),
         )
         yield Guard("settings", words, True)
@@ -152,7 +152,9 @@ def modules(section: RecordedSection, results: Results, cells: list[SectionCell]
         for module, digest in results.code_files(cell.cell).items():
             by_module.setdefault(module, set()).add(digest)
     if changed := sorted(module for module, found in by_module.items() if len(found) > 1):
-        words = _("The cells were computed by different code: {names} changed between them.", names=listed(changed, 3))
+        words = _(
+            "The cells were computed with different code: {names} changed between them.", names=listed(changed, 3)
+        )
         yield Guard("code", words, True)
 
 
@@ -215,7 +217,7 @@ def out_of_range(section: RecordedSection, results: Results, cells: list[Section
     if wrong:
         names = listed(sorted({name for name, _ in wrong}), 3)
         location = where([entry for cell, entry in finished.items() if any(cell == wrong_id for _, wrong_id in wrong)])
-        words = _("{names}: outside of what it can be, in {location}.", names=names, location=location)
+        words = _("Impossible values of {names}: {location}.", names=names, location=location)
         yield Guard("range", words, True)
 
 
@@ -253,9 +255,7 @@ def idle_seeds(section: RecordedSection, results: Results, cells: list[SectionCe
     idle = [row for row in rows if len({c.cell for c in row}) > 1 and len({marks[id(c)] for c in row}) == 1]
     if idle:
         location = where([cell for row in idle for cell in row])
-        words = _(
-            "Every number is the same at each seed, so that the seed does nothing here: {location}.", location=location
-        )
+        words = _("All seeds give the same numbers, so the seed has no effect here: {location}.", location=location)
         yield Guard("idle seeds", words)
 
 
@@ -266,13 +266,13 @@ def collapsed(section: RecordedSection, results: Results, cells: list[SectionCel
         alarms = values_of(results, cells, name)
         if affected := [cell for cell in cells if alarms.get(cell.cell) == 1]:
             parts = {"location": where(affected), "split": split, "extra": f" ({embedding})" if embedding else ""}
-            yield Guard("collapsed", _("{location}: the {split} embeddings{extra} lie in one direction", **parts))
+            yield Guard("collapsed", _("{location}: all {split} embeddings{extra} have one direction", **parts))
     since = [cell for cell in cells if cell.run.provenance and cell.run.provenance.collapsed_since is not None]
     for step, affected in grouped(
         since, lambda cell: cell.run.provenance and cell.run.provenance.collapsed_since
     ).items():
         words = _(
-            "{location}: all sentence vectors lie in one direction, since step {step}",
+            "{location}: all sentence vectors have one direction from step {step} on",
             location=where(affected),
             step=step,
         )
@@ -285,7 +285,7 @@ def redundant_scores(section: RecordedSection, results: Results, cells: list[Sec
     units = [cell_units for cell in cells if (cell_units := results.units.get(cell.cell))]
     if len(values) > 1 and units and all(cell_units.get(value) for cell_units in units for value in values):
         words = _(
-            "The classes are two and balanced: ARI ≈ (2a − 1)² and NMI ≈ 1 − H(a) both follow from the "
+            "There are two balanced classes: ARI ≈ (2a − 1)² and NMI ≈ 1 − H(a) both follow from the "
             "accuracy a of k-means. They are one number, not two."
         )
         yield Guard("redundant", words)
@@ -305,7 +305,7 @@ def chance(section: RecordedSection, results: Results, cells: list[SectionCell])
                 low += row
         if low:
             words = _(
-                "{score} is not above the share of the largest class, which needs no training: {location}.",
+                "{score} is not higher than always predicting the largest class: {location}.",
                 score=heading(value), location=where(low, seeds=False),
             )  # fmt: skip
             yield Guard("chance", words)

@@ -43,7 +43,7 @@ def test_rows_are_compared_with_the_best_and_all_pairs_share_the_level():
         "r3" if best == "r4" else "r4": "undecided",
         **dict.fromkeys(("r0", "r1", "r2"), "worse"),
     }
-    assert str(found) == f"1 row cannot be told from {best}, the first"
+    assert str(found) == f"1 row cannot be distinguished from {best}, the first"
     assert found.results.study.sections[0].rows[0].label == best
 
 
@@ -56,7 +56,7 @@ def test_each_row_is_compared_with_the_best_before_it(order):
     assert verdicts(found)["r2"] == "no record" and verdicts(found)["r3"] == "better"
     holding = [*verdicts(found).values()].count("better")
     claims = sum(score.comparison.difference > 0 for score in found.comparisons)
-    assert str(found) == f"{holding} of {claims} records hold, {claims - holding} are open"
+    assert str(found) == f"{holding} of {claims} records hold, {claims - holding} are undecided"
     lower = ablate.judge(table.assign(points=-table["points"]), score="points", records=order, lower="points")
     assert verdicts(lower) == verdicts(found)
 
@@ -79,7 +79,7 @@ def test_a_known_deviation_judges_one_run_a_row_and_the_page_says_so(tmp_path: P
     assert width == pytest.approx(stats.norm.isf(0.05 / 2 / 3) * math.sqrt(2), rel=1e-4)
     assert "known standard deviation of one run, 1 (--sigma)" in found.report(tmp_path / "page").read_text()
     several = ablate.judge(board(), score="points", ties=True, sigma={"points": 2.0})
-    assert any("The runs of a row here vary by" in words for words in several.warnings)
+    assert any("The runs here have a standard deviation of" in words for words in several.warnings)
 
 
 @pytest.mark.parametrize("texts", [1000, "items"])
@@ -87,8 +87,8 @@ def test_what_the_number_of_texts_alone_cannot_tell_apart(texts):
     table = pd.DataFrame({"name": ["a", "b", "c"], "accuracy": [0.80, 0.77, 0.75], "items": 1000})
     found = ablate.judge(table, score="accuracy", ties=True, texts=texts)
     # standard error of a difference: 1.8 points
-    (words,) = [words for words in found.warnings if "texts cannot tell" in words]
-    assert words.startswith("1000 texts cannot tell 1 row from a: b.")
+    (words,) = [words for words in found.warnings if "cannot be distinguished" in words]
+    assert words.startswith("On 1000 test texts, 1 row cannot be distinguished from a: b.")
 
 
 def test_tables_of_means_and_dates_with_slashes_have_an_order():
@@ -99,7 +99,7 @@ def test_tables_of_means_and_dates_with_slashes_have_an_order():
         ("a", "c"),
         ("b", "a"),
     ]
-    assert str(found) == "2 of 2 records hold, 0 are open"
+    assert str(found) == "2 of 2 records hold, 0 are undecided"
     with pytest.raises(UserError, match="row 1: date is `05/03/2026`, of which day or month may be first"):
         ablate.judge(means[means["model"] != "b"], records="date")
 
@@ -107,7 +107,7 @@ def test_tables_of_means_and_dates_with_slashes_have_an_order():
 def test_shares_in_percent_of_an_unknown_name_count_for_the_texts():
     table = pd.DataFrame({"name": ["a", "b", "c"], "IFEval": [80.0, 77.0, 75.0]})
     found = ablate.judge(table, score="IFEval", ties=True, texts=1000)
-    assert str(found) == "1000 texts cannot tell 1 row from a; there is one seed a row"
+    assert str(found) == "On 1000 test texts, 1 row cannot be distinguished from a; there is one seed per row"
 
 
 def test_an_equivalent_row_that_is_told_apart_does_not_share_the_first_rank():
@@ -146,7 +146,7 @@ def test_rows_that_were_not_tested_are_not_beaten_and_equal_means_are_no_record(
         [("a", 0.9), ("a", 0.905), ("a", 0.91), ("b", 0.5), ("b", 0.51), ("b", 0.505), ("c", 0.899)],
         columns=["name", "accuracy"],
     )
-    assert str(ablate.judge(table, score="accuracy", ties=True)) == "1 row cannot be told from a, the first"
+    assert str(ablate.judge(table, score="accuracy", ties=True)) == "1 row cannot be distinguished from a, the first"
     for lower in ((), ("points",)):
         same = pd.DataFrame({"name": list("aabb"), "points": [1.0, 2.0, 2.0, 1.0]})
         found = ablate.judge(same, score="points", records="table", lower=lower)

@@ -22,8 +22,8 @@ def test_numbers_of_runs_pair_nothing_unless_asked():
     table = frame(rows=3, seeds=4).rename(columns={"seed": "run"})
     table = table[(table["model"] != "m1") | (table["run"] < 3)]
     found = ablate.judge(table, baseline="base")
-    assert "not paired: the column run numbers runs; --paired pairs equal numbers" in found.columns
-    assert "Not paired: the column run numbers runs; --paired pairs equal numbers." in found.warnings
+    assert "not paired: the column run only numbers the runs; --paired pairs equal numbers" in found.columns
+    assert "Not paired: the column run only numbers the runs; --paired pairs equal numbers." in found.warnings
     assert {score.row.label: score.seeds for score in found.comparisons} == {"m1": 3, "m2": 4}
     assert verdicts(found)["m1"] == "better"
     asked = ablate.judge(table, baseline="base", paired=True)
@@ -64,10 +64,10 @@ def test_the_command_says_how_rows_were_compared_and_what_was_assumed(tmp_path, 
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
     table = tmp_path / "t.csv"
     frame(rows=2).rename(columns={"seed": "run", "acc": "zeta"}).to_csv(table, index=False)
-    for options, said in (((), "not paired: the column run numbers runs"), (("--paired",), "paired by run")):
+    for options, said in (((), "not paired: the column run only numbers the runs"), (("--paired",), "paired by run")):
         done = CliRunner().invoke(app, ["report", "--from", str(table), "--baseline", "base", *options])
         assert done.exit_code == 0 and said in done.output, done.output
-        assert "warning: zeta: assumed to be better if higher; --lower zeta reverses it." in done.output
+        assert "warning: zeta: higher is assumed to be better; --lower zeta reverses this." in done.output
     done = CliRunner().invoke(app, ["report", "--from", str(table), "--baseline", "base", "--lower", "zeta"])
     assert "assumed" not in done.output and "zeta (lower is better)" in done.output
 
@@ -85,7 +85,7 @@ def test_seeds_are_not_paired_if_runs_are_sorted():
         ]
         table = pd.DataFrame(lines, columns=["m", "seed", "points"])
         found = ablate.judge(table, baseline="base")
-        assert ("sorted by their scores" in " ".join(found.warnings)) == bool(said), (signs, seeds)
+        assert ("sorted by score" in " ".join(found.warnings)) == bool(said), (signs, seeds)
         assert ablate.judge(table, baseline="base", paired=True).results.study.paired
 
 
@@ -95,7 +95,7 @@ def test_one_row_in_four_that_is_not_sorted_makes_no_pairs_of_the_others():
     lines = [(f"row {m}", seed, value) for m, own in enumerate(values) for seed, value in enumerate(own)]
     for count, sorted_ in ((4, True), (2, False)):  # of two rows, one is no rule
         table = pd.DataFrame(lines[: 5 * count], columns=["m", "seed", "points"])
-        assert ("sorted by their scores" in " ".join(ablate.judge(table, baseline="row 0").warnings)) == sorted_
+        assert ("sorted by score" in " ".join(ablate.judge(table, baseline="row 0").warnings)) == sorted_
 
 
 def test_the_export_of_rows_that_are_not_paired_pairs_nothing(tmp_path):
@@ -137,8 +137,8 @@ def test_no_row_with_two_runs_is_left_out():
 def test_the_page_says_how_each_row_was_compared(tmp_path):
     ablate.judge(of_submitters(), baseline="base").report(tmp_path / "report")
     text = (tmp_path / "report" / "README.md").read_text()
-    assert "Compared at the seeds that both rows have, so not by the means above: some shared and fewer." in text
-    assert "not paired: Welch's t, by Bonferroni): none shared." in text
+    assert "the difference is not that of the means above: some shared and fewer." in text
+    assert "(Welch's t, Bonferroni): none shared." in text
 
 
 @pytest.mark.parametrize("gone", [math.nan, math.inf])
@@ -149,7 +149,7 @@ def test_a_row_with_a_run_without_a_value_is_not_called_better_or_equivalent(gon
     assert verdicts(found)["fewer"] == "undecided" and verdicts(found)["none shared"] == "better"
     (warning,) = found.warnings
     assert "fewer, seed 314: no value of accuracy" in warning and "row 14" in warning
-    assert "A row that lacks a run is not called better or equivalent." in warning
+    assert "A row with missing runs is not called better or equivalent." in warning
     assert verdicts(ablate.judge(table, baseline="base", lower="accuracy"))["fewer"] == "worse"  # it may be called so
 
 

@@ -143,8 +143,8 @@ def test_direction_and_margin_are_guessed_as_by_the_command(page, score, scale):
 def test_directions_are_those_of_the_command_and_assumed_ones_are_said(page):
     names = [score for score, _ in CASES]
     assert page.evaluate("names => names.map(higherIsBetter)", names) == [higher for _, higher in CASES]
-    for score, said in (("zeta", "zeta: assumed to be better if higher; “lower is better” reverses it."), ("acc", ""),
-                        ("mean", "The score: assumed to be better if higher; “lower is better” reverses it."),
+    for score, said in (("zeta", "zeta: higher is assumed to be better; “lower is better” reverses this."), ("acc", ""),
+                        ("mean", "The score: higher is assumed to be better; “lower is better” reverses this."),
                         ("bits_per_byte", "")):  # fmt: skip
         page.evaluate("chosen = false")
         results(page, ROWS.replace("mean", score))

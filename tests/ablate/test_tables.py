@@ -67,7 +67,7 @@ def test_every_format_gives_the_same_comparisons(tmp_path):
     ("table", "described"),
     [
         (HEAD + BASE, "rows by model; scores acc (higher is better); paired by seed"),
-        ("m,s,val_loss\n" + BASE, "scores val_loss (lower is better); not paired: the column s numbers runs"),
+        ("m,s,val_loss\n" + BASE, "scores val_loss (lower is better); not paired: the column s only numbers the runs"),
         ("run,f1\nbase-seed0,.7\nbase-seed1,.8\nnew-seed0,.7\nnew-seed1,.9\n", "rows by run; scores f1 (higher"),
         (
             "model,mean,std,n\nbase,1,1,5\n",
@@ -156,7 +156,7 @@ def test_names_that_do_not_exist_are_answered_with_the_nearest():
 
 def test_a_direction_that_is_assumed_is_said_everywhere(tmp_path):
     table = frame(rows=2).rename(columns={"acc": "zeta"})
-    said = "zeta: assumed to be better if higher; --lower zeta reverses it."
+    said = "zeta: higher is assumed to be better; --lower zeta reverses this."
     found = ablate.judge(table, baseline="base")
     page = found.report(tmp_path / "report")
     assert said in found.warnings and "zeta (assumed: higher is better)" in found.columns

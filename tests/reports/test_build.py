@@ -89,8 +89,8 @@ def test_the_same_runs_give_the_same_bytes_in_any_order_and_from_a_store_made_ag
     assert "| ce (baseline) | 70 ± 0 |" in text
     assert "| ce+supcon | 85 ± 64 |" in text  # t(0.975, 1) · 0.05 = 12.706 · 0.05
     assert "| *TF-IDF + logistic regression* | 60 |" in text
-    assert "tied with the best" in text and "significant" not in text
-    assert "On 40 test texts, one accuracy has a standard error of" in text
+    assert "no other row was shown to be better" in text and "significant" not in text
+    assert "On 40 test texts, an accuracy has a standard error of" in text
     assert "abc123" in text and "a CPU, 2 cores" in text
 
 
@@ -173,7 +173,7 @@ def test_a_picture_that_shows_nothing_or_is_damaged_is_said_to_be_none(home: Pat
     change("c1s0", "picture.npz", x=np.full((40, 2), np.nan))
     output = built(record(home, grid(), names), home / "out").parent
     page = (output / "index.html").read_text()
-    assert page.count("no picture of ") == 2 and "lie on one point" in page and "not finite numbers" in page
+    assert page.count("not drawn: ") == 2 and "lie on one point" in page and "not finite numbers" in page
     assert (output / "figures" / "recipes-tsne.png").exists()
     (store.run_folder("c1s0") / "picture.npz").write_bytes(b"PK broken")
     store.mark_finished(store.run_folder("c1s0"), "DONE")
@@ -186,15 +186,15 @@ def test_a_picture_that_cannot_be_drawn_is_left_out_with_its_reason(home: Path, 
     names = cells()
     change("c1s0", "picture.npz", labels=np.zeros(3, int))  # of 40 texts
     folder = built(record(home, grid(), names), home / "out").parent
-    for name, said in (("README.md", "**No picture** picture of the embeddings"), ("README.zh.md", "**无图** 嵌入图")):
+    for name, said in (("README.md", "**Not drawn** plot of the embeddings"), ("README.zh.md", "**未绘制** 嵌入图")):
         text = (folder / name).read_text()
         assert f"\n> {said}: `IndexError: " in text or f"\n> {said}：`IndexError: " in text
         assert "figures/forest." in text and "recipes-curves.png" in text
     assert sorted(path.name for path in (folder / "figures").iterdir()) == [
         "forest.svg", "forest.zh.svg", "recipes-curves.png",
     ]  # fmt: skip
-    assert "No picture" in (folder / "index.html").read_text()
-    assert "left out of the report (picture of the embeddings)" in caplog.text and "Traceback" in caplog.text
+    assert "Not drawn" in (folder / "index.html").read_text()
+    assert "left out of the report (plot of the embeddings)" in caplog.text and "Traceback" in caplog.text
 
     # but a full disk is no fault of a picture
     def full() -> None:

@@ -42,14 +42,16 @@ def said(*known: Provenance | None, **report: Any) -> str:
 
 def test_hours_of_a_machine_cost_where_there_is_no_gpu_and_of_all_gpus_where_there_are():
     found = said(noted(), noted(gpu_seconds=1800.0, processes=2), price_per_hour=2.5, currency="EUR")
-    assert "2 cells; 2.0 h of computing; 60 min of it on a GPU; about 5.00 EUR at 2.5 EUR an hour" in found
+    assert "2 cells; 2.0 h of computing; 60 min of it on a GPU; about 5.00 EUR at 2.5 EUR per hour" in found
 
 
 def test_without_a_price_there_is_no_cost_and_without_all_meters_no_energy():
     found = said(noted(energy_joules={"cpu": 7200.0, "gpu": 3600.0}), noted(energy_joules={"cpu": 3600.0}))
     assert "3.0 Wh (cpu);" in found and "(gpu)" not in found and "about" not in found
     assert "Wh" not in said(noted(energy_joules={"cpu": 1.0}), noted())
-    assert said(None, None).startswith("2 cells; 0 s of computing; largest")  # of nothing known there is a footer too
+    assert said(None, None).startswith(
+        "2 cells; 0 s of computing; peak memory"
+    )  # of nothing known there is a footer too
 
 
 def test_what_was_predicted_stands_beside_what_was_measured():
@@ -60,7 +62,7 @@ def test_what_was_predicted_stands_beside_what_was_measured():
     found = predicted([*ran, noted()])
     assert str(found) == (
         "Predicted: 4.0 min for 3 cells; measured: 4.4 min; a cell took 0.90 to 1.50 times as long as predicted "
-        "(median 1.00); largest memory of a cell: predicted 1.00 GiB, measured 2.00 GiB"
+        "(median 1.00); peak memory of a cell: predicted 1.00 GiB, measured 2.00 GiB"
     )
     assert "0.90 至 1.50 倍（中位数 1.00）" in in_chinese(found)
     assert predicted([noted(), noted(predicted=None)]) is None
@@ -91,19 +93,21 @@ def test_kept_and_dropped_rows_stand_beside_the_classes_and_on_top_where_they_ar
     said = report(tmp_path / "all", sifted={"source": counts(180, repeated=60, contradicting=60)})
     assert "| source | 60 | 60 | 0 | 0 | 60 | 180 |" in said["README.md"].split("## Data")[1]
     assert "| source | 60 | 60 | 0 | 0 | 60 | 180 |" in said["README.zh.md"].split("## 数据")[1]
-    assert "Of 180 rows (source), 120 were dropped: 60 repeated, 60 with contradicting labels." in said["index.html"]
-    assert "source的 180 行中有 120 行被删除：重复 60、标签矛盾 60。" in said["index.zh.html"]
+    assert (
+        "Of 180 data rows (source), 120 were dropped: 60 repeated, 60 with contradicting labels." in said["index.html"]
+    )
+    assert "source的 180 条数据中有 120 条被删除：重复 60、标签矛盾 60。" in said["index.zh.html"]
 
     # what is more than five per cent, texts without a token and labels of one class are said on top
     said = report(tmp_path / "few", sifted={"source": counts(100, repeated=5)})
     assert "**Note**" not in said["README.md"] and "**注意**" not in said["README.zh.md"]
     more = {"wordless": {"train": 3, "test": 0}, "merged": {"1": ["1", "1.0"], "true": ["True", "true"]}}
     said = report(tmp_path / "more", sifted={"source": counts(100, repeated=6)}, **more)
-    assert "> **Note** Of 100 rows (source)" in said["README.md"]
-    assert "> **注意** source的 100 行中" in said["README.zh.md"]
-    assert "> **Note** The tokenizer leaves nothing of some texts: train 3." in said["README.md"]
-    assert "> **Note** Labels that were taken for one class: 1 and 1.0; True and true." in said["README.md"]
-    assert "> **注意** 以下标签写法不同，视为同一类别：1、1.0；True、true。" in said["README.zh.md"]
+    assert "> **Note** Of 100 data rows (source)" in said["README.md"]
+    assert "> **注意** source的 100 条数据中" in said["README.zh.md"]
+    assert "> **Note** Texts without any token that the tokenizer knows: train 3." in said["README.md"]
+    assert "> **Note** Labels that were merged into one class: 1 and 1.0; True and true." in said["README.md"]
+    assert "> **注意** 以下标签仅写法不同，已合并为同一类别：1、1.0；True、true。" in said["README.zh.md"]
 
 
 def test_counts_come_from_the_tokens_to_the_report(home: Path):
@@ -128,5 +132,5 @@ def test_counts_come_from_the_tokens_to_the_report(home: Path):
     build(load_results("small", tracking.tracking_uri(home)), home / "out")
     text = (home / "out" / "README.md").read_text()
     assert re.findall(r"\| source \|.*", text) == ["| source | 30 | 0 | 0 | 0 | 60 | 90 |"] * 2
-    assert "| Rows of transfer others | repeated |" in text and "| Rows | repeated |" in text
-    assert text.count("> **Note** Of 90 rows (source") == 2
+    assert "| Data rows of transfer others | repeated |" in text and "| Data rows | repeated |" in text
+    assert text.count("> **Note** Of 90 data rows (source") == 2

@@ -166,7 +166,7 @@ def test_a_sound_grid_fires_nothing(sound: Results):
     assert [guards(section, sound) for section in sound.study.sections] == [[]] * len(SECTIONS)
     assert general(sound) == []
     (names,) = several_names(sound)  # what each section calls its baseline
-    assert str(names) == "One recipe under several names: ce = train=600 · threads=1 · batch_size=16."
+    assert str(names) == "One configuration under several names: ce = train=600 · threads=1 · batch_size=16."
 
 
 SPOILED: dict[str, tuple[Spoil, str, bool, str]] = {
@@ -178,7 +178,7 @@ SPOILED: dict[str, tuple[Spoil, str, bool, str]] = {
     "left out": (no_score_and_why, "missing score", True, "without test.accuracy: all 9 texts are of one class"),
     "row apart": (other_row, "settings", True, "epochs is 3, but 9 in k=2 · α=0.5, seeds 0, 1 and 2"),
     "package": (provenance("packages/torch", "9.9"), "packages", True, "torch 9.9 in k=2 · α=0.5, seed 1"),
-    "package of a seed": (provenance("packages/torch", "9.9", "all"), "packages", False, "all rows of a seed"),
+    "package of a seed": (provenance("packages/torch", "9.9", "all"), "packages", False, "at each seed it is the same"),
     "data": (provenance("data_digest", "f" * 64), "data", True, "ffffffffffff in k=2"),
     "data of a seed": (provenance("data_digest", "f" * 64, "all"), "data", True, "ffffffffffff in"),
     "test texts": (provenance("class_counts/test/neutral", 249), "test data", True, "249 neutral"),
@@ -198,16 +198,16 @@ SPOILED: dict[str, tuple[Spoil, str, bool, str]] = {
     "infinite": (measured("test.alignment_class", value=math.inf), "range", True, "test.alignment_class"),
     "other count": (measured(count=599), "examples", True, "test.accuracy differ"),
     "idle seeds": (idle, "idle seeds", False, "k=2 · α=0.5"),
-    "chance": (at_chance, "chance", False, "needs no training: k=2 · α=0.5."),
-    "collapse": (provenance("collapsed_since", 40), "collapsed", False, "vectors lie in one direction, since step 40"),
-    "alarm": (measured("test.collapsed", value=1.0), "collapsed", False, "the test embeddings lie in one direction"),
-    "alarm of others": (alarm_of_mean, "collapsed", False, "embeddings (mean) lie"),
-    "one seed": (cut(1), "one seed", True, "One seed a row"),
+    "chance": (at_chance, "chance", False, "predicting the largest class: k=2 · α=0.5."),
+    "collapse": (provenance("collapsed_since", 40), "collapsed", False, "vectors have one direction from step 40 on"),
+    "alarm": (measured("test.collapsed", value=1.0), "collapsed", False, "all test embeddings have one direction"),
+    "alarm of others": (alarm_of_mean, "collapsed", False, "embeddings (mean) have"),
+    "one seed": (cut(1), "one seed", True, "One seed per row"),
     "unequal seeds": (cut(2, 2), "seeds", True, "k=2 · α=0.5, seeds 0 and 1"),
     "no baseline": (lambda held: without(held, held.study.sections[1].rows[0].cells),
                     "baseline", False, "nothing is compared"),
     "row alone": (lambda held: put(held.study.sections[1].rows[2], against=None),
-                    "baseline", False, "Without a baseline: k=2 · α=0.5."),
+                    "baseline", False, "These rows have no baseline: k=2 · α=0.5."),
 }  # fmt: skip
 
 
@@ -306,14 +306,14 @@ def test_what_changed_is_told_and_configurations_by_their_settings():
     ]
 
     # seeds, texts, sections and scores
-    assert said(replace(FIRST, seeds=[0, 5])) == ["the seeds from 0, 1, fixed beforehand to 0, 5, fixed beforehand"]
+    assert said(replace(FIRST, seeds=[0, 5])) == ["the seeds from 0, 1, fixed in advance to 0, 5, fixed in advance"]
     assert said(replace(FIRST, test_texts=["900"])) == ["the test texts from 200 to 900"]
-    assert said(replace(FIRST, families={"A": ["test.accuracy"], "B": []})) == ["the section B added"]
-    assert said(replace(FIRST, families={})) == ["the section A removed"]
+    assert said(replace(FIRST, families={"A": ["test.accuracy"], "B": []})) == ["section B added"]
+    assert said(replace(FIRST, families={})) == ["section A removed"]
     names = ["test.accuracy", "test.macro_f1"]
     assert said(replace(FIRST, families={"A": names}), replace(FIRST, families={"A": names[::-1]})) == []
 
-    told = "the embeddings that are compared from those that trained to those that trained / whiten:64"
+    told = "the compared embeddings from those that trained to those that trained / whiten:64"
     assert said(replace(FIRST, embeddings=["whiten:64"])) == [told]
 
 
@@ -323,7 +323,7 @@ def test_results_that_were_there_before_any_declaration_are_told():
     assert general(results) == []
     put(results.study, declared=[replace(FIRST, finished=2)])
     (guard,) = general(results)
-    assert str(guard.words) == "2 cells had results before it was declared how they are judged."
+    assert str(guard.words) == "2 cells had results before the analysis was declared."
 
 
 # What a finding leaves open
@@ -345,8 +345,8 @@ def edge(blocks: list[int | None], best: int, *, tied: bool = False) -> list[str
 
 
 def test_the_best_at_the_edge_of_what_was_tried_is_named_and_one_within_or_of_all_blocks_is_not():
-    assert edge([0, 2, 4], 2) == ["4 blocks is best at the edge of what was tried (blocks 0, 2, 4)."]
-    assert edge([2, 4, 6], 0) == ["2 blocks is best at the edge of what was tried (blocks 2, 4, 6)."]
+    assert edge([0, 2, 4], 2) == ["Best at the edge of the tried range: 4 blocks (blocks 0, 2, 4)."]
+    assert edge([2, 4, 6], 0) == ["Best at the edge of the tried range: 2 blocks (blocks 2, 4, 6)."]
     for blocks, best in (([0, 2, 4], 1), ([0, 2, 4], 0), ([2, 4], 1), ([2, 4, None], 2)):
         assert edge(blocks, best) == []
     assert edge([0, 2, 4], 2, tied=True) == []  # a row within is as good
@@ -375,6 +375,6 @@ def test_rows_that_the_reference_beats_are_named_by_the_direction_of_the_score()
         put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": 0.6})])
         (guard,) = tuning(compare_section(part, results)[1], results)
         assert (
-            str(guard.words) == f"TF-IDF (60.0) is above {named} in accuracy (test) (not tested)."
+            str(guard.words) == f"TF-IDF (60.0) is better than {named} in accuracy (test) (not tested)."
             and not guard.blocks_ranking
         )

@@ -123,7 +123,7 @@ def test_a_timing_is_slower_where_two_nights_stand_out_of_the_window():
         return [str(name) for name in judge_all([*window, *nights])[-1].names["slower"]]
 
     assert not slower() and not slower(usual) and not slower(usual, usual) and not slower(usual, slow)
-    assert slower(slow, slow) == ["seconds of training", "texts a second"]
+    assert slower(slow, slow) == ["training seconds", "texts per second"]
     assert not slower(night(seconds=5), night(seconds=5))
 
 
@@ -132,8 +132,10 @@ def test_the_page_says_what_is_worse_since_when_and_what_was_acknowledged(tmp_pa
     path, verdict = write_nightly(nights, tmp_path)
     page = path.read_text()
     assert page.startswith("# Nightly: 1 worse (accuracy (test) of ce)\n")
-    assert "compared with the night of 2026-01-01, commit c1." in page and "- ce, seed 1: failed" in page
-    assert "| Beside ce, c1 | accuracy (test), difference, points |" in page and "| ce | ▼ worse −5.00 ± " in page
+    assert "Compared with the night of 2026-01-01, commit c1." in page and "- ce, seed 1: failed" in page
+    assert (
+        "| Compared with ce, c1 | accuracy (test), difference, points |" in page and "| ce | ▼ worse −5.00 ± " in page
+    )
     assert "did not fail\n\n- c3 work\n" in page and "c2 work" not in page
     assert [str(name) for _kind, name in verdict.failing] == ["accuracy (test) of ce"]
     assert "▼ worse" in (tmp_path / "scores" / "README.md").read_text()

@@ -38,7 +38,7 @@ def test_the_largest_gain_is_the_headline_and_rows_are_sorted_by_what_they_gain(
         ("ce", "baseline", "70.0"), ("good", "better", "80.0"), ("wild", "undecided", "70.0"), ("bad", "worse", "60.0"),
     ]  # fmt: skip
     assert str(first.headline).startswith("good beats ce: accuracy 70.00 → 80.02 %, +10.02 ±")
-    assert "every run trained on the same 100 texts, 100 test texts, 5 seeds." in str(first.setting)
+    assert "the same 100 training texts in every run, 100 test texts, 5 seeds." in str(first.setting)
     assert first.rows[1].seeds == pytest.approx([10.2, 10.0, 9.8, 10.1, 10.0]) and first.margin == 1.0
     assert first.command == "ablate plan FILE" and "优于 ce" in in_chinese(first.headline)
     low, high = first.ends
@@ -51,10 +51,10 @@ def test_the_largest_gain_is_the_headline_and_rows_are_sorted_by_what_they_gain(
         ({"ce": CE, "bad": shifted(-0.1)}, "Nothing beats ce"),
         (
             {"ce": CE, "bad": shifted(-0.1), "wild": FAR["wild"]},
-            "Nothing was shown to beat ce; 1 of 2 comparisons are open",
+            "Nothing was shown to beat ce; 1 of 2 comparisons are undecided",
         ),
-        ({"ce": CE, "wild": FAR["wild"]}, "1 comparison is still open"),
-        ({"ce": CE[:1], "good": shifted(0.1)[:1]}, "One seed a row: no difference can be called real"),
+        ({"ce": CE, "wild": FAR["wild"]}, "1 comparison is undecided"),
+        ({"ce": CE[:1], "good": shifted(0.1)[:1]}, "One seed per row: no difference can be tested"),
         ({"ce": CE}, "Nothing is compared yet"),
         ({"ce": CE, "none": [float("nan")] * 5}, "Nothing is compared yet"),
     ],
@@ -75,7 +75,7 @@ def test_the_headline_says_whether_the_winner_was_told_from_the_next_best():
 def test_a_gain_that_may_be_within_the_margin_is_called_so():
     part, results = made({"ce": {"test.accuracy": CE}, "good": {"test.accuracy": shifted(0.011)}})
     section = compare_section(part, results)[1]
-    assert str(findings.answer(section)) == "Beside ce: good is better, perhaps negligibly."
+    assert str(findings.answer(section)) == "Compared with ce: good is better, perhaps negligibly."
     first = overview(results, [section], ["a"])
     assert str(first.rows[1].word) == "better, perhaps negligibly" and "=: within ± 1 (shaded)" in str(first.notes[0])
     assert "negligibly" not in str(seen({"ce": CE, "good": shifted(0.1)}).rows[1].word)
@@ -117,7 +117,7 @@ def test_a_column_has_as_many_digits_as_its_median_interval_and_none_hides_a_dif
 def test_the_next_step_is_the_cheapest_that_answers_the_headline():
     open_rows = {name: [one + by for one, by in zip(CE, apart, strict=True)] for name, apart in OPEN.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
-    assert "to tell near from ce: " in str(first.next) and str(first.also_open).startswith("Also open: far: ")
+    assert "to decide near against ce: " in str(first.next) and str(first.also_open).startswith("Also undecided: far: ")
 
 
 OPEN = {"near": (0.02, -0.004, 0.012, 0.015, 0.0), "far": (0.02, -0.014, 0.012, 0.015, -0.01)}
@@ -140,7 +140,7 @@ def test_of_a_score_that_counts_down_less_is_a_gain():
         str(first.headline).startswith("bad beats ce: accuracy 70.00 → 60.02 %, −9.98 ±")
         and first.rows[1].label == "bad"
     )
-    assert "less is better" in str(first.heads[0])
+    assert "lower is better" in str(first.heads[0])
 
 
 def test_of_many_rows_the_ends_are_shown_and_the_primary_score_is_the_declared_one(monkeypatch: pytest.MonkeyPatch):
@@ -220,20 +220,20 @@ def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
         put(row, baseline=True, against=None, axes={"encoder_lr": 1e-06})
     first = overview(results, [compare_section(part, results)[1]], ["a"])
     assert str(first.headline) == "Nothing is compared: no section names a baseline"
-    assert str(first.next) == "Next, write one into the file, such as baseline: {encoder_lr: 1e-06}:"
+    assert str(first.next) == "Next, name a baseline in the file, such as baseline: {encoder_lr: 1e-06}:"
 
 
 @pytest.mark.parametrize(
     ("seeds", "texts", "command", "said"),
     [
-        (6, 900, "ablate run FILE --until-decided", "Next, to tell wild from ce: 6 seeds in all"),
+        (6, 900, "ablate run FILE --until-decided", "Next, to decide wild against ce: 6 seeds in all"),
         (
             28,
             None,
             "ablate run FILE --until-decided --max-seeds 28",
-            "Next, to tell wild from ce: 28 seeds in all",
+            "Next, to decide wild against ce: 28 seeds in all",
         ),
-        (None, 900, "ablate run FILE", "Next, to tell wild from ce: 900 test texts"),
+        (None, 900, "ablate run FILE", "Next, to decide wild against ce: 900 test texts"),
         (None, None, "ablate plan FILE", "Next, add rows to the file and see what they cost:"),
     ],
 )

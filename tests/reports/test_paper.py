@@ -29,7 +29,7 @@ def test_a_table_has_what_the_report_has_with_its_statistics_in_the_caption(pape
     caption = " ".join(re.findall(r"\\caption\{(.*)\}", text))
     for said in (
         "Mean over 4 seeds $\\pm$ half of its 95 \\% interval",
-        "joint over the comparisons of a section",
+        "simultaneous for all comparisons of a section",
         "1 point in",
     ):
         assert said in caption, said

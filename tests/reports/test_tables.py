@@ -240,4 +240,4 @@ def test_of_very_many_cells_the_table_of_seeds_is_left_out_with_a_word(monkeypat
     assert tables.seeds_table(section, results) is not None and not tables.cells_left_out(section)
     monkeypatch.setattr(tables, "MOST_SEEDS", 3)
     assert tables.seeds_table(section, results) is None
-    assert str(tables.cells_left_out(section)[0]).startswith("Its 4 cells are in results.csv;")
+    assert str(tables.cells_left_out(section)[0]).startswith("The 4 cells of this section are in results.csv;")

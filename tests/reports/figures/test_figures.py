@@ -178,7 +178,7 @@ def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():
     section = sample.pivot()
     known = curves.section_curves(section, sample.results(section))
     above = ("excess.supcon", "supcon: loss − floor", [1, 2, 3, 4, 5, 6])
-    assert losses_of(section, known) == [above, ("loss", "training loss, no floor known", [0])]
+    assert losses_of(section, known) == [above, ("loss", "training loss, floor unknown", [0])]
     for row in section.rows:
         put(row, settings={"loss": "ce+supcon", "k": "4", "alpha": row.label})
     assert losses_of(section, known) == [("loss", "training loss", [0, 1, 2, 3, 4, 5, 6])]
