@@ -267,7 +267,10 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
     if results.study.board == "ties" and rows and not known:
         values = results.scores.reindex([*rows[0].beside]).notna().to_numpy()  # of the first row; a board has one score
         if values.sum() == 1 and any(len(row.cells) > 1 for row in rows):
-            return _("{first}, the first, has one run: no row can be told from it without more", first=rows[0].against)
+            return _(
+                "{first}, the first, has one run: without more, no row can be distinguished from it",
+                first=rows[0].against,
+            )
     if not results.study.board or not known:
         return ""
     if results.study.board == "records":

@@ -130,8 +130,8 @@ def test_a_row_of_few_unlucky_runs_keeps_others_from_being_called_records():
 @pytest.mark.parametrize(
     ("best", "headline"),
     [
-        ([0.95], "best, the first, has one run: no row can be told from it without more"),
-        ([math.nan, 0.95, 0.951], "2 rows cannot be told from best, the first"),  # it may fail again
+        ([0.95], "best, the first, has one run: without more, no row can be distinguished from it"),
+        ([math.nan, 0.95, 0.951], "2 rows cannot be distinguished from best, the first"),  # it may fail again
     ],
 )
 def test_a_best_row_of_one_run_or_with_a_failed_one_beats_nothing(best, headline):
