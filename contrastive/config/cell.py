@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from contrastive.config import registry
 from contrastive.config.base import NotNumeric, Positive, Seed, Settings
+from contrastive.config.images import Augment, Images
 from contrastive.config.objective import Objective
 
 if TYPE_CHECKING:
@@ -15,14 +16,23 @@ else:
     Pooling = Literal[registry.keys("contrastive.models.pooling", "POOLINGS")]
 
 
+IMAGE_ENCODERS = ("scratch:convnet", "scratch:vit")
+WORD_TOOLS = frozenset({"lexicon", "guess", "rephrase"})
+
+
 class Data(Settings):
-    """Labelled texts and how they are split. `test` and `validation` are a number of texts, or name a split or file."""
+    """Labelled texts or images and how they are split. `test` and `validation` are a number of them, or name a split or
+    file."""
 
     source: str = Field(
         pattern=r"^(package|hf|file):.+",
-        description="package:NAME (shipped by a package), hf:OWNER/NAME@REVISION, file:PATH (csv, tsv, jsonl, parquet)",
+        description="package:NAME (shipped by a package), hf:OWNER/NAME@REVISION, file:PATH (csv, tsv, jsonl, parquet; "
+        "for images also a folder with one folder per class, or npz)",
     )
-    text: str = Field("text", min_length=1, description="column that holds the text")
+    images: Images | None = Field(None, description="the data are images of this size; left out: texts")
+    text: str = Field(
+        "text", min_length=1, description="column that holds the text, or the path of an image; of an npz, the array"
+    )
     label: str = Field("label", min_length=1, description="column that holds the label")
     positive: str | None = Field(None, min_length=1, description="column with a text of the same meaning")
     negative: str | None = Field(
@@ -41,9 +51,16 @@ class Data(Settings):
     )
 
     def conflict(self) -> str:
+        if self.images is not None and (self.positive is not None or self.source.startswith("hf:")):
+            what = "come from package: or file:" if self.positive is None else "have no pairs: leave `positive` out"
+            return f"images {what}"
         if self.negative is not None and self.positive is None:
             return f"`negative` is the column `{self.negative}`, but `positive` is missing; name its column too"
         return ""
+
+    def longest(self) -> int:
+        """Return the most tokens of a text, or the number of values of an image."""
+        return self.max_length if self.images is None else self.images.values()
 
     def partners(self) -> dict[str, str]:
         """Return the columns of partner texts by name: none, `positive`, or `positive` and `negative`."""
@@ -85,12 +102,13 @@ class Tune(Settings):
 
 
 class Scratch(Settings):
-    """Size of a `scratch:` encoder: random weights, and a tokenizer trained on the training texts."""
+    """Size of a `scratch:` encoder: random weights, and for texts a tokenizer trained on the training texts."""
 
     layers: Positive = 2
     hidden: Positive = 64
     heads: Positive = 2
-    vocabulary: int = Field(4000, ge=64)
+    vocabulary: int = Field(4000, ge=64, description="of an encoder of texts")
+    patch: Positive = Field(4, description="of an encoder of images: side of the squares that become tokens")
 
     def conflict(self) -> str:
         if self.hidden % self.heads:
@@ -100,8 +118,9 @@ class Scratch(Settings):
 
 class Encoder(Settings):
     model: str = Field(
-        pattern=r"^((package|hf|file):.+|scratch:(bert|deberta-v2))$",
-        description="package:NAME, hf:OWNER/NAME@REVISION, file:FOLDER, scratch:bert or scratch:deberta-v2",
+        pattern=r"^((package|hf|file):.+|scratch:(bert|deberta-v2|convnet|vit))$",
+        description="package:NAME, hf:OWNER/NAME@REVISION, file:FOLDER, scratch:bert or scratch:deberta-v2; for images "
+        "scratch:convnet or scratch:vit",
     )
     tune: Tune = Tune()
     pooling: Pooling = "cls"
@@ -151,6 +170,7 @@ class Training(Settings):
     processes: int = Field(
         1, ge=1, le=1024, description="processes that share each batch, one device each (Accelerate)"
     )
+    augment: Augment | None = Field(None, description="how each pass of training changes its images")
     sharding: str | None = Field(
         None,
         pattern=r"^(fsdp|deepspeed:.+\.json)$",
@@ -175,7 +195,7 @@ class Cell(Settings):
     def conflict(self) -> str:
         """Return why the settings of different parts cannot be combined; empty if they can."""
         data, encoder, objective, training = self.data, self.encoder, self.objective, self.training
-        if reason := _batching_error(training, data.max_length) or resample_error(data):
+        if reason := (_images_error(self) or _batching_error(training, data.longest()) or resample_error(data)):
             return reason
         if training.sharding is not None and training.micro_batch is not None:
             return "micro_batch encodes each text twice, which does not work with sharding: leave one of them out"
@@ -198,9 +218,11 @@ class Cell(Settings):
         training = self.training.model_copy(update={name: Training.model_fields[name].default for name in idle})
         usual_size = self.encoder.scratch == Scratch()
         encoder = self.encoder.model_copy(update={"scratch": None}) if usual_size else self.encoder
-        return self.model_copy(
-            update={"encoder": encoder, "objective": self.objective.canonical(), "training": training}
-        )
+        update = {"encoder": encoder, "objective": self.objective.canonical(), "training": training}
+        if self.data.images is not None:  # which have no tokens
+            longest = {"max_length": Data.model_fields["max_length"].default}
+            update["data"] = self.data.model_copy(update=longest)
+        return self.model_copy(update=update)
 
 
 def idle_rates(tune: Tune, objective: Objective) -> set[str]:
@@ -208,6 +230,41 @@ def idle_rates(tune: Tune, objective: Objective) -> set[str]:
     frozen = tune.last_blocks == 0
     idle = {"layer_decay": frozen or tune.lora is not None, "encoder_lr": frozen, "head_lr": not objective.has_heads()}
     return {name for name, is_idle in idle.items() if is_idle}
+
+
+def _images_error(cell: Cell) -> str:
+    """Return why images and these settings do not fit, or why only images would; empty if all fit."""
+    images, encoder, objective, training = cell.data.images, cell.encoder, cell.objective, cell.training
+    shown = ", ".join(IMAGE_ENCODERS)
+    if images is None:
+        if encoder.model in IMAGE_ENCODERS:
+            return (
+                f"{encoder.model} reads images: set data.images, such as {{size: 32}}, or take scratch:bert for texts"
+            )
+        if training.augment is not None:
+            return "training.augment changes images, but the data are texts: leave it out, and choose a view of texts"
+        return ""
+    if encoder.model.startswith("scratch:") and encoder.model not in IMAGE_ENCODERS:
+        return f"{encoder.model} reads texts, but the data are images (data.images): take {shown}"
+    if encoder.model in IMAGE_ENCODERS and images.size % (patch := (encoder.scratch or Scratch()).patch):
+        return f"images of {images.size} pixels cannot be divided into patches of {patch}: change scratch.patch"
+    if training.token_budget is not None:
+        return "token_budget is for texts of different lengths; images take batch_size: leave token_budget out"
+    if objective.reads_guesses():
+        return f"`{objective.loss}` guesses hidden words, which images do not have: leave that loss out"
+    if not objective.compares():
+        return ""
+    facts, tools, view = objective.view_facts(), objective.view_entry().tools, objective.view_with_variant()
+    changes_words = facts.attention or facts.changed_passes or facts.partners or WORD_TOOLS & {*tools}
+    if changes_words:
+        return (
+            f"the view {view} needs words or tokens, which images do not have: take two_stage (two passes) or "
+            "momentum, and set training.augment"
+        )
+    twice = facts.passes + facts.slow_passes > 1
+    if twice and training.augment is None and encoder.model == "scratch:convnet":
+        return f"the view {view} compares passes, but scratch:convnet has no dropout: set training.augment"
+    return ""
 
 
 def resample_error(data: Data) -> str:

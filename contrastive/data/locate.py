@@ -20,7 +20,13 @@ VOCABULARIES += ("spm.model", "spiece.model", "sentencepiece.bpe.model", "tokeni
 TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 SCRATCH_POSITIONS = 512  # the most tokens of a text for a scratch encoder
 GUESSING = ("cls.predictions.", "lm_head.")  # prefixes of the weights of a masked-LM head
-MODEL_FILES = ("config.json", "model*.safetensors", "model*.safetensors.index.json", *TOKENIZER_FILES)
+MODEL_FILES: tuple[str, ...] = (
+    "config.json",
+    "preprocessor_config.json",
+    "model*.safetensors",
+    "model*.safetensors.index.json",
+)
+MODEL_FILES += TOKENIZER_FILES
 WORDNET_FILES = ("data.adj", "data.adv", "data.noun1", "data.noun2", "data.verb")
 TRANSLATOR_FILES = (*MODEL_FILES, "generation_config.json", "*.spm")
 

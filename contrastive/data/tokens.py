@@ -1,6 +1,7 @@
 """Tokenise a data set once for each (data, tokenizer, length); all cells memory-map the result.
 
-The tokenizer is the encoder's own, or trained on the training texts for a scratch encoder.
+The tokenizer is the encoder's own, or trained on the training texts for a scratch encoder. Images need none: their
+tokens are their values, from 0 to 255, channel by channel.
 """
 
 from __future__ import annotations
@@ -12,20 +13,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from contrastive import data as datasets
 from contrastive.config.cell import Data, Encoder
-from contrastive.data import locate
+from contrastive.config.images import Images
+from contrastive.data import images, locate
 from contrastive.data.splits import SPLITS, Split, Splits
 from contrastive.errors import UserError
 from contrastive.runs import fingerprint, store
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
+
+Reader: TypeAlias = "PreTrainedTokenizerFast | Images"  # what makes tokens of texts, or of images
 
 CHUNK = 1000  # texts tokenised at a time, so that memory does not grow with the data
 LONGEST_TOKEN = 100  # characters: a text is cut to max_length times this before it is tokenised
@@ -42,7 +46,7 @@ class TokenSplit:
     `frozen_outputs` holds the output of the frozen blocks for each token, if it was computed before.
     """
 
-    ids: npt.NDArray[np.int32]
+    ids: npt.NDArray[np.integer]
     offsets: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int64]
     digests: npt.NDArray[np.uint64]
@@ -90,8 +94,8 @@ def token_key(data: Data, encoder: Encoder, draw: int | None = None) -> str:
         "tokens",
         content=datasets.data_digest(data),
         splits=sizes if draw is None else sizes | {"draw": draw},
-        max_length=data.max_length,
-        tokenizer=tokenizer_digest(encoder),
+        max_length=data.longest(),
+        tokenizer=tokenizer_digest(encoder) if data.images is None else "pixels",
         code=fingerprint.code_digest(("contrastive.data.tokens",), chosen),
     )
 
@@ -112,23 +116,25 @@ def open_split(folder: Path, name: str, partners: Iterable[str] = ()) -> TokenSp
 
 def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> None:
     splits = datasets.load_splits(data, draw)
-    fast = tokenizer_of(encoder, splits)
-    if data.max_length > fast.model_max_length and fast.model_max_length < locate.UNLIMITED:
-        raise UserError(
-            f"data.max_length is {data.max_length}, but {encoder.model} takes at most {fast.model_max_length} tokens"
-        )
+    reader: Reader
+    if data.images is None:
+        reader = fast = tokenizer_of(encoder, splits)
+        if data.max_length > fast.model_max_length and fast.model_max_length < locate.UNLIMITED:
+            most = fast.model_max_length
+            raise UserError(f"data.max_length is {data.max_length}, but {encoder.model} takes at most {most} tokens")
+        fast.save_pretrained(folder / "tokenizer")
+        kinds = {"pad_id": fast.pad_token_id, "mask_id": fast.mask_token_id, "vocab_size": len(fast)}
+    else:
+        reader = data.images
+        kinds = {"pad_id": 0, "mask_id": None, "vocab_size": 256, "images": data.images.model_dump()}
     wordless: dict[str, int] = {}
     for name, split in splits.named().items():
         partners = data.partners() if name == "train" else ()
-        wordless[name] = write_split(folder, name, split, fast, data.max_length, partners)[name]
-    fast.save_pretrained(folder / "tokenizer")
-    meta = {
+        wordless[name] = write_split(folder, name, split, reader, data.max_length, partners)[name]
+    meta = kinds | {
         "labels": splits.labels,
-        "pad_id": fast.pad_token_id,
-        "mask_id": fast.mask_token_id,
         "partners": list(data.partners()),
-        "special_ids": special_ids(fast),
-        "vocab_size": len(fast),
+        "special_ids": special_ids(reader),
         "max_length": data.max_length,
         "class_counts": splits.class_counts(),
         "sifted": splits.row_counts,
@@ -138,16 +144,24 @@ def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> N
     store.write_json(folder / "meta.json", meta)
 
 
-def special_ids(fast: PreTrainedTokenizerFast) -> list[int]:
+def special_ids(fast: Reader) -> list[int]:
+    if isinstance(fast, Images):
+        return []
     unknown = fast.unk_token_id  # not special: it stands for a word
     return sorted(number for number in set(fast.all_special_ids) if number != unknown)
 
 
 def write_split(
-    folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, length: int, partners: Iterable[str] = ()
+    folder: Path, name: str, split: Split, reader: Reader, length: int, partners: Iterable[str] = ()
 ) -> dict[str, int]:
-    """Write the tokens of a split and of its partners; return how many texts of each have only special tokens."""
-    ids, offsets = _tokenised(fast, split.texts, length)
+    """Write the tokens of a split and of its partners; return how many texts of each have only special tokens. The
+    tokens of an image are its values."""
+    ids: npt.NDArray[np.integer]
+    if isinstance(reader, Images):
+        values = images.values_of(split.texts, reader)
+        ids, offsets = values.ravel(), np.arange(len(values) + 1, dtype=np.int64) * reader.values()
+    else:
+        ids, offsets = _tokenised(reader, split.texts, length)
     digests = b"".join(hashlib.sha256(text.encode()).digest()[:8] for text in split.texts)
     labels, numbers = np.asarray(split.labels, np.int64), np.frombuffer(digests, ">u8").astype(np.uint64)
     arrays: tuple[npt.NDArray[np.generic], ...] = (ids, offsets, labels, numbers)
@@ -156,11 +170,11 @@ def write_split(
     with (folder / f"texts.{name}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
         for text, label in zip(split.texts, split.labels, strict=True):
             file.write(json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n")
-    words_before = np.concatenate([[0], np.cumsum(~np.isin(ids, special_ids(fast)))])
+    words_before = np.concatenate([[0], np.cumsum(~np.isin(ids, special_ids(reader)))])
     wordless = {name: int((words_before[offsets[1:]] == words_before[offsets[:-1]]).sum())}
     for number, partner in enumerate(partners):
         partner_split = Split([texts[number] for texts in split.partners], split.labels)
-        wordless |= write_split(folder, f"{name}.{partner}", partner_split, fast, length)
+        wordless |= write_split(folder, f"{name}.{partner}", partner_split, reader, length)
     return wordless
 
 
@@ -195,10 +209,12 @@ def larger_test_key(prepared: str, count: int) -> str:
     return fingerprint.key("larger test", tokens=prepared, count=count, code=code)
 
 
-def prepared_tokenizer(prepared: Path) -> tuple[PreTrainedTokenizerFast, int]:
-    """Return the tokenizer of prepared tokens, and the most tokens of a text."""
-    fast = read_tokenizer("the prepared tokens", prepared / "tokenizer")
-    return fast, store.read_json(prepared / "meta.json")["max_length"]
+def prepared_tokenizer(prepared: Path) -> tuple[Reader, int]:
+    """Return the tokenizer of prepared tokens, and the most tokens of a text; of images their size."""
+    meta = store.read_json(prepared / "meta.json")
+    if "images" in meta:
+        return Images(**meta["images"]), meta["max_length"]
+    return read_tokenizer("the prepared tokens", prepared / "tokenizer"), meta["max_length"]
 
 
 def _tokenise_test(data: Data, count: int, prepared: Path, folder: Path) -> None:

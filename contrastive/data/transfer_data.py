@@ -99,7 +99,7 @@ def _sources(transfer: Transfer) -> tuple[str, dict[str, str]]:
 
 
 def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None:
-    fast, max_length = tokens.prepared_tokenizer(prepared)
+    reader, max_length = tokens.prepared_tokenizer(prepared)
     partners = [] if transfer.other is None else [OTHER]
     scores: list[float] | None = None
     subsets: list[str] = []
@@ -110,7 +110,7 @@ def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None
     sides = {name: split for name, split in divided.named().items() if len(split)}
     wordless: dict[str, int] = {}
     for name, split in sides.items():
-        wordless |= tokens.write_split(folder, name, split, fast, max_length, partners)
+        wordless |= tokens.write_split(folder, name, split, reader, max_length, partners)
     meta = {
         "sides": list(sides),
         "partners": partners,

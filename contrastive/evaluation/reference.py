@@ -1,14 +1,19 @@
-"""TF-IDF with logistic regression as a reference: a pretrained encoder that scores lower is badly trained."""
+"""Logistic regression on TF-IDF, or on the raw values of images, as a reference: an encoder that scores lower is badly
+trained."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from contrastive.config.images import Images
+from contrastive.data.images import values_of
 from contrastive.errors import UserError
 from contrastive.runs import fingerprint, store
 
-NAME = "TF-IDF + logistic regression"
+OF_TEXTS, OF_IMAGES = "TF-IDF + logistic regression", "Raw pixels + logistic regression"
 
 
 def reference_folder(tokens: Path, home: Path, test: Path | None = None) -> Path:
@@ -24,8 +29,10 @@ def tfidf(tokens: Path, home: Path, test: Path | None = None) -> list[dict[str, 
     """Return the scores on each non-empty held-out split, computed once per prepared data set and then cached."""
 
     def make(folder: Path) -> None:
-        scores = reference_scores(tokens, test)
-        store.write_json(folder / "scores.json", [{"name": NAME, "scores": scores}] if scores else [])
+        images = store.read_json(tokens / "meta.json").get("images")
+        scores = reference_scores(tokens, test, None if images is None else Images(**images))
+        name = OF_TEXTS if images is None else OF_IMAGES
+        store.write_json(folder / "scores.json", [{"name": name, "scores": scores}] if scores else [])
 
     store.make_once(reference_folder(tokens, home, test), make)
     return known_scores(tokens, home, test)
@@ -39,35 +46,46 @@ def known_scores(tokens: Path, home: Path, test: Path | None = None) -> list[dic
 
 def mean_of_draws(measured: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Average each score over several draws of training texts, using the draws that have been computed."""
-    scores = [reference["scores"] for references in measured for reference in references]
+    every = [reference for references in measured for reference in references]
+    scores = [reference["scores"] for reference in every]
     names = dict.fromkeys(name for by_name in scores for name in by_name)
     means = {name: fmean(by_name[name] for by_name in scores if name in by_name) for name in names}
-    return [{"name": NAME, "scores": means}] if means else []
+    return [{"name": every[0]["name"], "scores": means}] if means else []
 
 
-def reference_scores(tokens: Path, test: Path | None = None) -> dict[str, float]:
-    from scipy.sparse import hstack
-    from sklearn.feature_extraction.text import TfidfVectorizer
+def reference_scores(tokens: Path, test: Path | None, images: Images | None) -> dict[str, float]:
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import accuracy_score, f1_score
 
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+")
-    # Chinese has no spaces
-    characters = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True)
     texts, labels = read_texts(tokens, "train")
-    fitted = [vectorizer for vectorizer in (words, characters) if fits(vectorizer, texts)]
-    if not fitted:
+    features = word_features(texts) if images is None else partial(pixel_features, images=images)
+    if features is None:
         return {}
-    model = LogisticRegression(C=10, max_iter=1000)
-    model.fit(hstack([vectorizer.transform(texts) for vectorizer in fitted]), labels)
+    model = LogisticRegression(C=10 if images is None else 1, max_iter=1000).fit(features(texts), labels)
     scores = {}
     for split, folder in (("validation", tokens), ("test", test or tokens)):
         held_out, truth = read_texts(folder, split)
         if held_out:
-            guesses = model.predict(hstack([vectorizer.transform(held_out) for vectorizer in fitted]))
+            guesses = model.predict(features(held_out))
             scores[f"{split}.accuracy"] = float(accuracy_score(truth, guesses))
             scores[f"{split}.macro_f1"] = float(f1_score(truth, guesses, average="macro", zero_division=0))
     return scores
+
+
+def pixel_features(texts: list[str], images: Images) -> Any:
+    return values_of(texts, images) / 255
+
+
+def word_features(texts: list[str]) -> Callable[[list[str]], Any] | None:
+    """Return what makes TF-IDF features of texts, fitted on these; None if there are none."""
+    from scipy.sparse import hstack
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+")
+    # Chinese has no spaces
+    characters = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True)
+    fitted = [vectorizer for vectorizer in (words, characters) if fits(vectorizer, texts)]
+    return (lambda given: hstack([vectorizer.transform(given) for vectorizer in fitted])) if fitted else None
 
 
 def fits(vectorizer: Any, texts: list[str]) -> bool:

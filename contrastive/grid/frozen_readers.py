@@ -14,10 +14,16 @@ from contrastive.grid.identity import initial_weight_settings, numeric_settings
 def separable_blocks(cell: Cell) -> int:
     """Return how many of the lowest blocks are frozen and not read by the cell's view.
 
-    0 if they cannot be computed separately: nothing is frozen, or processes share the weights of a block.
+    0 if they cannot be computed separately: nothing is frozen, processes share the weights of a block, or the data are
+    images, which are few tokens of many values.
     """
     tuned = cell.encoder.tune.last_blocks
-    if tuned is None or cell.training.sharding is not None or has_convolution(cell.encoder):
+    if (
+        tuned is None
+        or cell.data.images is not None
+        or cell.training.sharding is not None
+        or has_convolution(cell.encoder)
+    ):
         return 0
     blocks = shape(cell.encoder)[0]
     return max(0, min(blocks - tuned, first_block_to_compute(cell.objective, blocks)))

@@ -5,6 +5,7 @@ Weights are read from safetensors only; code that comes with a model is never ru
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,10 +14,11 @@ from jaxtyping import Float, Int64
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from contrastive.config.cell import Encoder, Tune
+from contrastive.config.cell import IMAGE_ENCODERS, Encoder, Tune
+from contrastive.config.images import Images
 from contrastive.data import locate
 from contrastive.errors import UserError
-from contrastive.models import attention, tuning
+from contrastive.models import attention, images, tuning
 from contrastive.models.pooling import POOLINGS
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encoded, Hidden
@@ -25,15 +27,19 @@ from contrastive.views.types import Encoded, Hidden
 POSITIONS_FROM = {"bert": lambda config: 0, "roberta": lambda config: config.pad_token_id + 1}
 
 
-def load_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
+def load_encoder(encoder: Encoder, vocab_size: int, pad_id: int, pictures: Images | None = None) -> nn.Module:
     """Return the tuned transformer without head or pooler, with SDPA attention if the architecture has it.
 
     Pretrained weights are read once per process. Models share frozen weights and copy those that they train.
+    `pictures`: the size of the images that it encodes, None for texts.
     """
+    if encoder.model in IMAGE_ENCODERS and pictures is not None:
+        return tuning.apply_tuning(images.random_image_encoder(encoder, pictures), encoder.tune)
     if encoder.model.startswith("scratch:"):
         return tuning.apply_tuning(prepared(random_encoder(encoder, vocab_size, pad_id)), encoder.tune)
     with torch.random.fork_rng():  # cached or not, loading changes no random state
-        first = _untuned(encoder.model_copy(update={"tune": Tune(), "pooling": "cls"}), locate.model_digest(encoder))
+        plain = encoder.model_copy(update={"tune": Tune(), "pooling": "cls"})
+        first = _untuned(plain, pictures, locate.model_digest(encoder))
     # memo of deepcopy: frozen weights are shared, not copied
     shared = {id(weight): nn.Parameter(weight.detach()) for weight in first.parameters()}
     tuned = tuning.apply_tuning(copy.deepcopy(first, shared), encoder.tune)
@@ -44,10 +50,14 @@ def load_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
 
 
 @lru_cache(maxsize=1)
-def _untuned(encoder: Encoder, digest: str) -> nn.Module:
+def _untuned(encoder: Encoder, pictures: Images | None, digest: str) -> nn.Module:
     """Load an encoder from its files, cached by their digest. This instance is never trained."""
     from transformers import AutoModel
 
+    if pictures is not None:
+        scale = locate.json_object(locate.model_folder(encoder.model) / "preprocessor_config.json")
+        mean, std = (scale.get(name, [0.5] * pictures.channels) for name in ("image_mean", "image_std"))
+        return images.wrapped(_pretrained(AutoModel, encoder), pictures, encoder.model, mean, std)
     return prepared(_pretrained(AutoModel, encoder))
 
 
@@ -179,6 +189,10 @@ def encode(
         states = tuning.outputs_above(
             backbone, tuning.outputs_below(backbone, batch, cut) if stored is None else stored, batch, cut
         )
+
+    if states[-1].shape[1] != batch.attention_mask.shape[1]:  # tokens of an image, whose batch has its values
+        mask = batch.attention_mask.new_ones(states[-1].shape[:2])
+        batch = replace(batch, input_ids=mask.long(), attention_mask=mask, special=~mask)
 
     def attention_row(encoded: Encoded, block: int) -> Float[Tensor, "n s"]:
         return attention.cls_row(backbone, block, encoded.hidden.into(block), batch.attention_mask)

@@ -22,6 +22,7 @@ from contrastive.models import encoder as encoders
 from contrastive.models import tuning
 from contrastive.models.pooling import POOLINGS, mean_token
 from contrastive.views import VIEWS
+from contrastive.views.augment import augmented
 from contrastive.views.batches import Batch
 from contrastive.views.tools.hidden_words import Masked
 from contrastive.views.tools.lexicon import Lexicon
@@ -39,7 +40,7 @@ class ModelOutput:
 class Model(nn.Module):
     def __init__(self, cell: Cell, tokens: Tokens):
         super().__init__()
-        self.backbone = encoders.load_encoder(cell.encoder, tokens.vocab_size, tokens.pad_id)
+        self.backbone = encoders.load_encoder(cell.encoder, tokens.vocab_size, tokens.pad_id, cell.data.images)
         self.dropout = nn.Dropout(cell.encoder.dropout)
         config: Any = self.backbone.config
         self.cut = separable_blocks(cell)  # frozen blocks that run apart from the others
@@ -47,6 +48,7 @@ class Model(nn.Module):
         self.dropout_blocks = None if cell.encoder.tune.frozen_dropout else cell.encoder.tune.last_blocks
         self.head = nn.Linear(config.hidden_size, len(tokens.labels)) if cell.objective.reads_logits() else None
         self.pooling = cell.encoder.pooling
+        self.augment, self.images, self.passes = cell.training.augment, cell.data.images, 0
         self.view = bind_view(cell)
         self.needs = tuple(inspect.signature(self.view).parameters)
         self.slow = copy.deepcopy(self.backbone).requires_grad_(False) if "slow" in self.needs else None
@@ -63,6 +65,9 @@ class Model(nn.Module):
         return self._encode(self.backbone, batch, **changes)
 
     def _encode(self, backbone: nn.Module, batch: Batch, **changes: Any) -> Encoded:
+        if self.augment is not None and self.images is not None:
+            batch = augmented(batch, self.augment, self.images, self.passes)
+            self.passes += 1
         return encoders.encode(backbone, batch, self.pooling, self.dropout, **{"cut": self.cut} | changes)
 
     def train(self, mode: bool = True) -> "Model":
@@ -75,6 +80,7 @@ class Model(nn.Module):
         return self
 
     def forward(self, batch: Batch) -> Output:
+        self.passes = 0  # each pass changes images in another way
         view = self.view(self.encode, batch, **self.tools())
         logits = None if self.head is None else self.head(view.sentences)
         guesses = self.masked(self.encode, batch) if self.masked is not None and self.computes_guesses else None

@@ -23,6 +23,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 EVAL_BATCH = 64  # texts at a time
+WEYL = -7046029254386353131  # the step of splitmix64
 WAITING = 2  # batches prepared ahead of the one in use
 
 
@@ -30,7 +31,8 @@ WAITING = 2  # batches prepared ahead of the one in use
 class Batch:
     """n texts of s tokens. `special` marks padding and the tokens that the tokenizer adds.
 
-    `frozen_outputs`: the output of the frozen blocks for these tokens, if precomputed.
+    `frozen_outputs`: the output of the frozen blocks for these tokens, if precomputed. `draws`: a number for each image
+    that decides how training changes it.
     """
 
     input_ids: Int64[Tensor, "n s"]
@@ -39,6 +41,7 @@ class Batch:
     labels: Int64[Tensor, " n"]
     partners: tuple["Batch", ...] = ()  # the positives of these texts, and their negatives, where the data has pairs
     frozen_outputs: Float[Tensor, "n s d"] | None = None
+    draws: Int64[Tensor, " n"] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -47,8 +50,10 @@ class Batch:
         return self._each(lambda tensor: tensor[rows])
 
     def twice(self) -> "Batch":
-        """Return the batch followed by itself. Dropout draws other masks for the second half."""
-        return self._each(lambda tensor: torch.cat([tensor, tensor]))
+        """Return the batch followed by itself. Dropout draws other masks for the second half, and images change
+        otherwise."""
+        doubled = self._each(lambda tensor: torch.cat([tensor, tensor]))
+        return doubled if self.draws is None else replace(doubled, draws=torch.cat([self.draws, self.draws + 1]))
 
     def pinned(self) -> "Batch":
         """Return the batch in pinned memory, from which a GPU copies while the program goes on."""
@@ -65,9 +70,8 @@ class Batch:
         tensors = (self.input_ids, self.attention_mask, self.special, self.labels)
         ids, mask, special, labels = map(change, tensors)
         partners = tuple(partner._each(change) for partner in self.partners)
-        return Batch(
-            ids, mask, special, labels, partners, None if self.frozen_outputs is None else change(self.frozen_outputs)
-        )
+        others = [None if tensor is None else change(tensor) for tensor in (self.frozen_outputs, self.draws)]
+        return Batch(ids, mask, special, labels, partners, *others)
 
 
 def collate(split: TokenSplit, indices: npt.NDArray[np.integer], pad_id: int, special_ids: Sequence[int]) -> Batch:
@@ -179,18 +183,38 @@ def training_batches(
     For a GPU a thread prepares and pins the next ones. On a CPU such a thread would take a core from the training.
     """
     split = tokens.splits["train"]
+    done = sum(len(batches) for _, batches in islice(optimizer_steps(cell, tokens), first))
     gpu = torch.cuda.current_device() if device.type == "cuda" else None
 
-    def load(indices: Indices) -> Batch:
+    def load(numbered: tuple[int, Indices]) -> Batch:
+        number, indices = numbered
         own = np.array_split(indices, cell.training.processes)[process]
         batch = collate(split, own, tokens.pad_id, tokens.special_ids)
+        if cell.training.augment is not None:
+            places = np.array_split(np.arange(len(indices)), cell.training.processes)[process]
+            batch = replace(batch, draws=draws_of(cell.seed, number, places))
         if gpu is None:
             return batch
         torch.cuda.set_device(gpu)  # for this thread, which would open the first GPU too
         return batch.pinned()
 
     wanted = (indices for _, batches in islice(optimizer_steps(cell, tokens), first, None) for indices in batches)
-    yield from map(load, wanted) if gpu is None else prefetch(load, wanted)
+    numbered = enumerate(wanted, done)
+    yield from map(load, numbered) if gpu is None else prefetch(load, numbered)
+
+
+def draws_of(seed: int, batch: int, places: npt.NDArray[np.integer]) -> Int64[Tensor, " n"]:
+    """Return a number for each image at these places of a batch: the same in any process and after a resume."""
+    return mixed(mixed(torch.tensor([seed * 2**32 + batch])) + torch.from_numpy(places) * 2**20)
+
+
+def mixed(numbers: Int64[Tensor, "*n"]) -> Int64[Tensor, "*n"]:
+    """Return numbers with unrelated bits (splitmix64; Steele et al., "Fast splittable pseudorandom number generators",
+    2014). Additions and products wrap."""
+    numbers = numbers + WEYL
+    for shift, factor in ((30, -4658895280553007687), (27, -7723592293110705685)):
+        numbers = (numbers ^ ((numbers >> shift) & ((1 << (64 - shift)) - 1))) * factor
+    return numbers ^ ((numbers >> 31) & ((1 << 33) - 1))
 
 
 def prefetch(make: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:

@@ -35,9 +35,19 @@ PLAIN |= {"training.weight_decay": 0.1, "training.warmup": 0.2, "training.schedu
 PLAIN |= {"training.precision": "bf16", "training.bucket": 1, "training.token_budget": 4096}
 PLAIN |= {"training.order_seed": 0, "training.threads": 2, "training.processes": 2, "training.sharding": "fsdp"}
 PLAIN |= {"seed": 1}
+PICTURES = {"data__source": "package:digits", "data__images": {"size": 8}, "encoder__model": "scratch:vit"}
+CHANGED = PICTURES | {"training__augment": {"flip": True}}
+CHANGES = {"crop": (0.5, 1.0), "flip": True, "shift": 0.1, "rotate": 5.0, "color": 0.5, "gray": 0.1, "blur": 1.0}
 # field → (settings under which it matters, another value)
 MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     **{field: ({}, value) for field, value in PLAIN.items()},
+    "data.images": (PICTURES, {"size": 12}),
+    "data.images.size": (PICTURES, {"size": 12}),
+    "data.images.channels": (PICTURES, {"size": 8, "channels": 1}),
+    "training.augment": (PICTURES, {"flip": True}),
+    **{f"training.augment.{name}": (CHANGED, {"rotate": 1.0, name: value}) for name, value in CHANGES.items()},
+    "training.augment.erase": (CHANGED, {"rotate": 1.0, "erase": 0.1}),
+    "encoder.scratch.patch": (PICTURES, {"patch": 2}),
     "data.negative": ({"data__positive": "text"}, "label"),
     "data.resample": ({"data__train": 20}, True),
     "encoder.tune.last_blocks": (LAST, {"last_blocks": 2}),

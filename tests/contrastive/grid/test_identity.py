@@ -192,7 +192,7 @@ def test_defaults_are_pinned():
                 defaults[f"{part}.{name}"] = shown
     assert defaults == {
         "data.text": "text", "data.label": "label", "data.positive": None, "data.negative": None,
-        "data.train": None, "data.validation": 0, "data.max_length": 128,
+        "data.images": None, "data.train": None, "data.validation": 0, "data.max_length": 128,
         "data.resample": False,
         "encoder.tune": {"frozen_dropout": True}, "encoder.pooling": "cls", "encoder.dropout": 0.1,
         "encoder.scratch": None, "encoder.attention_dropout": None,
@@ -207,7 +207,7 @@ def test_defaults_are_pinned():
         "training.encoder_lr": 2e-5, "training.layer_decay": 1.0, "training.weight_decay": 0.01, "training.warmup": 0.1,
         "training.schedule": "linear", "training.clip": 1.0, "training.precision": "fp32", "training.bucket": 10,
         "training.token_budget": None, "training.order_seed": None,
-        "training.threads": 1, "training.processes": 1, "training.sharding": None,
+        "training.threads": 1, "training.processes": 1, "training.augment": None, "training.sharding": None,
     }  # fmt: skip
 
 

@@ -12,7 +12,10 @@ from contrastive.grid import estimate, frozen_readers, identity
 from contrastive.models import frozen_store
 from tests.contrastive.grid.mutations import MUTATIONS, make, mutated
 
-SIZES = {"encoder.scratch", *(f"encoder.scratch.{name}" for name in ("layers", "hidden", "heads", "vocabulary"))}
+SIZES = {
+    "encoder.scratch",
+    *(f"encoder.scratch.{name}" for name in ("layers", "hidden", "heads", "vocabulary", "patch")),
+}
 DATA = {field for field in MUTATIONS if field.startswith("data.")}
 ENCODER = {field for field in MUTATIONS if field.startswith("encoder.")}
 ARITHMETIC = {"training.precision", "training.threads"}

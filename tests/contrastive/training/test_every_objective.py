@@ -10,9 +10,11 @@ import torch
 from pydantic import ValidationError
 from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
+from contrastive.config.cell import Cell
 from contrastive.config.objective import Objective
 from contrastive.config.registry import entries
 from contrastive.data import tokens as token_store
+from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.losses import LOSSES
@@ -104,6 +106,10 @@ def test_every_objective_trains_what_it_says(
     encoder = LAST_BLOCK | {"model": f"scratch:{architecture}"}
     cell, folder = make(source, encoder=encoder, data=TWO_STEPS, **settings), tmp_path
     tokens = token_store.open_tokens(prepare_cell_tokens(cell))
+    assert_trains_what_it_says(cell, tokens, folder)
+
+
+def assert_trains_what_it_says(cell: Cell, tokens: Tokens, folder: Path) -> None:
     train.start_accelerator(cell)
     before = model.Model(cell, tokens)
     after = dict(trained_into(folder, cell, tokens).model.named_parameters())
@@ -117,6 +123,49 @@ def test_every_objective_trains_what_it_says(
         assert (rows[0][f"gradient_norm.{term}"] > 0) != (term == "moco")  # whose queue is empty at the first step
     if "supcon" in cell.objective.term_weights():
         assert all(row["excess.supcon"] > -1e-5 for row in rows)
+
+
+IMAGES = {"images": {"size": 8, "channels": 1}, "train": 160, "validation": 0, "test": 16}
+SIMCLR = {"crop": (0.5, 1.0), "shift": 0.1}
+
+
+def of_images(objective: dict, kind: str) -> Cell:
+    """A cell of digits; raise ValidationError if the objective needs words."""
+    encoder = LAST_BLOCK | {"model": f"scratch:{kind}"}
+    return make(
+        "package:digits", encoder=encoder, data=IMAGES, training={"augment": SIMCLR, "batch_size": 80}, **objective
+    )
+
+
+def fitting_images() -> list[tuple[str, dict]]:
+    found = []
+    for kind, objective in product(("convnet", "vit"), combinations()):
+        with contextlib.suppress(ValidationError):
+            of_images({name: SETTINGS[name] for name in SETTINGS if name == "layers"} | objective, kind)
+            found.append((kind, objective))
+    return found
+
+
+PICTURED = fitting_images()
+USUAL_PICTURED = [("convnet", objective) for objective in one_of_each_class([o for k, o in PICTURED if k == "vit"])]
+
+
+@pytest.mark.parametrize(
+    ("kind", "objective"),
+    rest_is_full(PICTURED, USUAL_PICTURED),
+    ids=lambda o: o if isinstance(o, str) else "-".join(str(v) for v in o.values()),
+)
+def test_every_objective_of_images_trains_what_it_says(kind: str, objective: dict, shared_home: Path, tmp_path: Path):
+    asked = entries("contrastive.views", "VIEWS")[objective["view"]].settings if "view" in objective else ()
+    cell = of_images({name: SETTINGS[name] for name in asked if name in SETTINGS} | objective, kind)
+    tokens = token_store.open_tokens(prepare_cell_tokens(cell))
+    assert_trains_what_it_says(cell, tokens, tmp_path)
+
+
+def test_views_of_words_and_losses_of_words_have_none_for_images():
+    views = {objective.get("view") for _, objective in PICTURED} - {None}
+    assert views == {"cls", "one_stage", "two_stage", "multiview", "layers", "momentum", "copies"}
+    assert not [objective for _, objective in PICTURED if "mlm" in objective["loss"]]
 
 
 def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Path, tmp_path: Path):

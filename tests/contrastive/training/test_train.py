@@ -64,13 +64,25 @@ def test_a_cell_has_its_numbers_whatever_its_worker_trained_before(
 
 
 @pytest.mark.parametrize(
-    "loss", rest_is_full(("rdrop", "moco", "byol", "swav", "sccl", "clear+mlm"), ("rdrop", "moco", "sccl"))
+    "loss",
+    rest_is_full(
+        ("rdrop", "moco", "byol", "swav", "sccl", "clear+mlm", "byol of images"),
+        ("rdrop", "moco", "sccl", "byol of images"),
+    ),
 )
 def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
     loss: str, source: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Queue, prototypes, slow copies and centres go on from the checkpoint too."""
-    cell = make(source, training={"epochs": 2, "accumulate": 2}, loss=loss)
+    """Queue, prototypes, slow copies, centres and changes of images go on from the checkpoint too."""
+    training, loss, *images = {"epochs": 2, "accumulate": 2}, *loss.split(" of ")
+    if images:
+        source, training["augment"] = "package:digits", {"crop": (0.5, 1.0), "rotate": 20}
+    pictures = (
+        {"data": {"images": {"size": 8, "channels": 1}, "train": 160}, "encoder": {"model": "scratch:vit"}}
+        if images
+        else {}
+    )
+    cell = make(source, training=training, loss=loss, **pictures)
     undisturbed = numbers(run(cell))
     monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
     steps, real = [], checkpoint.save_checkpoint
