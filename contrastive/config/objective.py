@@ -63,6 +63,9 @@ class Objective(Settings):
     queue: Positive | None = Field(None, description="number of keys of earlier batches kept as negatives")
     projector: Positive | None = Field(None, description="hidden width of the projector of a loss")
     projection: Positive | None = Field(None, description="output dimensions of the projector")
+    decay: float | None = Field(
+        None, gt=0, lt=1, description="part of the slow copy of the encoder that a step keeps, at first"
+    )
     prototypes: int | None = Field(
         None, ge=2, le=100_000, description="number of prototypes to which the batch is assigned"
     )

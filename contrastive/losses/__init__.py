@@ -23,6 +23,7 @@ from contrastive.losses.moco import Moco
 from contrastive.losses.ntxent import ntxent
 from contrastive.losses.rdrop import rdrop
 from contrastive.losses.sccl import Sccl
+from contrastive.losses.simclr import Simclr
 from contrastive.losses.simcse import simcse
 from contrastive.losses.simcse_sup import simcse_sup
 from contrastive.losses.supcon import supcon
@@ -41,6 +42,7 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "simcse": simcse,
     "simcse_sup": simcse_sup,
     "ntxent": ntxent,
+    "simclr": Simclr,
     "align_uniform": align_uniform,
     "dropout-ntxent": dropout_ntxent,
     "moco": Moco,

@@ -18,8 +18,9 @@ FACTS = LossFacts(vectors=2, usual_view="momentum")
 class Byol(nn.Module):
     """Predict the momentum projection of one view from the projection of the other."""
 
-    def __init__(self, size: int, *, projector: int = 1024, projection: int = 256):
+    def __init__(self, size: int, *, projector: int = 1024, projection: int = 256, decay: float = 0.996):
         super().__init__()
+        self.kept = decay
         self.projector = mlp(size, projector, projection)
         self.predictor = mlp(projection, projector, projection)
         self.target = copy.deepcopy(self.projector).requires_grad_(False)
@@ -42,8 +43,8 @@ class Byol(nn.Module):
             return (2 - 2 * cosine).mean()
 
     def decay(self, progress: float) -> float:
-        """Return the decay of the momentum copy: from 0.996 to 1, along a cosine over the training."""
-        return 1 - (1 - 0.996) * (math.cos(math.pi * progress) + 1) / 2
+        """Return the decay of the momentum copy: from the setting to 1, along a cosine over the training."""
+        return 1 - (1 - self.kept) * (math.cos(math.pi * progress) + 1) / 2
 
     @torch.no_grad()
     def after_step(self, progress: float) -> None:

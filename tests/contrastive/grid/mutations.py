@@ -67,6 +67,7 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "objective.rate": ({"objective__loss": "clear"}, 0.4),
     "objective.change": ({"objective__loss": "simcse", "objective__view": "consert"}, "dropout"),
     "objective.queue": ({"objective__loss": "moco"}, 8),
+    "objective.decay": ({"objective__loss": "byol"}, 0.9),
     "objective.projector": ({"objective__loss": "byol"}, 8),
     "objective.projection": ({"objective__loss": "byol"}, 8),
     "objective.prototypes": ({"objective__loss": "swav"}, 8),

@@ -92,12 +92,14 @@ def made(name: str, size: int) -> nn.Module:
     """A loss with weights of its own, each of them moved, so that copies differ; its queue filled in part."""
     loss: Any = LOSSES[name]
     sizes = {key: value for key, value in SIZES.items() if key in inspect.signature(loss).parameters}
+    if name == "moco" and torch.rand(()) < 0.5:
+        del sizes["projector"]  # its first version
     module = loss(size, **sizes).double()
     with torch.no_grad():
         for parameter in module.parameters():
             parameter += 0.3 * torch.randn_like(parameter)
     if name == "moco":
-        module.keys[:5] = torch.nn.functional.normalize(torch.randn(5, size, dtype=torch.float64), dim=-1)
+        module.keys[:5] = torch.nn.functional.normalize(torch.randn_like(module.keys[:5]), dim=-1)
         module.written.fill_(5)
     if name == "swav":
         module.steps.fill_(100)  # the prototypes no longer rest

@@ -105,6 +105,11 @@ def ntxent(views: Tensor, *, mask: Tensor, temperature: float = 0.1) -> Tensor:
     return NTXentLoss(temperature)(views[mask], samples[:, None].expand_as(mask)[mask])
 
 
+def simclr(views: Tensor, *, mask: Tensor, module: nn.Module, temperature: float = 0.1) -> Tensor:
+    projected = torch.stack([through(module.projector, views[:, view]) for view in range(views.shape[1])], 1)
+    return ntxent(projected, mask=mask, temperature=temperature)
+
+
 def align_uniform(views: Tensor, *, mask: Tensor) -> Tensor:
     first, second = ([unit(row) for row in rows] for rows in pairs(views, mask))
     alignment = mean([((x - y) ** 2).sum() for x, y in zip(first, second, strict=True)])
@@ -121,7 +126,10 @@ def dropout_ntxent(logits: Tensor, *, temperature: float = 1 / 20) -> Tensor:
 
 def moco(views: Tensor, *, targets: Tensor, mask: Tensor, module: nn.Module, temperature: float = 0.07) -> Tensor:
     queue = module.keys[: int(module.written)].clone()
-    return InfoNCE(temperature)(pairs(views, mask)[0], pairs(targets, mask)[1], queue)
+    query, key = pairs(views, mask)[0], pairs(targets, mask)[1]
+    if module.projector is not None:
+        query, key = through(module.projector, query), through(module.target, key).detach()
+    return InfoNCE(temperature)(query, key, queue)
 
 
 def byol(views: Tensor, *, targets: Tensor, mask: Tensor, module: nn.Module) -> Tensor:
@@ -282,6 +290,7 @@ ORACLES: dict[str, tuple[str, Callable[..., Tensor]]] = {
     "simcse": (f"{INFO_NCE} `InfoNCE`", simcse),
     "simcse_sup": (f"{INFO_NCE} `InfoNCE`, all other candidates as negatives", simcse_sup),
     "ntxent": (f"{PML} `NTXentLoss`, with more views `SupConLoss`", ntxent),
+    "simclr": (f"{PML} `NTXentLoss` of the projections", simclr),
     "align_uniform": (LOOP, align_uniform),
     "dropout-ntxent": (f"{PML} `NTXentLoss` of the logits", dropout_ntxent),
     "moco": (f"{INFO_NCE} `InfoNCE` with the queue as negatives", moco),
