@@ -1,5 +1,5 @@
-"""MoCo loss: He et al., "Momentum Contrast for Unsupervised Visual Representation Learning", 2020; with a projector that
-of MoCo v2: Chen et al., "Improved Baselines with Momentum Contrastive Learning", 2020."""
+"""MoCo loss: He et al., "Momentum Contrast for Unsupervised Visual Representation Learning", 2020. With a projector:
+MoCo v2, Chen et al., "Improved Baselines with Momentum Contrastive Learning", 2020."""
 
 import copy
 
