@@ -301,7 +301,7 @@ def verdict_entry(score: RowScore | None, places: int | None = None) -> Entry:
     if score is None or score.comparison is None:
         return Entry(MISSING)
     comparison = score.comparison
-    words: list[Text] = [SIGNS.get(score.verdict, ""), WORDS[score.verdict]]
+    words: list[Text] = [SIGNS.get(score.verdict, ""), verdict_text(score.verdict, is_negligible(score))]
     if math.isfinite(comparison.difference):
         scale = unit(score.value)
         words.append(
