@@ -191,7 +191,7 @@ def every_pair(
         measured = side_by_side([seed_values[i, value] for i in members])
         family = all_pairs_of(len(members))
         pairs = with_the_best(family, measured.values, bool(seed_values[members[0], value].higher))
-        group = RowGroup(members, family, measured, 1 / len(groups), most_seeds)
+        group = RowGroup(members, [*family], measured, 1 / len(groups), most_seeds)
         for (i, j), decided in zip(pairs, decide(measured, pairs, group.share, most_seeds, family), strict=True):
             matrix.decided[members[i], members[j]] = decided, group
             a, b = positions[members[i]], positions[members[j]]

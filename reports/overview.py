@@ -41,7 +41,7 @@ LONGEST_TASK = 120  # characters
 TOLD = {  # verdict → what the headline says of the next best row
     "better": _("also better than {label} ({size})"),
     "equivalent": _("equivalent to {label} ({size})"),
-    "not comparable": _("not compared with {label}"),
+    **dict.fromkeys(("not comparable", "no spread", "one seed"), _("not compared with {label}")),
 }
 
 
@@ -422,15 +422,15 @@ def limits(rows: Sequence[ForestRow], margin: float | None, compared: Sequence[P
     within = (
         ""
         if margin is None
-        else _("; =: within ± {margin} (shaded); perhaps negligibly: overlaps it", margin=f"{margin:g}")
+        else _("; =: within ± {margin} (shaded); perhaps negligibly: overlaps", margin=f"{margin:g}")
     )
     by_text = {each.comparison.by_text for each in compared if each.comparison.tested}
     over = _("seeds and test texts") if by_text == {True} else _("seeds")
     notes: list[Text] = [
-        _("±: half a 95 % interval (line) over {over}, simultaneous within a section. ▲▼: excludes 0{within}; "
+        _("±: half a 95 % interval (line) over {over}, simultaneous per section. ▲▼: excludes 0{within}; "
           "?: otherwise.", over=over, within=within)
     ]  # fmt: skip
-    return [*notes, _("Dots: single seeds.")] if any(row.seeds for row in rows) else notes
+    return [*notes, _("Dots: seeds.")] if any(row.seeds for row in rows) else notes
 
 
 def origin(results: Results) -> Text:
@@ -503,9 +503,9 @@ def to_decide(
     seeds = target.comparison.needs.seeds if target.comparison.needs else None
     if in_file or seeds is None:
         seconds = math.nan if seeds is None else seconds_until(seeds, every, results)
-        time = _(" ({time} for all rows)", time=duration(seconds)) if math.isfinite(seconds) else ""
-        words = _("Next, to decide {label} against {against}: {needs}, set in the file{time}:",
-                  label=label, against=against, needs=needed, time=time)  # fmt: skip
+        time = _(" ({time})", time=duration(seconds)) if math.isfinite(seconds) else ""
+        words = _("Next, to decide {label} against {against}: {needs} in the file{time}:", label=label, against=against,
+                  needs=what_decides(target.comparison, _("{seeds} seeds")), time=time)  # fmt: skip
         return words, "ablate run FILE", also_open(target, compared, seeds)
     most, more = max(seeds, MAX_SEEDS), f" --max-seeds {seeds}" if seeds > MAX_SEEDS else ""
     open_rows = {row for each in compared if each.score.verdict == "undecided" for row in (each.cells, each.against)}
@@ -517,17 +517,15 @@ def to_decide(
 
 
 def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], seeds: int | None) -> Text:
-    """Name the other open rows, and which of them stay so with that many seeds; empty if there are none."""
-    found: tuple[dict[tuple[str, ...], Text], ...] = {}, {}
+    """Name the other open rows that so many seeds decide, and those that stay open; empty if there are none."""
+    found: tuple[dict[tuple[str, ...], str], ...] = {}, {}
     for each in compared:
         if each.score.verdict == "undecided" and (each.cells, each.against) != (target.cells, target.against):
             needs = each.comparison.needs
             stays = not (needs and needs.seeds and seeds and needs.seeds <= seeds) or needs.together
-            found[stays][each.cells] = _(
-                "{score}: {way}", score=each.score.row.label, way=what_decides(each.comparison)
-            )
+            found[stays][each.cells] = each.score.row.label
     said = list[Text]()
-    for text, rows in zip((_("Also undecided: {rows}."), _("This leaves undecided: {rows}.")), found, strict=True):
+    for text, rows in zip((_("Also decided: {rows}."), _("Still undecided: {rows}.")), found, strict=True):
         more = [_("{count} more", count=len(rows) - OTHERS)] if len(rows) > OTHERS else []
         said += [text.of(rows=joined([*list(rows.values())[:OTHERS], *more], _("; ")))] if rows else []
     return joined(said, " ") if said else ""
