@@ -125,6 +125,20 @@ class Section:
         found = [(score, score.comparison) for score in self.scores if score.comparison]
         return sorted(found, key=lambda pair: self.values.index(pair[0].value))
 
+    @cached_property
+    def ordered(self) -> list[Row]:
+        """Rows in the order of the first screen: the baseline, then by gain in the first compared score. As declared on
+        a board, and if there are several baselines or kinds of vectors."""
+        value = next(iter(self.tested), "")
+        gains = {
+            score.row.number: comparison.difference * (1 if score.higher else -1)
+            for score, comparison in self.comparisons
+            if score.value == value and math.isfinite(comparison.difference)
+        }
+        if self.board or any(row.variant for row in self.rows) or sum(row.baseline for row in self.rows) != 1:
+            return self.rows
+        return sorted(self.rows, key=lambda row: (not row.baseline, -gains.get(row.number, -math.inf)))
+
     @property
     def hypotheses(self) -> int:
         """Number of comparisons that share one significance level."""

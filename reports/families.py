@@ -38,6 +38,12 @@ class RowGroup:
     most_seeds: int | None  # of a study that adds seeds, else None
     paired: bool = True
 
+    def needed(self, decided: Decided, margin: float | None, more_texts: bool) -> Needed:
+        if not self.paired:
+            return needed_unpaired(decided, len(self.pairs), margin, self.share)
+        texts = self.measured.per_text.shape[2] if self.measured.per_text is not None and more_texts else 0
+        return needed(decided, self.pairs, len(self.rows), margin, texts, self.share, self.most_seeds)
+
 
 @dataclass(frozen=True)
 class Decisions:
@@ -59,13 +65,7 @@ class Decisions:
     def needed(self, row: int, value: str, margin: float | None, more_texts: bool = True) -> Needed:
         """Return the seeds or texts that would decide a comparison. `more_texts`: whether finished cells could be
         evaluated on more texts."""
-        group = self.groups[row, value]
-        if not group.paired:
-            return needed_unpaired(self.decided[row, value], len(group.pairs), margin, group.share)
-        texts = group.measured.per_text.shape[2] if group.measured.per_text is not None and more_texts else 0
-        return needed(
-            self.decided[row, value], group.pairs, len(group.rows), margin, texts, group.share, group.most_seeds
-        )
+        return self.groups[row, value].needed(self.decided[row, value], margin, more_texts)
 
 
 def decide_family(
@@ -167,6 +167,7 @@ class RowPairs:
     labels: list[str]
     means: Float[np.ndarray, "k k"]
     p: Float[np.ndarray, "k k"]
+    decided: dict[tuple[int, int], tuple[Decided, RowGroup]] = field(default_factory=dict)  # by numbers of rows
 
 
 def every_pair(
@@ -190,7 +191,9 @@ def every_pair(
         measured = side_by_side([seed_values[i, value] for i in members])
         family = all_pairs_of(len(members))
         pairs = with_the_best(family, measured.values, bool(seed_values[members[0], value].higher))
-        for (i, j), decided in zip(pairs, decide(measured, pairs, 1 / len(groups), most_seeds, family), strict=True):
+        group = RowGroup(members, [*family], measured, 1 / len(groups), most_seeds)
+        for (i, j), decided in zip(pairs, decide(measured, pairs, group.share, most_seeds, family), strict=True):
+            matrix.decided[members[i], members[j]] = decided, group
             a, b = positions[members[i]], positions[members[j]]
             matrix.means[a, b], matrix.means[b, a] = decided.difference, -decided.difference
             matrix.p[a, b] = matrix.p[b, a] = decided.p

@@ -34,8 +34,8 @@ def answer(section: Section) -> Text:
     """Return each verdict with its rows, in the first score that was tested; empty if none was."""
     value = next(iter(section.tested), "")
     by_verdict = dict[Text, list[str]]()
-    for score, comparison in section.comparisons:
-        if score.value == value and comparison.tested:
+    for score in [section.score_of[row.number, value] for row in section.ordered if value]:
+        if score.comparison and score.comparison.tested:
             by_verdict.setdefault(verdict_text(score.verdict, is_negligible(score)), []).append(score.row.label)
     against = {comparison.against.label for _score, comparison in section.comparisons}
     said = [
@@ -214,6 +214,7 @@ def reading(results: Results) -> list[Text]:
             "Bold: no other row was shown to be better. Nothing is bold if this holds for every row, or if a "
             "note forbids ranking."
         ),
+        _("Differences are computed before rounding. A mean without ± has one value, or the same for every seed."),
         _(
             "comparisons.csv has p-values, the numbers of texts that only one of two models gets right, and "
             "the probability of improvement."
@@ -356,5 +357,5 @@ def below_reference(scores: list[RowScore], section: Section, results: Results) 
             places = 1 if unit(value) > 1 else None
             rows = [f"{score.row.label} ({score_text(value, score.mean, places=places)})" for score in below]
             ours = f"{name} ({score_text(value, reference[value], places=places)})"
-            words = _("{reference} is better than {rows} in {score} (not tested).")
-            yield Guard("reference", words.of(reference=ours, score=heading(value), rows=listed(rows)))
+            words = _("{reference} is better than {rows} (untested).")
+            yield Guard("reference", words.of(reference=ours, rows=listed(rows)))

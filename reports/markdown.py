@@ -49,8 +49,7 @@ def score_text(value: str, mean: float, half_width: float = math.nan, places: in
     if not math.isfinite(mean):
         return MISSING
     if not math.isfinite(half_width) or half_width <= 0:
-        shown = fixed(mean, 2 if places is None else places) if unit(value) > 1 or places is not None else f"{mean:.4g}"
-        return f"{shown} ± 0" if half_width == 0 else shown
+        return fixed(mean, 2 if places is None else places) if unit(value) > 1 or places is not None else f"{mean:.4g}"
     if half_width < TINY:
         return f"{mean:.3g} ± {half_width:.2g}"
     places = digits(half_width) if places is None else places

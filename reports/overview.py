@@ -3,8 +3,8 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from contrastive.config.scores import metric_of
 from contrastive.errors import brief
-from reports.compare import Section
+from reports.compare import Comparison, Section
 from reports.forest import ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
 from reports.guards.rows import Guard
 from reports.markdown import (
@@ -20,6 +20,7 @@ from reports.markdown import (
     difference_text,
     duration,
     fixed,
+    most_of,
     number_text,
     score_name,
     unit,
@@ -28,7 +29,7 @@ from reports.markdown import (
 from reports.messages import Text, _, joined, n_
 from reports.provenance import counts_of
 from reports.rows import near_best
-from reports.statistics.decide import ALPHA, DECIDED, TESTED
+from reports.statistics.decide import DECIDED, TESTED, verdict
 from reports.study import Results, Study
 from reports.tables import WORDS, what_decides
 
@@ -37,6 +38,11 @@ MAX_SEEDS = 20  # default of `--until-decided`
 CAVEATS = 2  # most caveats on the first screen
 OTHERS = 3  # most rows that are named as open too
 LONGEST_TASK = 120  # characters
+TOLD = {  # verdict → what the headline says of the next best row
+    "better": _("also better than {label} ({size})"),
+    "equivalent": _("equivalent to {label} ({size})"),
+    **dict.fromkeys(("not comparable", "no spread", "one seed"), _("not compared with {label}")),
+}
 
 
 @dataclass(frozen=True)
@@ -156,7 +162,8 @@ def overview(
     by_kind = {guard.kind: guard.words for guard in reversed(caveats)}  # the first of each kind
     no_baseline = missing_baseline(sections)
     groups = grouped(shown, compared, scale, results)
-    found = headline(rows, value, no_baseline, in_other_scores(value, sections), beside_next_best(rows, compared))
+    second = None if study.board else next_best(rows, compared)
+    found = headline(rows, value, no_baseline, in_other_scores(value, sections), beside_next_best(second))
     return Overview(
         task(study),
         running(results) or board_headline(rows, results) or found,
@@ -169,9 +176,9 @@ def overview(
         _("difference to the best before") if study.board == "records" else _("difference"),
         device([row for group in groups for row in group.rows]),
         headline_counts([row for row in every if row not in shown]),
-        [*forbidding[:CAVEATS], *limits(shown, margin), *list(reversed(by_kind.values()))[:CAVEATS]],
+        [*forbidding[:CAVEATS], *limits(shown, margin, compared), *list(reversed(by_kind.values()))[:CAVEATS]],
         warnings,
-        *next_step(rows, results, compared, no_baseline),
+        *next_step(rows, results, compared, no_baseline, second),
         origin(results),
     )
 
@@ -210,12 +217,6 @@ def decidable(compared: Sequence[PrimaryComparison]) -> list[PrimaryComparison]:
     ]
     pairs = {(each.cells, each.against): each for each in reversed(found)}
     return sorted(pairs.values(), key=cost_to_decide)
-
-
-def next_open(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -> PrimaryComparison | None:
-    """Return the cheapest open comparison of the headline's question, or else of all; None if there is none."""
-    found, best = decidable(compared), winner(rows)
-    return next((each for each in found if best and each.anchor == best.anchor), next(iter(found), None))
 
 
 def cost_to_decide(each: PrimaryComparison) -> tuple[float, float]:
@@ -303,31 +304,42 @@ def headline(
     return joined([said, more], _("; ")) if more else said
 
 
-def beside_next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -> Text:
-    """Say whether the row with the largest gain was told from the next best of its section, if that is no baseline."""
+def next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -> PrimaryComparison | None:
+    """Compare the row with the largest gain with the next best of its section, by the intervals of all pairs; None if
+    that is its baseline."""
     best = winner(rows)
-    found = [each for each in compared if best and each.anchor == best.anchor]
-    ours = next((each for each in found if best and each.cells == best.cells), None)
+    ours = next((each for each in compared if best and (each.anchor, each.cells) == (best.anchor, best.cells)), None)
     if ours is None:
-        return ""
-    section, value, sign = ours.section, ours.score.value, 1 if ours.score.higher else -1
+        return None
+    section, score, sign = ours.section, ours.score, 1 if ours.score.higher else -1
     others = [
-        score
-        for score in section.scores
-        if score.value == value and not score.row.variant and score.row.data == ours.score.row.data
-        and score.row.number != ours.score.row.number and math.isfinite(score.mean)
+        other
+        for other in section.scores
+        if other.value == score.value and not other.row.variant and other.row.data == score.row.data
+        and other.row.number != score.row.number and math.isfinite(other.mean)
     ]  # fmt: skip
-    runner = max(others, key=lambda score: sign * score.mean, default=None)
+    runner = max(others, key=lambda other: sign * other.mean, default=None)
     if runner is None or runner.row.number == ours.comparison.against.number:
+        return None
+    found = section.pairs[score.value].decided if score.value in section.pairs else {}
+    pair = Comparison(runner.row, 0, score.mean - runner.mean, False)
+    if key := next((key for key in found if {*key} == {score.row.number, runner.row.number}), None):
+        decided, group = found[key]
+        size, half = decided.difference * (1 if key[0] == score.row.number else -1), decided.half_width
+        told = verdict(size, half, bool(score.higher), score.margin, decided.seeds)
+        needs = group.needed(decided, score.margin, not score.row.recorded.drawn) if told == "undecided" else None
+        pair = Comparison(runner.row, decided.seeds, size, False, told, half, needs=needs)
+    return PrimaryComparison(replace(score, comparison=pair), pair, section, ours.anchor)
+
+
+def beside_next_best(pair: PrimaryComparison | None) -> Text:
+    """Say whether the row with the largest gain was told from the next best."""
+    if pair is None:
         return ""
-    pairs, told = section.pairs.get(value), math.nan
-    if pairs and {ours.score.row.number, runner.row.number} <= {*pairs.rows}:
-        told = float(pairs.p[pairs.rows.index(ours.score.row.number), pairs.rows.index(runner.row.number)])
-    if math.isnan(told):
-        return _("not compared with {label}", label=runner.row.label)
-    if told <= ALPHA and sign * (ours.score.mean - runner.mean) > 0:
-        return _("also better than {label}", label=runner.row.label)
-    return _("not distinguishable from {label}", label=runner.row.label)
+    found, scale = pair.comparison, unit(pair.score.value)
+    size = difference_text(scale * found.difference, scale * found.half_width, most_of(pair.score.value))
+    words = TOLD.get(found.verdict, _("not distinguishable from {label} ({size})"))
+    return words.of(label=found.against.label, size=size)
 
 
 def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
@@ -341,6 +353,7 @@ def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
         beats = _(
             "{label} beats {against}: {size}", label=best.label, against=best.against, size=levels(best, value, size)
         )
+        beats = _("{beats}, perhaps negligibly", beats=beats) if best.perhaps_negligible else beats
         more = n_("{count} other row is better too", "{count} other rows are better too", others)
         return joined([beats, more], _("; ")) if others else beats
     if no_baseline and not rows:
@@ -402,19 +415,22 @@ def setting(results: Results) -> Text:
     return _("{parts}.", parts=joined(parts, _(", ")))
 
 
-def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
-    """Say what the lines, marks and dots on the first screen are."""
+def limits(rows: Sequence[ForestRow], margin: float | None, compared: Sequence[PrimaryComparison]) -> list[Text]:
+    """Say what ±, the lines, marks and dots on the first screen are."""
     if not any(math.isfinite(row.half_width) for row in rows):
         return []
     within = (
         ""
         if margin is None
-        else _("; =: within ± {margin} (shaded); perhaps negligibly: overlaps it", margin=f"{margin:g}")
+        else _("; =: within ± {margin} (shaded); perhaps negligibly: overlaps", margin=f"{margin:g}")
     )
+    by_text = {each.comparison.by_text for each in compared if each.comparison.tested}
+    over = _("seeds and test texts") if by_text == {True} else _("seeds")
     notes: list[Text] = [
-        _("Lines: 95 % intervals, simultaneous within a section. ▲▼: excludes 0{within}; ?: otherwise.", within=within)
-    ]
-    return [*notes, _("Dots: single seeds.")] if any(row.seeds for row in rows) else notes
+        _("±: half a 95 % interval (line) over {over}, simultaneous per section. ▲▼: excludes 0{within}; "
+          "?: otherwise.", over=over, within=within)
+    ]  # fmt: skip
+    return [*notes, _("Dots: seeds.")] if any(row.seeds for row in rows) else notes
 
 
 def origin(results: Results) -> Text:
@@ -435,52 +451,88 @@ def running(results: Results) -> Text | None:
 
 
 def next_step(
-    rows: Sequence[ForestRow], results: Results, compared: Sequence[PrimaryComparison], no_baseline: str
+    rows: Sequence[ForestRow],
+    results: Results,
+    compared: Sequence[PrimaryComparison],
+    no_baseline: str,
+    second: PrimaryComparison | None = None,
 ) -> tuple[Text, str, Text]:
-    """Suggest a next step, the command for it, and say what else is open."""
-    target = next_open(rows, compared)
+    """Suggest a next step, the command for it, and say what else is open. `second`: the headline's row beside the next
+    best."""
+    found, best = decidable(compared), winner(rows)
+    target = next((each for each in found if best and each.anchor == best.anchor), next(iter(found), None))
+    # seeds set in the file would be one more look at a study that has stopped by its rules
+    question = second if second and second.comparison.needs and results.study.stopping is None else None
     if results.progress is not None:
         return _("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE", ""
     if results.study.foreign:
-        return next_in_table(rows, target, no_baseline), results.study.command, ""  # shown if there is a command
-    cells = [cell for section in results.study.sections for row in section.rows for cell in row.cells]
+        asked = next(iter(decidable([question] if question else [])), target)
+        return next_in_table(rows, asked, no_baseline), results.study.command, ""  # shown if there is a command
+    every = {tuple(row.cells) for section in results.study.sections for row in section.rows}
+    cells = [cell for row in every for cell in row]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
         return _("Next, run what is missing:"), "ablate run FILE", ""
     if no_baseline and not rows:
         return _("Next, name a baseline in the file, such as {baseline}:", baseline=no_baseline), "ablate run FILE", ""
     if any(row.verdict == "one seed" for row in rows):
         return _("Next, add seeds:"), "ablate run FILE --until-decided", ""
-    if target is None or (needs := target.comparison.needs) is None:
-        return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE", ""
-    label, against = target.score.row.label, target.comparison.against.label
-    others, needed = also_open(target, compared), what_decides(target.comparison)
-    if needs.seeds is None:
-        return _("Next, to decide {label} against {against}: {texts} test texts (evaluation.test in the file):",
-                 label=label, against=against, texts=needs.texts), "ablate run FILE", others  # fmt: skip
-    seeds = max(needs.seeds, MAX_SEEDS)
-    more = f" --max-seeds {needs.seeds}" if needs.seeds > MAX_SEEDS else ""
-    seconds = seconds_until(seeds, compared, results)
+    if question and decidable([question]):
+        return to_decide(question, every, compared, results, in_file=True)
+    step: tuple[Text, str, Text] = _("Next, add rows to the file and see what they cost:"), "ablate plan FILE", ""
+    if target:
+        step = to_decide(target, every, compared, results, in_file=False)
+    if question is None:
+        return step
+    label, against, needed = (
+        question.score.row.label,
+        question.comparison.against.label,
+        what_decides(question.comparison),
+    )
+    lead = _(
+        "{label} against {against} needs {needs}. {next}", label=label, against=against, needs=needed, next=step[0]
+    )
+    return lead, *step[1:]
+
+
+def to_decide(
+    target: PrimaryComparison, every: Collection[tuple[str, ...]], compared: Sequence[PrimaryComparison],
+    results: Results, in_file: bool,
+) -> tuple[Text, str, Text]:  # fmt: skip
+    """Suggest what would decide a comparison: seeds for the undecided rows or, `in_file`, for every row."""
+    label, against, needed = target.score.row.label, target.comparison.against.label, what_decides(target.comparison)
+    seeds = target.comparison.needs.seeds if target.comparison.needs else None
+    if in_file or seeds is None:
+        seconds = math.nan if seeds is None else seconds_until(seeds, every, results)
+        time = _(" ({time})", time=duration(seconds)) if math.isfinite(seconds) else ""
+        words = _("Next, to decide {label} against {against}: {needs} in the file{time}:", label=label, against=against,
+                  needs=what_decides(target.comparison, _("{seeds} seeds")), time=time)  # fmt: skip
+        return words, "ablate run FILE", also_open(target, compared, seeds)
+    most, more = max(seeds, MAX_SEEDS), f" --max-seeds {seeds}" if seeds > MAX_SEEDS else ""
+    open_rows = {row for each in compared if each.score.verdict == "undecided" for row in (each.cells, each.against)}
+    seconds = seconds_until(most, open_rows, results)
     time = _(", at most {time} with the other undecided rows", time=duration(seconds)) if math.isfinite(seconds) else ""
     words = _("Next, to decide {label} against {against}: {needs}{time}:",
               label=label, against=against, needs=needed, time=time)  # fmt: skip
-    return words, f"ablate run FILE --until-decided{more}", others
+    return words, f"ablate run FILE --until-decided{more}", also_open(target, compared, most)
 
 
-def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison]) -> Text:
-    """Name the other open rows; empty if there are none."""
-    rows = {
-        each.cells: _("{score}: {way}", score=each.score.row.label, way=what_decides(each.comparison))
-        for each in compared
-        if each.score.verdict == "undecided" and each.cells != target.cells
-    }
-    more = _("{count} more", count=len(rows) - OTHERS)
-    named = [*list(rows.values())[:OTHERS], *([more] if len(rows) > OTHERS else [])]
-    return _("Also undecided: {rows}.", rows=joined(named, _("; "))) if rows else ""
+def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], seeds: int | None) -> Text:
+    """Name the other open rows that so many seeds decide, and those that stay open; empty if there are none."""
+    found: tuple[dict[tuple[str, ...], str], ...] = {}, {}
+    for each in compared:
+        if each.score.verdict == "undecided" and (each.cells, each.against) != (target.cells, target.against):
+            needs = each.comparison.needs
+            stays = not (needs and needs.seeds and seeds and needs.seeds <= seeds) or needs.together
+            found[stays][each.cells] = each.score.row.label
+    said = list[Text]()
+    for text, rows in zip((_("Also decided: {rows}."), _("Still undecided: {rows}.")), found, strict=True):
+        more = [_("{count} more", count=len(rows) - OTHERS)] if len(rows) > OTHERS else []
+        said += [text.of(rows=joined([*list(rows.values())[:OTHERS], *more], _("; ")))] if rows else []
+    return joined(said, " ") if said else ""
 
 
-def seconds_until(seeds: int, compared: Sequence[PrimaryComparison], results: Results) -> float:
-    """Return the seconds that all open comparisons train until each of their rows has this number of seeds."""
-    rows = {row for each in compared if each.score.verdict == "undecided" for row in (each.cells, each.against)}
+def seconds_until(seeds: int, rows: Iterable[tuple[str, ...]], results: Results) -> float:
+    """Return the seconds that rows, each by its cells, train until all have this number of seeds."""
     total = 0.0
     for cells in rows:
         seconds = [p.wall_seconds for cell in cells if (p := results.provenance(cell))]
@@ -496,5 +548,6 @@ def next_in_table(rows: Sequence[ForestRow], cheapest: PrimaryComparison | None,
         return _("Next, add at least one more seed of each row to the table, then:")
     if cheapest is not None:
         label, needed = cheapest.score.row.label, what_decides(cheapest.comparison)
-        return _("Next, add more seeds to the table ({label} needs {needs}), then:", label=label, needs=needed)
+        return _("Next, add more seeds to the table ({label} against {against} needs {needs}), then:",
+                 label=label, against=cheapest.comparison.against.label, needs=needed)  # fmt: skip
     return _("Next, add rows or seeds to the table, then:")

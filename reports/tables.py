@@ -50,6 +50,7 @@ WORDS = {
     "no record": _("not a record"),
     "baseline": _("baseline"),
 }
+IN_ALL = _("{seeds} seeds in all")
 BREAK = "\n"  # between the lines of a field
 LONGEST = 12  # a longer table of comparisons is folded
 MOST_SEEDS = 2000  # a longer table of seeds is left out
@@ -109,10 +110,10 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
     ranked = section.board == "ties" and (near is not None or any(each.tested for _score, each in section.comparisons))
     compared = compared_columns(section, values)
     scores = [score_column(section, value) for value in values]
-    costs = [row_cost(row.cells, results) for row in section.rows]
+    costs = [row_cost(row.cells, results) for row in section.ordered]
     device = costs[0][0] if costs[0] and all(cost and cost[0] == costs[0][0] for cost in costs) else None
     body = []
-    for row, cost in zip(section.rows, costs, strict=True):
+    for row, cost in zip(section.ordered, costs, strict=True):
         line = [label(row, has_compared)]
         line += [Entry("1" if is_tied(row, section, near) else MISSING)] if ranked else []
         for value, column in zip(values, scores, strict=True):
@@ -266,7 +267,7 @@ def comparison_table(section: Section) -> Table | None:
     """Return each configuration against its baseline: verdict and difference for each tested score."""
     columns = compared_columns(section, section.tested)
     numbers = {score.row.number for score, _comparison in section.comparisons}
-    rows = [row for row in section.rows if row.number in numbers]
+    rows = [row for row in section.ordered if row.number in numbers]
     if not rows:
         return None
     every = [*columns.entries.values(), *columns.further.values()]
@@ -301,7 +302,7 @@ def verdict_entry(score: RowScore | None, places: int | None = None) -> Entry:
     if score is None or score.comparison is None:
         return Entry(MISSING)
     comparison = score.comparison
-    words: list[Text] = [SIGNS.get(score.verdict, ""), WORDS[score.verdict]]
+    words: list[Text] = [SIGNS.get(score.verdict, ""), verdict_text(score.verdict, is_negligible(score))]
     if math.isfinite(comparison.difference):
         scale = unit(score.value)
         words.append(
@@ -335,11 +336,11 @@ def given_up(comparison: Comparison, most_seeds: int | None) -> Text:
     )  # fmt: skip
 
 
-def what_decides(comparison: Comparison) -> Text:
+def what_decides(comparison: Comparison, so_many: Message = IN_ALL) -> Text:
     """Say how many seeds or test texts would decide a comparison, and how long training the seeds takes."""
     needs, parts = comparison.needs, list[Message]()
     if needs and needs.seeds is not None:
-        seeds = _("{seeds} seeds in all", seeds=needs.seeds)
+        seeds = so_many.of(seeds=needs.seeds)
         known = math.isfinite(comparison.needs_seconds)
         parts.append(_("{seeds} ({time})", seeds=seeds, time=duration(comparison.needs_seconds)) if known else seeds)
     if needs and needs.texts is not None:
@@ -352,7 +353,7 @@ def what_decides(comparison: Comparison) -> Text:
 def seeds_table(section: Section, results: Results) -> Table | None:
     """List each cell with its scores and the command that trains it again; None if there are too many or none."""
     values = [value for value in section.values if value in results.by_score]
-    rows = [row for row in section.rows if not row.variant and row.cells]
+    rows = [row for row in section.ordered if not row.variant and row.cells]
     if not rows or cells_left_out(section) or (results.study.pairing == "means"):
         return None
     by_hand = not results.study.foreign

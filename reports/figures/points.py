@@ -24,7 +24,7 @@ from reports.figures.canvas import (
     style,
     wrapped,
 )
-from reports.markdown import heading, number_text, score_text, unit
+from reports.markdown import heading, number_text, score_text, signed, unit, with_unit
 from reports.messages import Text, _, joined
 from reports.rows import row_cost
 from reports.study import Picture, Results
@@ -43,6 +43,7 @@ class Point:
     device: Text  # "GPU-seconds" or "CPU-seconds"
     seconds: float
     score: float
+    cells: tuple[str, ...] = ()
 
 
 def draw_costs(results: Results, path: Path) -> Figure | None:
@@ -54,13 +55,17 @@ def draw_costs(results: Results, path: Path) -> Figure | None:
     if not panels:
         return None
     fronts = [front(panel, higher) for panel in panels]
+    worst = [best[0].score for best in fronts]
+    untimed = [score for each in results.study.references if (score := each.scores.get(value)) is not None]
+    if any((score - each) * (1 if higher else -1) > 0 for score in untimed for each in worst):
+        fronts = [[] for _front in fronts]  # a reference may be on it
     with style():
         drawn = costs_figure(panels, fronts, value)
         return save(
             drawn,
             path.with_name(f"{path.name}-costs.svg"),
             costs_caption(panels, fronts, value),
-            costs_finding(fronts, value),
+            costs_finding(panels, value, higher, results),
         )
 
 
@@ -89,7 +94,7 @@ def configurations(results: Results, value: str) -> list[Point]:
         cells = tuple(row.cells)
         score = float(np.mean([scores.get(cell, np.nan) for cell in cells]))
         if np.isfinite(score) and (cost := row_cost(cells, results)):
-            points.setdefault(cells, Point(row.label, row.data, *cost, score))
+            points.setdefault(cells, Point(row.label, row.data, *cost, score, cells))
     return list(points.values())
 
 
@@ -136,31 +141,36 @@ def name_points(axis: Any, points: Sequence[Point], best: Sequence[Point]) -> No
 def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Text:
     count, devices = sum(map(len, panels)), joined(list(dict.fromkeys(panel[0].device for panel in panels)), _(", "))
     labels = [point.label for best in fronts for point in best]
-    return _(
-        "{score} against {devices} per cell for {count} configurations; Pareto front of the means (not "
-        "tested): {rows}{numbers}",
-        score=heading(value), devices=devices, count=count, rows=joined(labels, _("; ")),
-        numbers=renamed(labels, "configuration"),
+    shown = _(
+        "{score} against {devices} per cell for {count} configurations",
+        score=heading(value), devices=devices, count=count,
     )  # fmt: skip
+    line = _(
+        "Pareto front of the means (not tested): {rows}{numbers}",
+        rows=joined(labels, _("; ")), numbers=renamed(labels, "configuration"),
+    )  # fmt: skip
+    return joined([shown, line] if labels else [shown], _("; "))
 
 
-def costs_finding(fronts: list[list[Point]], value: str) -> Text:
-    """Say what the cheapest and the best configuration reach, and for how much."""
-    ends = [point for best in fronts for point in dict.fromkeys((best[0], best[-1]))]
-    places = 1 if unit(value) > 1 else None
-    said = [
-        _(
-            "{label} reaches {score} in {seconds} {device}",
-            label=point.label, score=score_text(value, point.score, places=places),
-            seconds=number_text(point.seconds), device=point.device,
+def costs_finding(panels: list[list[Point]], value: str, higher: bool, results: Results) -> Text:
+    """Say what the best configuration costs and gains beside the baseline, or beside the cheapest one."""
+    baselines = {tuple(row.cells) for section in results.study.sections for row in section.rows if row.baseline}
+    said = list[Text]()
+    for panel in panels:
+        best = max(panel, key=lambda point: (point.score if higher else -point.score, -point.seconds))
+        cheapest = min(panel, key=lambda point: point.seconds)
+        against = next((point for point in panel if point.cells in baselines and point != best), cheapest)
+        size = with_unit(
+            signed(unit(value) * (best.score - against.score), 1 if unit(value) > 1 else 3), unit(value) > 1
         )
-        for point in ends
-    ]  # fmt: skip
-    parts = joined(said, _("; "))
-    return _(
-        "{parts}. No configuration is both cheaper and better in the mean than one on the line (not tested).",
-        parts=parts,
-    )
+        said.append(
+            _("{label} costs {times} times {against}, for {size} in the mean", label=best.label, against=against.label,
+              times=number_text(best.seconds / against.seconds), size=size)
+            if best != against
+            else _("{label} has the best mean and costs least", label=best.label)
+        )  # fmt: skip
+    untimed = [_("references are not timed")] if any(value in each.scores for each in results.study.references) else []
+    return _("{parts}.", parts=joined([*said, *untimed], _("; ")))
 
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
@@ -296,7 +306,7 @@ def tsne_finding(rows: list[RecordedRow], results: Results) -> Text:
     """Give the kNN accuracy of the drawn vectors, if it was measured: how far their classes lie apart."""
     scores = results.by_score.get("test.knn_accuracy", {})
     said = [
-        _("{label} {score}", label=row.label, score=score_text("test.knn_accuracy", scores[row.cells[0]]))
+        _("{label} {score}", label=row.label, score=score_text("test.knn_accuracy", scores[row.cells[0]], places=1))
         for row in rows
         if row.cells[0] in scores
     ]

@@ -66,10 +66,33 @@ def test_without_a_gain_the_headline_says_what_is_known(values: dict[str, list[f
 def test_the_headline_says_whether_the_winner_was_told_from_the_next_best():
     near = [one + noise for one, noise in zip(shifted(0.1), (-0.003, 0.002, 0.0, -0.001, 0.001), strict=True)]
     said = str(seen(FAR | {"near": near}).headline)
-    assert said.endswith(("; not distinguishable from near", "; not distinguishable from good"))
+    assert said.endswith("; equivalent to near (+0.02 ± 0.29)")
     said = str(seen({"ce": CE, "good": shifted(0.2), "less": shifted(0.1)}).headline)
-    assert said.endswith("; also better than less")
-    assert "; " not in str(seen({"ce": CE, "good": shifted(0.1), "bad": shifted(-0.1)}).headline)
+    assert "; also better than less (+10 ± " in said
+
+
+def test_the_next_step_tells_the_winner_from_the_next_best():
+    near = [one + noise for one, noise in zip(shifted(0.09), (-0.03, 0.02, 0.0, -0.01, 0.01), strict=True)]
+    first = seen({"ce": CE, "good": shifted(0.1), "near": near, "wild": FAR["wild"]})
+    assert "; not distinguishable from near (+1.2 ± " in str(first.headline)
+    assert str(first.next).startswith("Next, to decide good against near: ")
+    assert " seeds in the file (" in str(first.next) and first.command == "ablate run FILE"
+    assert str(first.also_open).startswith("Still undecided: wild.")
+
+
+def test_where_no_seeds_tell_the_winner_from_the_next_best_that_is_said_first(monkeypatch: pytest.MonkeyPatch):
+    near = [one + noise for one, noise in zip(shifted(0.09), (-0.03, 0.02, 0.0, -0.01, 0.01), strict=True)]
+    part, results = made({name: {"test.accuracy": found} for name, found in (FAR | {"near": near}).items()})
+    section = compare_section(part, results)[1]
+    for score, comparison in section.comparisons:
+        if score.verdict == "undecided":
+            put(comparison, needs=Needed(6, None))
+    monkeypatch.setattr("reports.families.needed", lambda *_arguments: Needed(None, None))
+    first = overview(results, [section], ["a"])
+    assert str(first.next).startswith(
+        "good against near needs more than 64 seeds. Next, to decide wild against ce: 6 seeds in all"
+    )
+    assert first.command == "ablate run FILE --until-decided"
 
 
 def test_a_gain_that_may_be_within_the_margin_is_called_so():
@@ -117,7 +140,7 @@ def test_a_column_has_as_many_digits_as_its_median_interval_and_none_hides_a_dif
 def test_the_next_step_is_the_cheapest_that_answers_the_headline():
     open_rows = {name: [one + by for one, by in zip(CE, apart, strict=True)] for name, apart in OPEN.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
-    assert "to decide near against ce: " in str(first.next) and str(first.also_open).startswith("Also undecided: far: ")
+    assert "to decide near against ce: " in str(first.next) and str(first.also_open).startswith("Still undecided: far.")
 
 
 OPEN = {"near": (0.02, -0.004, 0.012, 0.015, 0.0), "far": (0.02, -0.014, 0.012, 0.015, -0.01)}

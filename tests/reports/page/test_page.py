@@ -146,7 +146,7 @@ def test_each_number_leads_to_its_runs_one_run_to_its_own_page_and_unknown_ones_
 ):
     link = shown.locator("#section-0 table").nth(1).locator("tbody tr").nth(1).locator("td a").first
     address = unquote(link.get_attribute("href") or "")
-    runs = '["runc1s0","runc1s1","runc1s2"]'
+    runs = '["runc2s0","runc2s1","runc2s2"]'
     assert address == f'http://127.0.0.1:5000/#/compare-runs?runs={runs}&experiments=["7"]'
 
     to = html.Links(made.results).to
