@@ -525,7 +525,7 @@ def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], 
             stays = not (needs and needs.seeds and seeds and needs.seeds <= seeds) or needs.together
             found[stays][each.cells] = each.score.row.label
     said = list[Text]()
-    for text, rows in zip((_("Also decided: {rows}."), _("Still undecided: {rows}.")), found, strict=True):
+    for text, rows in zip((_("This also decides {rows}."), _("Undecided even then: {rows}.")), found, strict=True):
         more = [_("{count} more", count=len(rows) - OTHERS)] if len(rows) > OTHERS else []
         said += [text.of(rows=joined([*list(rows.values())[:OTHERS], *more], _("; ")))] if rows else []
     return joined(said, " ") if said else ""

@@ -125,7 +125,7 @@ def _arrays(path: Path, columns: Columns) -> tuple[npt.NDArray[Any], npt.NDArray
     """Return the arrays of images and labels of an npz file."""
     paths.check_file(path)
     try:
-        with np.load(path, allow_pickle=False) as content:
+        with np.load(path) as content:
             missing = [column for column in columns.values() if column not in content]
             if missing:
                 raise UserError(f"{brief(path)} has no array `{brief(missing[0])}`; it has {listed(content.files)}")

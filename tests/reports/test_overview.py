@@ -77,7 +77,7 @@ def test_the_next_step_tells_the_winner_from_the_next_best():
     assert "; not distinguishable from near (+1.2 ± " in str(first.headline)
     assert str(first.next).startswith("Next, to decide good against near: ")
     assert " seeds in the file (" in str(first.next) and first.command == "ablate run FILE"
-    assert str(first.also_open).startswith("Still undecided: wild.")
+    assert str(first.also_open).startswith("Undecided even then: wild.")
 
 
 def test_where_no_seeds_tell_the_winner_from_the_next_best_that_is_said_first(monkeypatch: pytest.MonkeyPatch):
@@ -140,7 +140,9 @@ def test_a_column_has_as_many_digits_as_its_median_interval_and_none_hides_a_dif
 def test_the_next_step_is_the_cheapest_that_answers_the_headline():
     open_rows = {name: [one + by for one, by in zip(CE, apart, strict=True)] for name, apart in OPEN.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
-    assert "to decide near against ce: " in str(first.next) and str(first.also_open).startswith("Still undecided: far.")
+    assert "to decide near against ce: " in str(first.next) and str(first.also_open).startswith(
+        "Undecided even then: far."
+    )
 
 
 OPEN = {"near": (0.02, -0.004, 0.012, 0.015, 0.0), "far": (0.02, -0.014, 0.012, 0.015, -0.01)}
