@@ -186,7 +186,7 @@ def configuration(encoder: Encoder) -> dict[str, Any]:
     """Return the contents of config.json, or a scratch encoder's sizes under the same names."""
     if encoder.model.startswith("scratch:"):
         sizes = scratch_sizes(encoder)
-        return {"num_hidden_layers": sizes["layers"], "hidden_size": sizes["hidden"]}
+        return {"num_hidden_layers": sizes["layers"], "hidden_size": sizes["hidden"], "patch_size": sizes["patch"]}
     return read_model_json(encoder.model, model_folder(encoder.model) / "config.json")
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contrastive.config.cell import Cell, Encoder
+from contrastive.config.cell import Cell, Encoder, Scratch
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.data import locate, tokens
@@ -62,19 +62,29 @@ class Texts(NamedTuple):
 
 def texts_of(cell: Cell) -> Texts:
     """Return the prepared texts of a cell; before they are prepared, each is assumed to have max_length tokens."""
-    names = ("train", "validation", "test")
+    names, longest = ("train", "validation", "test"), most_tokens(cell)
     try:
         folder = store.cache_folder("tokens", tokens.token_key(cell.data, cell.encoder, cell.train_sample_seed()))
         if store.finished(folder):
             lengths = {name: np.diff(np.load(folder / f"{name}.offsets.npy")) for name in names}
             every = np.concatenate(list(lengths.values()))
             counts = {name: len(each) for name, each in lengths.items()}
+            if cell.data.images is not None:
+                return Texts(counts, longest, longest, True)
             return Texts(counts, float(every.mean()), int(every.max()), True)
     except (OSError, ValueError, EOFError):  # damaged, or the data cannot be found, which is reported elsewhere
         pass
     asked = {name: getattr(cell.data, name) for name in names}
     counts = {name: count if isinstance(count, int) else UNKNOWN_TEXTS for name, count in asked.items()}
-    return Texts(counts, cell.data.max_length, cell.data.max_length, False)
+    return Texts(counts, longest, longest, False)
+
+
+def most_tokens(cell: Cell) -> int:
+    """Return the most tokens of a text, or the number of those that an encoder makes of an image."""
+    if cell.data.images is None:
+        return cell.data.max_length
+    patch = locate.configuration(cell.encoder).get("patch_size")
+    return 1 + (cell.data.images.size // (patch if isinstance(patch, int) else Scratch().patch)) ** 2
 
 
 def trained_blocks(cell: Cell) -> int:

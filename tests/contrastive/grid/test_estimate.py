@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from contrastive.config.cell import Cell
+from contrastive.config.cell import Cell, Data
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
+from contrastive.config.images import Images
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.grid import estimate
@@ -251,3 +252,10 @@ def test_a_calibration_that_cannot_be_made_says_why(small: Plan, monkeypatch: py
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     with pytest.raises(UserError, match="the calibration failed"):
         forecast.time_encoders(small)
+
+
+def test_an_image_counts_as_the_tokens_that_the_encoder_makes_of_it():
+    data = Data(source="package:digits", images=Images(size=224), train=100, test=10)
+    of = Cell(data=data, encoder={"model": "scratch:vit"}, objective={}, training={}, seed=0)
+    assert estimate.texts_of(of).longest == 1 + 56**2
+    assert estimate.memory_of_cell(of, estimate.texts_of(of).longest) < 8 * 2**30
