@@ -31,7 +31,20 @@ from reports.guards import general
 from reports.guards.rows import Guard
 from reports.looks import compare_section
 from reports.markdown import code, plain
-from reports.messages import FILES, LANGUAGES, PAGES, Joined, Message, Text, _, language, n_, other_language, using
+from reports.messages import (
+    FILES,
+    LANGUAGES,
+    PAGES,
+    Joined,
+    Message,
+    Text,
+    _,
+    about_images,
+    language,
+    n_,
+    other_language,
+    using,
+)
 from reports.overview import Overview, overview
 from reports.provenance import class_tables, footer, row_tables
 from reports.section_effects import explained, level_means
@@ -172,9 +185,10 @@ def replace_folder(output: Path, write: Callable[[Path], Written]) -> Written:
 
 def write_report(results: Results, folder: Path) -> Report:
     """Write all files of a report into a folder."""
-    report = report_of(results, file_names(results.study.sections), folder)
+    with about_images(results.study.images):
+        report = report_of(results, file_names(results.study.sections), folder)
     for name in LANGUAGES:
-        with using(name):
+        with using(name), about_images(results.study.images):
             markdown = template("report.md.j2", autoescape=False)
             text = markdown.render(other=other_language(FILES), page=PAGES[name], parquet=export.PARQUET, report=report)
             (folder / FILES[name]).write_text(text, encoding="utf-8")

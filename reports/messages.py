@@ -23,6 +23,12 @@ LINES = r'(?:"[^\n]*"\n?)+'
 # the singular is the key in English; Chinese has no other form
 ENTRY = re.compile(rf"^msgid ({LINES})(?:msgid_plural {LINES})?msgstr(?:\[0\])? ({LINES})", re.MULTILINE)
 _language: ContextVar[Language] = ContextVar("language", default="en")
+_images: ContextVar[bool] = ContextVar("images", default=False)
+# how sentences about texts speak of images, outside of placeholders
+OF_IMAGES = {
+    "en": ((r"(?<!\{)\btext(?=s?\b(?!\}))", "image"),),
+    "zh": ((r"条(?=[^，。；]{0,4}文本)", "张"), ("文本", "图像")),
+}
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,16 @@ def using(language: Language) -> Iterator[None]:
         _language.reset(token)
 
 
+@contextmanager
+def about_images(images: bool) -> Iterator[None]:
+    """Let messages speak of images in place of texts."""
+    token = _images.set(images)
+    try:
+        yield
+    finally:
+        _images.reset(token)
+
+
 def language() -> Language:
     return _language.get()
 
@@ -91,9 +107,11 @@ def language() -> Language:
 def translated(message: Message) -> str:
     """Return the text of a message in the current language, before its values are filled in."""
     text = message.several if message.several and dict(message.values)["count"] != 1 else message.text
-    if _language.get() == "en":
-        return text
-    return catalogue(_language.get()).get(message.text) or text
+    if _language.get() != "en":
+        text = catalogue(_language.get()).get(message.text) or text
+    for found, instead in OF_IMAGES[_language.get()] if _images.get() else ():
+        text = re.sub(found, instead, text)
+    return text
 
 
 @cache

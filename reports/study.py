@@ -55,6 +55,7 @@ class Study:
     price_per_hour: float | None = None
     currency: str = ""
     author: str = ""
+    images: bool = False  # the data are images, not texts
     foreign: bool = False  # another program made the runs: rows may have any seeds; how they trained is not known
     command: str = ""  # builds the report of another program's runs again
     pairing: Literal["seeds", "none", "means"] = "seeds"  # none: values without seeds; means: no single values
@@ -95,7 +96,7 @@ def study_of(grid: RecordedGrid) -> Study:
             for post in ("", *evaluation.post)
         ),
         grid.references, grid.data, grid.failed, grid.stale_kept, grid.declared, grid.stopping,
-        report.price_per_hour, report.currency, report.author,
+        report.price_per_hour, report.currency, report.author, experiment.data.images is not None,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from string import Formatter
 import pytest
 
 from reports import messages
-from reports.messages import LANGUAGES, Message, _, joined, n_, using
+from reports.messages import LANGUAGES, Message, _, about_images, catalogue, joined, n_, using
 
 REPORTS = Path(messages.__file__).parent
 
@@ -45,3 +45,14 @@ def test_a_message_is_translated_when_it_is_written_with_the_messages_that_are_i
     with using("zh"):
         assert str(said) == "{ce}；另有 2 行：失败" and str(Message("not translated")) == "not translated"
     assert str(said).endswith("failed") and str(n_("{count} row", "{count} rows", 1)) == "1 row"
+
+
+def test_sentences_about_texts_speak_of_images_where_the_data_are_images():
+    sentence = _("{text} has the same {train} training texts, or one text").of(text="texts", train=600)
+    with about_images(True):
+        assert str(sentence) == "texts has the same 600 training images, or one image"
+        with using("zh"):
+            plain = [text for text in catalogue("zh") if "text" in text and "{" not in text]
+            found = {messages.translated(Message(text)) for text in plain}
+            assert found and not any("文本" in each or "text" in each for each in found)
+    assert str(sentence).endswith("600 training texts, or one text")
