@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import random
 import statistics
 from bisect import bisect_left
@@ -18,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ablate.commands import BASELINE, CANDIDATE, Damaged, RunFailed, RunFolder, Runner
 from ablate.duel import Duel
-from ablate.identity import file_digest
+from ablate.identity import file_digest, uses_of
 from ablate.ledger import Ledger, Proposal
 from ablate.receipt import VERSION, Entry, Header, RunEntry, chained, command_digest, seeds_rule, story
 from contrastive.errors import UserError, brief
@@ -230,10 +231,14 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
     """Run some runs again, here, chosen by the hash of the receipt, of both sides in turn; find other numbers."""
     files = found.header.code.files.items()
     here = {name: file_digest(Path(name)) for name, digest in files if len(digest) == WHOLE}
-    found.differs += (
-        f"{brief(name)} here is not the file of the receipt" for name, d in files if here.get(name, d) != d
-    )
     chance, pair = random.Random(found.hash), found.header.pair
+    uses = [use for command in ((pair.baseline, pair.candidate) if pair else ()) for use in uses_of(command)]
+    named = {os.path.abspath(path) for _, path in uses}
+    for name in [name for name, digest in files if here.get(name, digest) != digest]:
+        if here[name] is None and os.path.abspath(name) not in named:
+            found.notes.append(f"{brief(name)} of the receipt is not here; no command names it")
+        else:
+            found.differs.append(f"{brief(name)} here is not the file of the receipt")
     runs = [run for run in found.runs if run.value is not None]
     chance.shuffle(runs)
     whose = [run.who == CANDIDATE for run in runs]

@@ -309,6 +309,31 @@ def test_a_file_that_is_not_the_receipts_is_said_when_running_again(place):
     assert done.exit_code == 1 and "a.sh here is not the file of the receipt" in done.output
 
 
+def test_a_receipt_made_outside_git_is_sound_in_another_folder(place, monkeypatch):
+    """Files are named from the working directory, each once; one that no command names may be absent."""
+    Path("a.sh").write_text("echo loss: $1.5", encoding="utf-8")
+    Path("other.py").write_text("1", encoding="utf-8")
+    words = (
+        "--baseline",
+        "sh a.sh {seed}",
+        "--candidate",
+        "sh a.sh {seed}1",
+        "--metric",
+        METRIC,
+        "--receipt",
+        "r.jsonl",
+    )
+    judge(*words)
+    assert [*entries()[0]["code"]["files"]] == ["a.sh", "other.py"]
+    there = place.rename(place.with_name("there"))
+    monkeypatch.chdir(there)
+    (there / "other.py").unlink()
+    done = check("--rerun", "1")
+    assert done.exit_code == 0 and "note: other.py of the receipt is not here; no command names it" in done.output
+    (there / "a.sh").unlink()
+    assert "a.sh here is not the file of the receipt" in check("--rerun", "1").output
+
+
 def two_proposals() -> None:
     ledger("echo loss: 1{seed}")
     ledger()
