@@ -257,7 +257,7 @@ def in_other_scores(value: str, sections: Sequence[Section]) -> Text:
 def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
     """Count the rows that cannot be told from the first one, or the records that hold; empty if there is no board."""
     counts = Counter(row.verdict for row in rows)
-    known = any(counts[word] for word in (*TESTED, "no record"))
+    known = any(counts[word] for word in TESTED)
     if not known and results.study.texts and (found := near_best(results.study.sections[0], results)) and found.near:
         return n_(
             "On {texts} test texts, {count} row cannot be distinguished from {best}; there is one seed per row",
@@ -271,14 +271,20 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
                 "{first}, the first, has one run: without more, no row can be distinguished from it",
                 first=rows[0].against,
             )
+    if results.study.board == "records" and {*counts} == {"no record"}:
+        return _("No row after the first is a record")
+    if results.study.board and not known and all(len(row.seeds) == 1 for row in results.study.sections[0].rows):
+        return _("One seed per row: no difference can be tested")
     if not results.study.board or not known:
         return ""
     if results.study.board == "records":
-        claims = sum(counts[word] for word in TESTED)
-        return _(
-            "{holding} of {claims} records hold, {open} are undecided",
-            holding=counts["better"], claims=claims, open=counts["undecided"],
+        said = n_(
+            "{holding} of {claims} records hold, {count} is undecided",
+            "{holding} of {claims} records hold, {count} are undecided",
+            counts["undecided"], holding=counts["better"], claims=sum(counts[word] for word in TESTED),
         )  # fmt: skip
+        small = n_("{count} is too small to matter", "{count} are too small to matter", counts["equivalent"])
+        return joined([said, small], _(", ")) if counts["equivalent"] else said
     first, tied = (
         rows[0].against,
         sum(row.verdict not in DECIDED or not abs(row.difference) > row.half_width for row in rows),
