@@ -244,6 +244,12 @@ def test_runs_left_out_at_the_end_are_a_note():
     assert "as --budget ends it; later runs may have been left out" in check().output
 
 
+def test_checking_simulates_nothing_for_pairs_that_would_decide(monkeypatch):
+    pair(candidate=BASELINE.replace("* 7", "* 3"))
+    monkeypatch.setattr("ablate.duel.needed", lambda *_: pytest.fail("it is simulated"))
+    assert check().exit_code == 0
+
+
 def test_invented_numbers_are_found_by_running_again():
     pair("--folder", "f")
     runs = read_lines(Path("f/runs.jsonl"))
