@@ -216,5 +216,5 @@ def git(folder: str | Path, *words: str) -> bytes | None:
     """Return what Git prints in a folder; None if it fails, or is not installed."""
     try:
         return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, ValueError, subprocess.CalledProcessError):  # also of a name that is no path
         return None

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ablate.commands import BASELINE, CANDIDATE, Damaged, RunFailed, RunFolder, Runner
 from ablate.duel import Duel
-from ablate.identity import file_digest, uses_of
+from ablate.identity import file_digest, git, uses_of
 from ablate.ledger import Ledger, Proposal
 from ablate.receipt import VERSION, Entry, Header, RunEntry, chained, command_digest, seeds_rule, story
 from contrastive.errors import UserError, brief
@@ -239,6 +239,10 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
             found.notes.append(f"{brief(name)} of the receipt is not here; no command names it")
         else:
             found.differs.append(f"{brief(name)} here is not the file of the receipt")
+    for folder, state in found.header.code.git.items():
+        commit = (git(folder, "rev-parse", "HEAD") or b"none").decode().strip()
+        if commit != (theirs := state.partition(" ")[0]):
+            found.notes.append(f"the commit here is {commit[:12]}, the receipt's is {brief(theirs)[:12]}")
     runs = [run for run in found.runs if run.value is not None]
     chance.shuffle(runs)
     whose = [run.who == CANDIDATE for run in runs]

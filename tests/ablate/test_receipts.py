@@ -1,6 +1,8 @@
 """Receipts of `ablate judge`: honest ones are sound, and each forgery is found, with the chain made again or not."""
 
 import json
+import re
+import subprocess
 import time
 from collections.abc import Callable
 from copy import deepcopy
@@ -338,6 +340,21 @@ def test_a_receipt_made_outside_git_is_sound_in_another_folder(place, monkeypatc
     assert done.exit_code == 0 and "note: other.py of the receipt is not here; no command names it" in done.output
     (there / "a.sh").unlink()
     assert "a.sh here is not the file of the receipt" in check("--rerun", "1").output
+
+
+def test_another_commit_is_a_note_when_running_again():
+    Path(".gitignore").write_text("*", encoding="utf-8")
+    commit = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "words"]
+    for words in (["git", "init", "-q"], commit):
+        subprocess.run(words, check=True)
+    pair()
+    was = entries()[0]["code"]["git"]["."][:12]
+    assert "the commit here" not in check("--rerun", "1").output
+    subprocess.run(commit, check=True)
+    done = check("--rerun", "1")
+    assert done.exit_code == 0 and re.search(
+        f"note: the commit here is [0-9a-f]{{12}}, the receipt's is {was}", done.output
+    )
 
 
 def two_proposals() -> None:
