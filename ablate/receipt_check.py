@@ -7,6 +7,7 @@ import os
 import random
 import statistics
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
@@ -248,6 +249,7 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
     whose = [run.who == CANDIDATE for run in runs]
     runs = [run for _, run in sorted(enumerate(runs), key=lambda each: whose[: each[0]].count(whose[each[0]]))]
     pairs: dict[str, list[tuple[float, float]]] = {BASELINE: [], CANDIDATE: []}  # numbers of the receipt, and again
+    of_code = defaultdict[tuple[str, str], list[tuple[float, float]]](list)  # the same, by command and code of a ledger
     with TemporaryDirectory() as folder:
         again = RunFolder(Path(folder), found.header.metric, runner=runner, tell=tell)
         for run in runs[:count]:
@@ -260,7 +262,8 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
             value = made.value
             if made.unit != run.unit:
                 found.differs.append(f"{run} printed the unit `{brief(run.unit)}`, and again `{made.unit}`")
-            pairs[run.who].append((float(run.value or 0.0), value))
+            pairs.setdefault(run.who, []).append((float(run.value or 0.0), value))
+            of_code[run.text, run.code].append(pairs[run.who][-1])
             own = [r.value for r in found.runs if (r.who, r.text) == (run.who, run.text) and r.value is not None]
             own = own if len(own) > 2 else [r.value for r in found.runs if r.who == BASELINE and r.value is not None]
             spread = statistics.stdev(own) if len(own) > 1 else 0.0
@@ -276,17 +279,24 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
                 )
             else:
                 found.notes.append(f"{told}: {size / spread:.1f} standard deviations of such runs")
-    found.differs += together(pairs) if pair else []
+    found.differs += together(pairs) if pair else [words for own in of_code.values() for words in not_repeated(own)]
+
+
+def not_repeated(values: list[tuple[float, float]]) -> list[str]:
+    """Say that some runs of the same code gave the same number and others did not."""
+    same = sum(math.isclose(was, now, rel_tol=CLOSE) for was, now in values)
+    if same in (0, len(values)):
+        return []
+    return [
+        f"{same} runs gave the same number again, so that runs repeat exactly, and {len(values) - same} another one"
+    ]
 
 
 def together(pairs: dict[str, list[tuple[float, float]]]) -> list[str]:
     """Return what all runs that were made again say together: some gave the same number and others did not, or those of
     a side are all higher or lower than they were."""
-    values = [pair for own in pairs.values() for pair in own]
-    same = [math.isclose(was, now, rel_tol=CLOSE) for was, now in values]
-    if any(same) and not all(same):
-        other = len(same) - sum(same)
-        return [f"{sum(same)} runs gave the same number again, so that runs repeat exactly, and {other} another one"]
+    if exactly := not_repeated([pair for own in pairs.values() for pair in own]):
+        return exactly
     apart = {who: [now - was for was, now in own] for who, own in pairs.items()}
     found = list[str]()
     for who, own in apart.items():

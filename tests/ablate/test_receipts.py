@@ -371,6 +371,16 @@ def test_a_ledger_has_a_receipt_also_later():
     assert judge("--ledger", "night", "--receipt", "r.jsonl").exit_code == 0 and Path("r.jsonl").read_bytes() == honest
 
 
+def test_a_run_of_a_ledger_that_alone_does_not_repeat_is_found():
+    """The first run of a dropped proposal may have any number that is dropped; those of the baseline repeat exactly."""
+    forged = deepcopy(made(two_proposals))
+    forged[places(forged, "run")[0]]["value"] += 1e-4
+    write(forged, chain=True)
+    assert check().exit_code == 0
+    done = check("--rerun", "20")
+    assert done.exit_code == 1 and "so that runs repeat exactly, and 1 another one" in done.output, done.output
+
+
 LEDGER_FORGERIES: dict[str, tuple[Callable[[Entries], object], str]] = {
     "run left out": (lambda found: found.pop(3), "here belongs a run of the baseline with seed"),
     "proposal left out": (lambda found: found.pop(places(found, "proposal")[0]), "run"),
