@@ -117,6 +117,7 @@ def test_a_ledger_judges_a_proposal_and_is_shown(ablate):
     [
         (("run", SHIPPED), "torch"),
         (("plan", SHIPPED), "torch"),
+        (("up",), "torch"),
         (("report", SHIPPED), r"\w+"),
         (("sync", SHIPPED), r"\w+"),
         (("audit", SHIPPED), r"\w+"),
