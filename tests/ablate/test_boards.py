@@ -171,6 +171,21 @@ def test_the_headline_of_records_says_what_was_tested():
     assert str(found) == "2 of 3 records hold, 1 is undecided"
 
 
+def test_the_texts_are_said_to_tell_all_rows_apart_and_each_record_is_compared_with_the_one_before():
+    table = pd.DataFrame({"name": list("abcde"), "accuracy": [0.412, 0.55, 0.562, 0.704, 0.6]})
+    found = ablate.judge(table, ties=True, texts=90000)
+    assert str(found) == "90000 test texts tell every other row from d; there is one seed per row"
+    assert any(words.startswith("90000 test texts tell every other row from d. The") for words in found.warnings)
+    found = ablate.judge(table, records="table", texts=500)
+    near = "On 500 test texts, 1 row cannot be distinguished from the best row before it"
+    assert str(found) == f"{near}; there is one seed per row"
+    assert any(words.startswith(f"{near}: c. The spread") for words in found.warnings)
+    found = ablate.judge(table, records="table", texts=90000)
+    assert str(found).startswith("90000 test texts tell each record from the best row before it; there")
+    several = pd.concat([table, pd.DataFrame({"name": ["e"], "accuracy": [0.61]})])
+    assert "there is one seed per row" not in str(ablate.judge(several, ties=True, texts=500))
+
+
 WRONG = [
     (["--ties", "--records", "date"], "--ties and --records are two questions"),
     (["--ties", "--baseline", "r0"], "leave out --baseline, or --ties"),
