@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.runs.recorded import RecordedRow, RecordedSection
+from reports.markdown import unit, with_unit
 from reports.messages import Text, _, joined, n_
 from reports.rows import NearBest, near_best
 from reports.study import CellRun, Results
@@ -229,13 +230,13 @@ def known_sigma(section: RecordedSection, results: Results, cells: list[SectionC
         numbers = [values_of(results, [cell for cell in cells if cell.row is row], value) for row in section.rows]
         several = [np.array([*own.values()]) for own in numbers if len(own) > 1]
         words = _("{value}: ± comes from a known standard deviation of one run, {sigma} (--sigma).", value=value,
-                  sigma=f"{sigma:.3g}")  # fmt: skip
+                  sigma=with_unit(f"{unit(value) * sigma:.3g}", unit(value) > 1))  # fmt: skip
         if freedom := sum(len(own) - 1 for own in several):
             spread = (sum(float(own.var(ddof=1)) * (len(own) - 1) for own in several) / freedom) ** 0.5
             words = _(
                 "{said} The runs here have a standard deviation of {spread} within rows.",
                 said=words,
-                spread=f"{spread:.3g}",
+                spread=with_unit(f"{unit(value) * spread:.3g}", unit(value) > 1),
             )
         yield Guard("sigma", words)
 

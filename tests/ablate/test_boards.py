@@ -186,6 +186,19 @@ def test_the_texts_are_said_to_tell_all_rows_apart_and_each_record_is_compared_w
     assert "there is one seed per row" not in str(ablate.judge(several, ties=True, texts=500))
 
 
+def test_a_known_deviation_is_said_in_points_of_a_table_in_percent():
+    table = pd.DataFrame({"name": ["a", "b"], "accuracy": [80.0, 77.0]})
+    (words, *_) = ablate.judge(table, ties=True, sigma={"accuracy": 0.5}).warnings
+    assert "known standard deviation of one run, 0.5 points (--sigma)" in words
+
+
+def test_a_number_of_texts_is_whole_and_may_have_a_sign_between_thousands():
+    table = pd.DataFrame({"name": ["a", "b"], "accuracy": [80.0, 77.0]})
+    assert str(ablate.judge(table, ties=True, texts="1,319")).startswith("On 1319 test texts")
+    with pytest.raises(UserError, match="`1.5` is no number of texts"):
+        ablate.judge(table, ties=True, texts="1.5")
+
+
 WRONG = [
     (["--ties", "--records", "date"], "--ties and --records are two questions"),
     (["--ties", "--baseline", "r0"], "leave out --baseline, or --ties"),
