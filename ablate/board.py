@@ -16,6 +16,7 @@ from contrastive.grid.messages import comma_list, nearest_name
 
 IN_TABLE = "table"  # the order in which rows first occur
 SLASHED = re.compile(r"(\d{1,2})([/.])(\d{1,2})[/.]\d{4}\b")  # 05/03/2026 or 05.03.2026
+THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+")
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -103,7 +104,7 @@ def point_in_time(value: object, where: str, first: bool) -> float:
 
 def texts_by_cell(given: str, lines: pd.DataFrame, table: Table) -> dict[str, float]:
     """Return the number of test texts of each run: one number for all, or a column."""
-    number = number_of(given)
+    number = number_of(given.replace(",", "") if THOUSANDS.fullmatch(given) else given)
     if number is None and given not in table.frame.columns:
         hint = nearest_name(given, map(str, table.frame.columns))
         raise UserError(f"--texts {brief_name(given)}: give a number of test texts, or a column of them{hint}")
@@ -112,6 +113,6 @@ def texts_by_cell(given: str, lines: pd.DataFrame, table: Table) -> dict[str, fl
         cell: number if number is not None else number_of(column[place])
         for cell, place in zip(lines["cell"], lines["place"], strict=True)
     }
-    if bad := [count for count in found.values() if count is None or not 1 <= count < math.inf]:
+    if bad := [count for count in found.values() if count is None or not 1 <= count < math.inf or count % 1]:
         raise UserError(f"--texts {brief_name(given)}: `{brief_name(bad[0])}` is no number of texts")
     return {cell: float(count or 0) for cell, count in found.items()}

@@ -253,7 +253,7 @@ RULES: list[Callable[[Table, Columns], Known]] = [
 
 def check_found(table: Table, known: Columns, given: Columns) -> None:
     """Ask for the rows or the scores if no rule found them, and for the scores if there are too many."""
-    names = ", ".join(map(brief_name, table.frame.columns))
+    names = ", ".join(brief_name(name) for name in table.frame.columns if not is_no_score(name))
     numbers = free(table, replace(known, scores=()))[1]
     if not known.row and known.seed and len(numbers) > 1 and table.frame[known.seed].is_unique:
         raise UserError(

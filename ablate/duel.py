@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,12 @@ def fenced(text: str) -> str:
 def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome:
     """Run pairs until a look decides, or the most runs or the deadline are reached."""
     nothing = Outcome("undecided", 0, len(folder.runs), seconds=folder.seconds, folder=str(folder.path))
-    return [nothing, *looks(duel, folder, tell)][-1]
+    last = [nothing, *looks(duel, folder, tell)][-1]
+    if last.verdict != "undecided" or not last.half_width > 0:
+        return last
+    line = judged(duel, values_at(duel, folder, last.pairs))[1]
+    needs = needed(line, ((1, 0),), 2, duel.margin, 0, 1.0, duel.max_runs // 2).seeds  # takes a second
+    return replace(last, pairs_needed=needs)
 
 
 def looks(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Iterator[Outcome]:
@@ -138,15 +143,17 @@ def looks(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Iterato
 
 def outcome_at(duel: Duel, folder: RunFolder, pairs: int) -> Outcome:
     """Return the verdict of the first `pairs` seeds, by the test of a study that adds seeds."""
-    by_who = [folder.values(who) for who in (BASELINE, CANDIDATE)]
-    values = np.array([[own[seed] for seed in duel.seeds(pairs)] for own in by_who])
+    values = values_at(duel, folder, pairs)
     baseline, candidate = values.mean(axis=1).tolist()
     word, line = judged(duel, values)
-    needs = None
-    if word == "undecided" and line.half_width > 0:
-        needs = needed(line, ((1, 0),), 2, duel.margin, 0, 1.0, duel.max_runs // 2).seeds
     numbers = line.difference, line.half_width, line.p, baseline, candidate
-    return Outcome(word, pairs, len(folder.runs), *numbers, folder.seconds, str(folder.path), needs)
+    return Outcome(word, pairs, len(folder.runs), *numbers, folder.seconds, str(folder.path))
+
+
+def values_at(duel: Duel, folder: RunFolder, pairs: int) -> np.ndarray:
+    """Return the values [baseline and candidate, seed] of the first pairs."""
+    by_who = [folder.values(who) for who in (BASELINE, CANDIDATE)]
+    return np.array([[own[seed] for seed in duel.seeds(pairs)] for own in by_who])
 
 
 def judged(duel: Duel, values: np.ndarray) -> tuple[Verdict, Decided]:

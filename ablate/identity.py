@@ -37,12 +37,16 @@ class Identity:
     content: list[Any]  # everything else that the digest is made of
 
     def as_json(self) -> dict[str, Any]:
-        """Return the digest, and what others can compare: the digests of files, and the state of Git."""
+        """Return the digest, and what others can compare: the digests of files, and the state of Git.
+
+        Each file is there once, by its path from the working directory unless a command names its absolute path.
+        """
         read, states = self.content[-3:-1]
-        files = {path: digest for path, digest in sorted((read | dict(self.others)).items()) if digest}
+        absolute = {path for path in read if os.path.isabs(path)}
+        files = {os.path.abspath(path): digest for path, digest in (dict(self.others) | read).items() if digest}
         return {
             "digest": self.digest,
-            "files": files,
+            "files": {p if p in absolute else os.path.relpath(p): files[p] for p in sorted(files)},
             "git": {folder: state for folder, state in states.items() if state},
         }
 
@@ -212,5 +216,5 @@ def git(folder: str | Path, *words: str) -> bytes | None:
     """Return what Git prints in a folder; None if it fails, or is not installed."""
     try:
         return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, ValueError, subprocess.CalledProcessError):  # also of a name that is no path
         return None

@@ -23,6 +23,7 @@ from ablate.commands import (
     BASELINE,
     CANDIDATE,
     STRICT,
+    Failure,
     Run,
     RunFailed,
     RunFolder,
@@ -46,6 +47,7 @@ LOOK_SHARE = 2  # the level of a test is divided by this for its looks (they are
 FUTILE = 0.3  # a test ends when its statistic is below this; after the first pair, below FUTILE − 1
 MOST_SEEDS = 4 + LOOKS[-1]  # that a proposal can use
 ALIKE = 2 / 3  # degrees of freedom of a successive difference
+INTERRUPTED = "interrupted"  # begins why a proposal counts as failed that another one followed
 AGAIN = "baseline again"  # its run with every fourth proposal
 
 Result = Literal["kept", "dropped", "failed"]
@@ -249,13 +251,17 @@ class Ledger:
         last = self.proposals[-1] if self.proposals else None
         return None if last is None else last.candidate if last.result == "kept" else last.baseline
 
-    def kept_already(self, candidate: str) -> Proposal | None:
-        """Return the proposal that was kept last if it is this one, with the code that it had."""
-        kept = next((each for each in reversed(self.proposals) if each.result == "kept"), None)
-        if kept is None or kept.candidate != candidate:
-            return None
-        codes = {run.code for run in self._runs(kept.number)}
-        return kept if codes == {self.code_of(candidate, kept.baseline)} else None
+    def known(self, candidate: str, baseline: str) -> Proposal | None:
+        """Return the proposal that was kept last, or the last one against this baseline, if it is this one, with the
+        code that it had. An interrupted one is judged anew."""
+        kept = [each for each in self.proposals if each.result == "kept"][-1:]
+        last = [e for e in self.proposals[-1:] if e.baseline == baseline and not e.why.startswith(INTERRUPTED)]
+        for each in (each for each in (*kept, *last) if each.candidate == candidate):
+            tries = [own.code for own in self._tries(each.number)]  # a proposal may have failed at its first run
+            codes = {run.code for run in self._runs(each.number)} or {*tries[-1:]}
+            if codes == {self.code_of(candidate, each.baseline)}:
+                return each
+        return None
 
     def judge(self, candidate: str, baseline: str) -> Proposal:
         """Judge a proposal and record it; an interrupted one continues if its code is the same."""
@@ -269,7 +275,7 @@ class Ledger:
         if left := [line for line in self._runs(len(self.proposals) + 1) if line.code != code]:
             command = next((line.command for line in left if line.who == CANDIDATE), "unknown")
             why = "another proposal" if command != candidate else "another version of it"
-            self._record(command, baseline, "failed", why=f"interrupted, and {why} followed")
+            self._record(command, baseline, "failed", why=f"{INTERRUPTED}, and {why} followed")
             self.folder.tell(str(self.proposals[-1]).strip() + f" ({self.proposals[-1].why})")
         before = deepcopy(self.state)
         run = self._replay(len(self.proposals) + 1, baseline, candidate, code)
@@ -285,8 +291,7 @@ class Ledger:
         self, candidate: str, baseline: str, result: Result, differences: Sequence[float] = (), why: str = ""
     ) -> Proposal:
         runs = self._runs(number := len(self.proposals) + 1)
-        tried = [each for each in self.folder.failures() if (each.prefix, each.who) == (f"{number}-", CANDIDATE)]
-        seconds = sum(line.seconds for line in runs) + sum(each.seconds for each in tried)
+        seconds = sum(line.seconds for line in runs) + sum(each.seconds for each in self._tries(number))
         pairs, code = len(differences), self.current[1] if self.current else ""
         mean = self._mean(differences)
         proposal = Proposal(number, candidate, baseline, result, len(runs), seconds, pairs, mean, why, code)
@@ -301,6 +306,10 @@ class Ledger:
 
     def _runs(self, number: int) -> list[LedgerRun]:
         return [run for run in self.folder.runs if isinstance(run, LedgerRun) and run.proposal == number]
+
+    def _tries(self, number: int) -> list[Failure]:
+        tries = self.folder.failures()
+        return [each for each in tries if (each.prefix, each.who) == (f"{number}-", CANDIDATE)]
 
     def _replay(self, number: int, baseline: str, candidate: str, code: str = "") -> Runner:
         """Return a runner that gives the stored runs of a proposal first, then new ones if it is not recorded yet."""

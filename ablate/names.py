@@ -130,5 +130,9 @@ def is_setting(name: str) -> bool:
 
 
 def is_no_score(name: str) -> bool:
-    """Return whether a column has deviations, or what transformers' trainer logs beside scores."""
+    """Return whether a column has deviations, places such as `Rank` and `rank (UB)`, or what transformers' trainer logs
+    beside scores."""
+    first, *others = words_of(name) or [""]
+    if first == "rank" and decided(others) is None:
+        return True
     return bool(OF_TRAINER.search(name.lower())) or re.split(r"[_.@/ -]+", name.lower())[-1] in SPREADS

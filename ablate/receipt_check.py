@@ -3,9 +3,11 @@
 import hashlib
 import json
 import math
+import os
 import random
 import statistics
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
@@ -18,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ablate.commands import BASELINE, CANDIDATE, Damaged, RunFailed, RunFolder, Runner
 from ablate.duel import Duel
-from ablate.identity import file_digest
+from ablate.identity import file_digest, git, uses_of
 from ablate.ledger import Ledger, Proposal
 from ablate.receipt import VERSION, Entry, Header, RunEntry, chained, command_digest, seeds_rule, story
 from contrastive.errors import UserError, brief
@@ -230,15 +232,24 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
     """Run some runs again, here, chosen by the hash of the receipt, of both sides in turn; find other numbers."""
     files = found.header.code.files.items()
     here = {name: file_digest(Path(name)) for name, digest in files if len(digest) == WHOLE}
-    found.differs += (
-        f"{brief(name)} here is not the file of the receipt" for name, d in files if here.get(name, d) != d
-    )
     chance, pair = random.Random(found.hash), found.header.pair
+    uses = [use for command in ((pair.baseline, pair.candidate) if pair else ()) for use in uses_of(command)]
+    named = {os.path.abspath(path) for _, path in uses}
+    for name in [name for name, digest in files if here.get(name, digest) != digest]:
+        if here[name] is None and os.path.abspath(name) not in named:
+            found.notes.append(f"{brief(name)} of the receipt is not here; no command names it")
+        else:
+            found.differs.append(f"{brief(name)} here is not the file of the receipt")
+    for folder, state in found.header.code.git.items():
+        commit = (git(folder, "rev-parse", "HEAD") or b"none").decode().strip()
+        if commit != (theirs := state.partition(" ")[0]):
+            found.notes.append(f"the commit here is {commit[:12]}, the receipt's is {brief(theirs)[:12]}")
     runs = [run for run in found.runs if run.value is not None]
     chance.shuffle(runs)
     whose = [run.who == CANDIDATE for run in runs]
     runs = [run for _, run in sorted(enumerate(runs), key=lambda each: whose[: each[0]].count(whose[each[0]]))]
     pairs: dict[str, list[tuple[float, float]]] = {BASELINE: [], CANDIDATE: []}  # numbers of the receipt, and again
+    of_code = defaultdict[tuple[str, str], list[tuple[float, float]]](list)  # the same, by command and code of a ledger
     with TemporaryDirectory() as folder:
         again = RunFolder(Path(folder), found.header.metric, runner=runner, tell=tell)
         for run in runs[:count]:
@@ -251,7 +262,8 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
             value = made.value
             if made.unit != run.unit:
                 found.differs.append(f"{run} printed the unit `{brief(run.unit)}`, and again `{made.unit}`")
-            pairs[run.who].append((float(run.value or 0.0), value))
+            pairs.setdefault(run.who, []).append((float(run.value or 0.0), value))
+            of_code[run.text, run.code].append(pairs[run.who][-1])
             own = [r.value for r in found.runs if (r.who, r.text) == (run.who, run.text) and r.value is not None]
             own = own if len(own) > 2 else [r.value for r in found.runs if r.who == BASELINE and r.value is not None]
             spread = statistics.stdev(own) if len(own) > 1 else 0.0
@@ -267,17 +279,24 @@ def rerun(found: Checked, count: int, runner: Runner, tell: Callable[[str], None
                 )
             else:
                 found.notes.append(f"{told}: {size / spread:.1f} standard deviations of such runs")
-    found.differs += together(pairs) if pair else []
+    found.differs += together(pairs) if pair else [words for own in of_code.values() for words in not_repeated(own)]
+
+
+def not_repeated(values: list[tuple[float, float]]) -> list[str]:
+    """Say that some runs of the same code gave the same number and others did not."""
+    same = sum(math.isclose(was, now, rel_tol=CLOSE) for was, now in values)
+    if same in (0, len(values)):
+        return []
+    return [
+        f"{same} runs gave the same number again, so that runs repeat exactly, and {len(values) - same} another one"
+    ]
 
 
 def together(pairs: dict[str, list[tuple[float, float]]]) -> list[str]:
     """Return what all runs that were made again say together: some gave the same number and others did not, or those of
     a side are all higher or lower than they were."""
-    values = [pair for own in pairs.values() for pair in own]
-    same = [math.isclose(was, now, rel_tol=CLOSE) for was, now in values]
-    if any(same) and not all(same):
-        other = len(same) - sum(same)
-        return [f"{sum(same)} runs gave the same number again, so that runs repeat exactly, and {other} another one"]
+    if exactly := not_repeated([pair for own in pairs.values() for pair in own]):
+        return exactly
     apart = {who: [now - was for was, now in own] for who, own in pairs.items()}
     found = list[str]()
     for who, own in apart.items():

@@ -22,7 +22,7 @@ from contrastive.grid.messages import nearest_name
 from reports.study import Kind
 
 MLFLOW = "mlflow:"
-SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".json", ".xlsx")
+SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".json", ".xlsx", ".md")
 DELIMITERS = ",;\t"
 UNNAMED = "index"  # the first column of a table that pandas wrote: numbers of lines, or names
 DECIMAL = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))([.,])\d+(?: ?%)?")  # 1.234,5 %
@@ -199,6 +199,10 @@ def _json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _delimited(path: Path, suffix: str) -> Iterator[tuple[str, dict[str, Any]]]:
     text = decoded(path)
+    if suffix == ".md":  # its lines that begin with |
+        text = re.sub(r"^(?![ \t]*\|).+", "", text, flags=re.MULTILINE)
+        if (count := len(re.findall(r"^[ \t]*\|[-:| \t]*-[-:| \t]*$", text, re.MULTILINE))) != 1:
+            raise UserError(f"{brief(path)} has {count} tables whose lines begin with |; keep the lines of one")
     first = text.lstrip("\r\n").split("\n", 1)[0]
     delimiter = "\t" if suffix == ".tsv" else max(DELIMITERS, key=first.count)
     if first.lstrip().startswith("|"):  # Markdown

@@ -243,7 +243,10 @@ def judge_in_ledger(
         check_command("--baseline", beaten)
         before = code_of(candidate, beaten)
         try:
-            proposal = ledger.kept_already(candidate) or ledger.judge(candidate, beaten)
+            if (proposal := ledger.known(candidate, beaten)) is None:
+                proposal = ledger.judge(candidate, beaten)
+            else:
+                tell(f"proposal {proposal.number} again, with the same code: nothing runs")
         except RunFailed as failed:  # of the baseline
             complain(f"{failed}; its output is in {folder}; nothing is recorded, and the same call goes on")
             return BASELINE_FAILED

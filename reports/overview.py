@@ -14,7 +14,7 @@ from contrastive.config.scores import metric_of
 from contrastive.errors import brief
 from reports.compare import Comparison, Section
 from reports.forest import ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
-from reports.guards.rows import Guard
+from reports.guards.rows import Guard, of_texts
 from reports.markdown import (
     common_places,
     difference_text,
@@ -257,14 +257,14 @@ def in_other_scores(value: str, sections: Sequence[Section]) -> Text:
 
 def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
     """Count the rows that cannot be told from the first one, or the records that hold; empty if there is no board."""
+    if not (results.study.board or results.study.texts):
+        return ""
     counts = Counter(row.verdict for row in rows)
-    known = any(counts[word] for word in (*TESTED, "no record"))
-    if not known and results.study.texts and (found := near_best(results.study.sections[0], results)) and found.near:
-        return n_(
-            "On {texts} test texts, {count} row cannot be distinguished from {best}; there is one seed per row",
-            "On {texts} test texts, {count} rows cannot be distinguished from {best}; there is one seed per row",
-            len(found.near), texts=found.texts, best=found.best,
-        )  # fmt: skip
+    known = any(counts[word] for word in TESTED)
+    section = results.study.sections[0]
+    one_seed = all(len(row.seeds) == 1 for row in section.rows)
+    if one_seed and not known and results.study.texts and (found := near_best(section, results)):
+        return _("{said}; there is one seed per row", said=of_texts(found))
     if results.study.board == "ties" and rows and not known:
         values = results.scores.reindex([*rows[0].beside]).notna().to_numpy()  # of the first row; a board has one score
         if values.sum() == 1 and any(len(row.cells) > 1 for row in rows):
@@ -272,14 +272,20 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
                 "{first}, the first, has one run: without more, no row can be distinguished from it",
                 first=rows[0].against,
             )
+    if results.study.board == "records" and {*counts} == {"no record"}:
+        return _("No row after the first is a record")
+    if not known and one_seed and results.study.board:
+        return _("One seed per row: no difference can be tested")
     if not results.study.board or not known:
         return ""
     if results.study.board == "records":
-        claims = sum(counts[word] for word in TESTED)
-        return _(
-            "{holding} of {claims} records hold, {open} are undecided",
-            holding=counts["better"], claims=claims, open=counts["undecided"],
+        said = n_(
+            "{holding} of {claims} records hold, {count} is undecided",
+            "{holding} of {claims} records hold, {count} are undecided",
+            counts["undecided"], holding=counts["better"], claims=sum(counts[word] for word in TESTED),
         )  # fmt: skip
+        small = n_("{count} is too small to matter", "{count} are too small to matter", counts["equivalent"])
+        return joined([said, small], _(", ")) if counts["equivalent"] else said
     first, tied = (
         rows[0].against,
         sum(row.verdict not in DECIDED or not abs(row.difference) > row.half_width for row in rows),

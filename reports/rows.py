@@ -209,13 +209,14 @@ def text_count(value: str, results: Results) -> int | None:
 class NearBest:
     """The best row in a score, and the rows that the number of test texts alone keeps from being told from it."""
 
-    best: str
+    best: str  # empty if each record is compared with the best row before it
     near: list[str]
     texts: str
 
 
 def near_best(section: RecordedSection, results: Results) -> NearBest | None:
-    """Compare shares by their numbers of texts, at the level of 5 % for all comparisons; None if these are unknown."""
+    """Compare shares by their numbers of texts, at the level of 5 % for all comparisons: with the best one, or each
+    record with the best row before it. None if these are unknown."""
     value, texts = section.show.table.values[0], results.study.texts
     scores = results.scores[value].dropna().to_dict() if value in results.scores else dict[str, float]()
     shares = {
@@ -231,11 +232,20 @@ def near_best(section: RecordedSection, results: Results) -> NearBest | None:
     best = max(shares, key=lambda label: sign * shares[label][0])
     of_two_more = {label: ((p * count + 1) / (count + 2), count) for label, (p, count) in shares.items()}
     errors = {label: (p * (1 - p) / count) ** 0.5 for label, (p, count) in of_two_more.items()}  # also of 0 and of 1
+    against = dict.fromkeys([label for label in shares if label != best], best)
+    if results.study.board == "records":
+        before = {row.label: section.rows[row.against].label for row in section.rows if row.against is not None}
+        against = {
+            row: b for row, b in before.items() if {row, b} <= {*shares} and sign * (shares[row][0] - shares[b][0]) > 0
+        }
+        best = ""
+    if not against:
+        return None
     reach = -special.ndtri(0.025 / (rows * (rows - 1) / 2 if results.study.board == "ties" else rows - 1))
     near = [
-        label
-        for label, (p, _count) in shares.items()
-        if label != best and abs(p - shares[best][0]) < reach * math.hypot(errors[label], errors[best])
+        row
+        for row, other in against.items()
+        if abs(shares[row][0] - shares[other][0]) < reach * math.hypot(errors[row], errors[other])
     ]
     counts = sorted({round(count) for _p, count in shares.values()})
     return NearBest(best, near, "–".join(map(str, dict.fromkeys((counts[0], counts[-1])))))

@@ -28,8 +28,11 @@ PAGES = Path("reports/output/boards")
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.boards", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("clones", nargs="*", type=Path, metavar="CLONE")
-    for path in parser.parse_args(arguments).clones:
-        read_clone(Clone(path), FACTS)
+    try:
+        for path in parser.parse_args(arguments).clones:
+            read_clone(Clone(path), FACTS)
+    except UserError as error:
+        parser.exit(2, f"{error}\n")
     for name in BOARDS:
         print(f"{name}: {write_page(name, FACTS, PAGES / name)}")
 

@@ -4,6 +4,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from contrastive.errors import UserError, brief
+
 
 @dataclass(frozen=True)
 class Clone:
@@ -12,7 +14,9 @@ class Clone:
     path: Path
 
     def git(self, *words: str) -> str:
-        done = subprocess.run(["git", "-C", str(self.path), *words], capture_output=True, check=True)
+        done = subprocess.run(["git", "-C", str(self.path), *words], capture_output=True)
+        if done.returncode:
+            raise UserError(f"git {words[0]} fails in {self.path}: {brief(done.stderr.decode(errors='replace'))}")
         return done.stdout.decode(errors="replace")
 
     def files(self, folder: str) -> list[str]:

@@ -12,8 +12,9 @@ from pydantic import BaseModel
 
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.runs.recorded import RecordedRow, RecordedSection
+from reports.markdown import unit, with_unit
 from reports.messages import Text, _, joined, n_
-from reports.rows import near_best
+from reports.rows import NearBest, near_best
 from reports.study import CellRun, Results
 
 NAMED_ROWS = 3  # rows that a sentence names; the others are counted
@@ -229,28 +230,35 @@ def known_sigma(section: RecordedSection, results: Results, cells: list[SectionC
         numbers = [values_of(results, [cell for cell in cells if cell.row is row], value) for row in section.rows]
         several = [np.array([*own.values()]) for own in numbers if len(own) > 1]
         words = _("{value}: ± comes from a known standard deviation of one run, {sigma} (--sigma).", value=value,
-                  sigma=f"{sigma:.3g}")  # fmt: skip
+                  sigma=with_unit(f"{unit(value) * sigma:.3g}", unit(value) > 1))  # fmt: skip
         if freedom := sum(len(own) - 1 for own in several):
             spread = (sum(float(own.var(ddof=1)) * (len(own) - 1) for own in several) / freedom) ** 0.5
             words = _(
                 "{said} The runs here have a standard deviation of {spread} within rows.",
                 said=words,
-                spread=f"{spread:.3g}",
+                spread=with_unit(f"{unit(value) * spread:.3g}", unit(value) > 1),
             )
         yield Guard("sigma", words)
 
 
 def texts_alone(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Name the rows that the number of test texts alone keeps from being told from the best."""
-    if (found := near_best(section, results)) and found.near:
-        words = n_(
-            "On {texts} test texts, {count} row cannot be distinguished from {best}: {names}. The spread "
-            "between seeds adds to this.",
-            "On {texts} test texts, {count} rows cannot be distinguished from {best}: {names}. The spread "
-            "between seeds adds to this.",
-            len(found.near), texts=found.texts, best=found.best, names=listed(found.near),
-        )  # fmt: skip
-        yield Guard("texts", words)
+    """Name the rows that the number of test texts alone keeps from being told from the best, or from the one before."""
+    if found := near_best(section, results):
+        said = joined([of_texts(found), *([listed(found.near)] if found.near else [])], _(": "))
+        yield Guard("texts", _("{said}. The spread between seeds adds to this.", said=said))
+
+
+def of_texts(found: NearBest) -> Text:
+    """Say how many rows the number of test texts alone keeps from being told from the best, or from the one before."""
+    count, values = len(found.near), {"texts": found.texts, "best": found.best or _("the best row before it")}
+    if not count:
+        told = _("{texts} test texts tell every other row from {best}")
+        return (told if found.best else _("{texts} test texts tell each record from {best}")).of(**values)
+    return n_(
+        "On {texts} test texts, {count} row cannot be distinguished from {best}",
+        "On {texts} test texts, {count} rows cannot be distinguished from {best}",
+        count, **values,
+    )  # fmt: skip
 
 
 def no_baseline(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:

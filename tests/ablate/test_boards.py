@@ -56,7 +56,8 @@ def test_each_row_is_compared_with_the_best_before_it(order):
     assert verdicts(found)["r2"] == "no record" and verdicts(found)["r3"] == "better"
     holding = [*verdicts(found).values()].count("better")
     claims = sum(score.comparison.difference > 0 for score in found.comparisons)
-    assert str(found) == f"{holding} of {claims} records hold, {claims - holding} are undecided"
+    verb = "is" if claims - holding == 1 else "are"
+    assert str(found) == f"{holding} of {claims} records hold, {claims - holding} {verb} undecided"
     lower = ablate.judge(table.assign(points=-table["points"]), score="points", records=order, lower="points")
     assert verdicts(lower) == verdicts(found)
 
@@ -157,6 +158,45 @@ def test_a_column_of_years_and_dates_has_no_order():
     table = board().assign(when=["2024", "2024-06-01", "2025"] * 8 + ["2026"])
     with pytest.raises(UserError, match="when has dates and numbers"):
         ablate.judge(table, score="points", records="when")
+
+
+def test_the_headline_of_records_says_what_was_tested():
+    """With one run a row nothing is, though a row is no record; records that are too small to matter are counted."""
+    table = pd.DataFrame({"name": list("abcde"), "accuracy": [0.412, 0.55, 0.562, 0.704, 0.6]})
+    assert str(ablate.judge(table, records="table")) == "One seed per row: no difference can be tested"
+    assert str(ablate.judge(table[3:], records="table")) == "No row after the first is a record"
+    found = ablate.judge(table, records="table", sigma={"accuracy": 0.001}, margin=0.05)
+    assert str(found) == "2 of 3 records hold, 0 are undecided, 1 is too small to matter"
+    found = ablate.judge(table, records="table", sigma={"accuracy": 0.01}, margin=0.001)
+    assert str(found) == "2 of 3 records hold, 1 is undecided"
+
+
+def test_the_texts_are_said_to_tell_all_rows_apart_and_each_record_is_compared_with_the_one_before():
+    table = pd.DataFrame({"name": list("abcde"), "accuracy": [0.412, 0.55, 0.562, 0.704, 0.6]})
+    found = ablate.judge(table, ties=True, texts=90000)
+    assert str(found) == "90000 test texts tell every other row from d; there is one seed per row"
+    assert any(words.startswith("90000 test texts tell every other row from d. The") for words in found.warnings)
+    found = ablate.judge(table, records="table", texts=500)
+    near = "On 500 test texts, 1 row cannot be distinguished from the best row before it"
+    assert str(found) == f"{near}; there is one seed per row"
+    assert any(words.startswith(f"{near}: c. The spread") for words in found.warnings)
+    found = ablate.judge(table, records="table", texts=90000)
+    assert str(found).startswith("90000 test texts tell each record from the best row before it; there")
+    several = pd.concat([table, pd.DataFrame({"name": ["e"], "accuracy": [0.61]})])
+    assert "there is one seed per row" not in str(ablate.judge(several, ties=True, texts=500))
+
+
+def test_a_known_deviation_is_said_in_points_of_a_table_in_percent():
+    table = pd.DataFrame({"name": ["a", "b"], "accuracy": [80.0, 77.0]})
+    (words, *_) = ablate.judge(table, ties=True, sigma={"accuracy": 0.5}).warnings
+    assert "known standard deviation of one run, 0.5 points (--sigma)" in words
+
+
+def test_a_number_of_texts_is_whole_and_may_have_a_sign_between_thousands():
+    table = pd.DataFrame({"name": ["a", "b"], "accuracy": [80.0, 77.0]})
+    assert str(ablate.judge(table, ties=True, texts="1,319")).startswith("On 1319 test texts")
+    with pytest.raises(UserError, match="`1.5` is no number of texts"):
+        ablate.judge(table, ties=True, texts="1.5")
 
 
 WRONG = [

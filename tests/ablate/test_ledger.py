@@ -131,6 +131,20 @@ def test_an_interrupted_proposal_continues_with_the_runs_it_has(propose, tmp_pat
     assert lines(tmp_path, "ledger")[0]["result"] == proposal["result"] == "kept"
 
 
+@pytest.mark.parametrize(("options", "code"), [("--lift -0.3", 1), ("; exit 4", 3), ("--lift 0.4", 0)])
+def test_the_same_call_again_repeats_its_verdict_until_the_code_changes(propose, tmp_path, options, code):
+    """As of a call that was killed after its end, which nobody has seen."""
+    first = propose(options, "--baseline", propose.script, "--metric", METRIC, "--lower", "--json")
+    tried = lines(tmp_path, "runs"), lines(tmp_path, "failed")
+    again = propose(options, "--baseline", propose.script, "--json")
+    assert again.exit_code == first.exit_code == code and "proposal 1 again" in again.output
+    assert json.loads(again.stdout.splitlines()[-1]) == lines(tmp_path, "ledger")[0]
+    assert (lines(tmp_path, "runs"), lines(tmp_path, "failed")) == tried and len(lines(tmp_path, "ledger")) == 1
+    (tmp_path / "train.py").write_text(SCRIPT + "\n# edited", encoding="utf-8")
+    propose(options, "--baseline", propose.script)
+    assert len(lines(tmp_path, "ledger")) == 2
+
+
 def test_an_interrupted_proposal_is_not_mixed_with_another(propose, tmp_path):
     propose("--lift 0.4", "--baseline", propose.script, "--metric", METRIC, "--lower")
     (tmp_path / "night" / "ledger.jsonl").unlink()
@@ -210,11 +224,11 @@ def interrupted(*_arguments, **_more):
 
 def test_a_failure_in_a_first_run_spends_nothing_even_when_the_baseline_runs_again(propose, tmp_path):
     propose("--lift -0.3", "--baseline", propose.script, "--metric", METRIC, "--lower")
-    for _ in range(5):
-        assert propose("; exit 4").exit_code == 3
+    for code in range(4, 9):
+        assert propose(f"; exit {code}").exit_code == 3
     assert spent_tests(tmp_path) == 0
-    for _ in range(3):
-        assert propose("--lift -0.3").exit_code == 1
+    for lift in (-0.3, -0.4, -0.5):
+        assert propose(f"--lift {lift}").exit_code == 1
     runs = lines(tmp_path, "runs")
     assert len([run for run in runs if run["who"] == AGAIN]) == 1
     assert len({run["seed"] for run in runs}) == len(runs)  # all seeds are fresh

@@ -1,6 +1,8 @@
 """Receipts of `ablate judge`: honest ones are sound, and each forgery is found, with the chain made again or not."""
 
 import json
+import re
+import subprocess
 import time
 from collections.abc import Callable
 from copy import deepcopy
@@ -244,6 +246,12 @@ def test_runs_left_out_at_the_end_are_a_note():
     assert "as --budget ends it; later runs may have been left out" in check().output
 
 
+def test_checking_simulates_nothing_for_pairs_that_would_decide(monkeypatch):
+    pair(candidate=BASELINE.replace("* 7", "* 3"))
+    monkeypatch.setattr("ablate.duel.needed", lambda *_: pytest.fail("it is simulated"))
+    assert check().exit_code == 0
+
+
 def test_invented_numbers_are_found_by_running_again():
     pair("--folder", "f")
     runs = read_lines(Path("f/runs.jsonl"))
@@ -309,6 +317,46 @@ def test_a_file_that_is_not_the_receipts_is_said_when_running_again(place):
     assert done.exit_code == 1 and "a.sh here is not the file of the receipt" in done.output
 
 
+def test_a_receipt_made_outside_git_is_sound_in_another_folder(place, monkeypatch):
+    """Files are named from the working directory, each once; one that no command names may be absent."""
+    Path("a.sh").write_text("echo loss: $1.5", encoding="utf-8")
+    Path("other.py").write_text("1", encoding="utf-8")
+    words = (
+        "--baseline",
+        "sh a.sh {seed}",
+        "--candidate",
+        "sh a.sh {seed}1",
+        "--metric",
+        METRIC,
+        "--receipt",
+        "r.jsonl",
+    )
+    judge(*words)
+    assert [*entries()[0]["code"]["files"]] == ["a.sh", "other.py"]
+    there = place.rename(place.with_name("there"))
+    monkeypatch.chdir(there)
+    (there / "other.py").unlink()
+    done = check("--rerun", "1")
+    assert done.exit_code == 0 and "note: other.py of the receipt is not here; no command names it" in done.output
+    (there / "a.sh").unlink()
+    assert "a.sh here is not the file of the receipt" in check("--rerun", "1").output
+
+
+def test_another_commit_is_a_note_when_running_again():
+    Path(".gitignore").write_text("*", encoding="utf-8")
+    commit = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "words"]
+    for words in (["git", "init", "-q"], commit):
+        subprocess.run(words, check=True)
+    pair()
+    was = entries()[0]["code"]["git"]["."][:12]
+    assert "the commit here" not in check("--rerun", "1").output
+    subprocess.run(commit, check=True)
+    done = check("--rerun", "1")
+    assert done.exit_code == 0 and re.search(
+        f"note: the commit here is [0-9a-f]{{12}}, the receipt's is {was}", done.output
+    )
+
+
 def two_proposals() -> None:
     ledger("echo loss: 1{seed}")
     ledger()
@@ -321,6 +369,16 @@ def test_a_ledger_has_a_receipt_also_later():
     assert done.exit_code == 0 and done.output.count(" again") == 2, done.output
     honest = Path("r.jsonl").read_bytes()
     assert judge("--ledger", "night", "--receipt", "r.jsonl").exit_code == 0 and Path("r.jsonl").read_bytes() == honest
+
+
+def test_a_run_of_a_ledger_that_alone_does_not_repeat_is_found():
+    """The first run of a dropped proposal may have any number that is dropped; those of the baseline repeat exactly."""
+    forged = deepcopy(made(two_proposals))
+    forged[places(forged, "run")[0]]["value"] += 1e-4
+    write(forged, chain=True)
+    assert check().exit_code == 0
+    done = check("--rerun", "20")
+    assert done.exit_code == 1 and "so that runs repeat exactly, and 1 another one" in done.output, done.output
 
 
 LEDGER_FORGERIES: dict[str, tuple[Callable[[Entries], object], str]] = {

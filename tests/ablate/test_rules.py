@@ -214,7 +214,7 @@ def test_what_is_not_known_is_asked_for(tmp_path, text):
         ("t.json", b'{"a": [1], "b": [1, 2]}', "cannot be read: All arrays must be of the same length"),
         ("t.json", b"[1", "cannot be read: "),
         ("t.xlsx", b"PK", "install it, or save the table as CSV|cannot be read: "),
-        ("t.ods", b"", "a table is a file .csv, .tsv, .parquet, .jsonl, .json, .xlsx; save it as one of these"),
+        ("t.ods", b"", "a table is a file .csv, .tsv, .parquet, .jsonl, .json, .xlsx, .md; save it as one of these"),
     ],
 )
 def test_files_that_are_no_tables_are_named(tmp_path, name, content, message):

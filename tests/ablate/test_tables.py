@@ -29,6 +29,26 @@ HEAD = "model,seed,acc\n"
 BASE = "base,0,.80\nbase,1,.81\nbase,2,.79\n"
 
 
+def test_a_rank_is_no_score():
+    table = pd.DataFrame(
+        {"model": list("aabb"), "seed": [0, 1, 0, 1], "Rank (UB)": [1, 2, 2, 1], "points": [3, 4, 5, 6.5]}
+    )
+    found = ablate.judge(table, baseline="a")
+    assert found.results.scores.columns.tolist() == ["points"] and "not used: Rank (UB)" in found.columns
+    with pytest.raises(UserError, match=r"--score COLUMN \(model, seed\)"):
+        ablate.judge(table.drop(columns="points"))
+
+
+def test_a_markdown_file_with_one_table_is_read(tmp_path):
+    text = "# Results\n\n| model | seed | acc |\n|---|--:|--:|\n" + "".join(
+        f"| {m} | {s} | 0.{v}{s} |\n" for m, v in (("a", 7), ("b", 8)) for s in range(3)
+    )
+    found = judged(tmp_path / "r.md", f"{text}\nWords after it, too.\n", "a")
+    assert verdicts(found) == {"b": "better"}
+    with pytest.raises(UserError, match="r.md has 2 tables"):
+        judged(tmp_path / "r.md", f"{text}\n{text}", "a")
+
+
 def judged(path: Path, text: str, baseline: str | None = None, **columns) -> ablate.Verdicts:
     path.write_text(text, encoding="utf-8")
     table, chosen = choose(read(str(path), ""), Columns(**{"row": (), "scores": ()} | columns))

@@ -37,6 +37,13 @@ def facts_of(clone: Clone, folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     return pd.read_csv(folder / f"{name}.csv"), source
 
 
+def test_a_folder_that_is_no_clone_is_an_error_of_one_line(tmp_path: Path, capsys):
+    with pytest.raises(SystemExit):
+        boards.main([str(tmp_path / "none")])
+    said = capsys.readouterr().err
+    assert said.startswith("git ls-tree fails in") and said.count("\n") == 1
+
+
 def test_seeds_of_a_record_are_read_under_any_name(tmp_path: Path):
     """Those without a value for each seed are left out, and of one day the best record is the last."""
     records = {

@@ -98,8 +98,10 @@ def test_a_table_is_reported_as_with_the_extra(ablate, tmp_path: Path):
 
 @pytest.mark.parametrize("more", [(), ("--gate", "verdict.md")])
 def test_two_commands_are_judged(ablate, tmp_path: Path, more: tuple[str, ...]):
-    code, said = ablate("judge", *PAIR, "--max-runs", "8", *more)
+    code, said = ablate("judge", *PAIR, "--max-runs", "8", "--receipt", "r.jsonl", *more)
     assert code in (0, 2) and "candidate, seed 1: 0.11" in said, said
+    code, said = ablate("judge", "--check", "r.jsonl", "--rerun", "2")
+    assert code == 0 and said.count(" again") == 2 and ": sound, " in said, said
     assert not more or (tmp_path / "verdict.md").read_text(encoding="utf-8").startswith("**")
 
 
@@ -115,6 +117,7 @@ def test_a_ledger_judges_a_proposal_and_is_shown(ablate):
     [
         (("run", SHIPPED), "torch"),
         (("plan", SHIPPED), "torch"),
+        (("up",), "torch"),
         (("report", SHIPPED), r"\w+"),
         (("sync", SHIPPED), r"\w+"),
         (("audit", SHIPPED), r"\w+"),
