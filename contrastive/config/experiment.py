@@ -40,13 +40,20 @@ class Checked(dict[str, Any]):
     written: Mapping[str, Any]
 
 
+def _as_tuples(value: Any) -> Any:
+    """Return lists, as JSON has them, as the tuples that the YAML reader makes of them."""
+    if isinstance(value, Mapping):
+        return {name: _as_tuples(inner) for name, inner in value.items()}
+    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
+
+
 def _checked(name: str, types: dict[str, Any]) -> AfterValidator:
     """Return a validator that makes maps of settings of these types `Checked`."""
     fields: dict[str, Any] = {setting: (kind, None) for setting, kind in types.items()}
     model = create_model(name, __base__=Settings, **fields)
 
     def checked(settings: Mapping[str, Any]) -> Checked:
-        found = model.model_validate(settings, strict=True)
+        found = model.model_validate({name: _as_tuples(value) for name, value in settings.items()}, strict=True)
         made = Checked({setting: getattr(found, setting) for setting in settings})
         made.written = settings
         return made

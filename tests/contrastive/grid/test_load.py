@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 from contrastive.config.cell import Tune
+from contrastive.config.experiment import Experiment
 from contrastive.grid import load as experiment
 from contrastive.grid.load import ExperimentError, load_experiment, parse_experiment
 from contrastive.grid.yaml_lines import read_document
@@ -120,3 +121,9 @@ def test_values_are_read_as_cells_hold_them_and_recorded_as_the_file_says():
     (read,) = parse_experiment(HEAD + "  - {title: T, axes: {loss: [supcon+ce], tune: [full]}}\n").experiment.sections
     assert read.axes == {"loss": ("ce+supcon",), "tune": (Tune(),)}
     assert read.model_dump()["axes"] == {"loss": ("supcon+ce",), "tune": ("full",)}
+
+
+def test_lists_in_settings_come_back_from_what_is_recorded():
+    section = "  - {title: T, base: {loss: ce+supcon, view: layers}, axes: {layers: [[0], [0, 1]]}}\n"
+    read = parse_experiment(HEAD + section).experiment
+    assert Experiment.model_validate_json(read.model_dump_json()) == read
