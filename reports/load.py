@@ -144,7 +144,8 @@ def picture(path: Path) -> Picture:
     try:
         with np.load(path) as arrays:
             reason = str(arrays["reason"]) if "reason" in arrays else ""
-            stored = Picture(str(arrays["method"]), arrays["x"], arrays["labels"], arrays["ids"], reason)
+            near = (arrays["near"], arrays["near_labels"]) if "near" in arrays else ()
+            stored = Picture(str(arrays["method"]), arrays["x"], arrays["labels"], arrays["ids"], reason, *near)
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         logger.warning("%s cannot be read: %s", path, error)
         return without_points("picture", f"{path.name} cannot be read")

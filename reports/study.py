@@ -118,6 +118,8 @@ class Picture:
     labels: np.ndarray
     ids: np.ndarray
     reason: str = ""
+    near: np.ndarray | None = None  # images, each followed by its nearest neighbours, and their labels
+    near_labels: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

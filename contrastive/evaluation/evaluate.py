@@ -15,12 +15,20 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from contrastive.config.evaluation import Evaluation, Transfer
+from contrastive.data.tokens import open_tokens
 from contrastive.errors import UserError
 from contrastive.evaluation import metrics, parallel, post
 from contrastive.evaluation import transfer as transfers
 from contrastive.evaluation.metrics.types import Inputs, Score
+from contrastive.evaluation.neighbours import nearest_images
 from contrastive.evaluation.picture import make_picture
-from contrastive.evaluation.prepare import array_name, larger_split_name
+from contrastive.evaluation.prepare import (
+    array_name,
+    larger_split_name,
+    prepare_cell_tokens,
+    read_cell,
+    with_larger_test,
+)
 from contrastive.grid.identity import EVALUATION_VERSION, evaluation_key
 from contrastive.runs import store
 
@@ -39,7 +47,8 @@ def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads
         with error_context(folder.name):
             scores = list(all_scores(embeddings, predictions, evaluation, notes))
         test = stored_split_name("test", evaluation, embeddings)
-        write_arrays(into / "picture.npz", make_picture(embeddings, evaluation, test))
+        near = images_near(folder, evaluation, embeddings, test)
+        write_arrays(into / "picture.npz", make_picture(embeddings, evaluation, test) | near)
         per_example = {s.name: np.asarray(s.per_example) for s in scores if s.per_example is not None}
         names: dict[str, str] = {split: stored_split_name(split, evaluation, embeddings) for split in evaluation.splits}
         ids = {f"{split}.ids": embeddings[f"{name}.ids"] for split, name in names.items()}
@@ -49,6 +58,15 @@ def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads
     document = {"version": EVALUATION_VERSION, "key": key, "scores": described}
     classes = {"class_counts": counts_of_classes(folder, counted)} if counted else {}
     store.write_json(into / "scores.json", document | classes | ({"notes": notes} if notes else {}))
+
+
+def images_near(folder: Path, evaluation: Evaluation, embeddings: Arrays, test: str) -> dict[str, Any]:
+    """Return the nearest neighbours of some test images; nothing for texts, or without test images."""
+    cell = read_cell(folder)
+    if cell.data.images is None or test not in embeddings:
+        return {}
+    tokens = with_larger_test(open_tokens(prepare_cell_tokens(cell)), evaluation)
+    return nearest_images(embeddings[test], embeddings[f"{test}.labels"], tokens.splits[test], cell.data.images)
 
 
 def stored_split_name(split: str, evaluation: Evaluation, names: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reports.compare import Section
-from reports.figures import comparisons, curves, points
+from reports.figures import comparisons, curves, neighbours, points
 from reports.figures.canvas import Figure, LeftOut, drawn_or_left_out
 from reports.messages import Language, Message, _
 from reports.overview import Overview
@@ -24,6 +24,7 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
         (show.pairs, _("matrix of all pairs"), lambda: comparisons.draw_pairs(section, path)),
         (show.search, _("score against configurations tried"), lambda: curves.draw_search(section, path)),
         (show.tsne, _("plot of the embeddings"), lambda: points.draw_tsne(recorded, results, path)),
+        (show.tsne, _("nearest neighbours"), lambda: neighbours.draw_neighbours(recorded, results, path)),
         (show.spectra, _("singular values of the embeddings"), lambda: curves.draw_spectra(recorded, results, path)),
         (show.curves, _("training curves"), lambda: curves.draw_curves(recorded, results, path)),
         (show.curves, _("gradient norms of the loss terms"), lambda: curves.draw_terms(recorded, results, path)),

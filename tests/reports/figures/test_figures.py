@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from contrastive.runs.recorded import RecordedSection
 from reports import figures
 from reports.compare import compare
-from reports.figures import comparisons, curves, points
+from reports.figures import comparisons, curves, neighbours, points
 from reports.figures.canvas import wrapped
 from reports.figures.points import aligned
 from reports.markdown import score_text
@@ -259,3 +259,16 @@ def test_a_name_longer_than_a_line_is_cut_and_not_dropped():
     assert wrapped("Int6_MLP3x_SmearGate_BigramHash against another", 20, 1) == "Int6_MLP3x_SmearGat…"
     assert wrapped("of Int6_MLP3x_SmearGate_BigramHash", 12) == "of Int6_MLP3\nx_SmearGate…"
     assert wrapped("short words stay as they were", 12, 1) == "short …" and wrapped("", 12) == ""
+
+
+def test_images_are_drawn_with_their_neighbours_and_a_mark_below_those_of_another_class(tmp_path: Path):
+    section = without(sample.recipes(), "curves", "pairs", "spectra")
+    results = sample.results(section)
+    near = np.full((2, 4, 1, 8, 8), 99, np.uint8)
+    labels = np.array([[0, 0, 1, 0], [1, 1, 1, 1]])  # one of six neighbours is of another class
+    with_images = {cell: replace(picture, near=near, near_labels=labels) for cell, picture in results.tsne.items()}
+    found = figures.draw(compare(section, results), replace(results, tsne=with_images), tmp_path, "it")
+    (figure,) = (each for each in found if each.path.endswith("neighbours.png"))
+    assert "ce 83; rdrop 83; ce+supcon 83" in str(figure.caption) and (tmp_path / figure.path).exists()
+    strip = neighbours.strip(near, labels)
+    assert (strip[-1] != 255).all(1).sum() == 8  # the width of one image

@@ -1,0 +1,24 @@
+"""The nearest images of the report's picture are those of a plain search, with their values and labels."""
+
+import numpy as np
+
+from contrastive.config.images import Images
+from contrastive.data.tokens import TokenSplit
+from contrastive.evaluation.neighbours import NEAREST, nearest_images
+
+
+def test_one_image_of_each_class_is_followed_by_the_nearest_others():
+    random, count, images = np.random.default_rng(0), 40, Images(size=4, channels=1)
+    vectors, labels = random.standard_normal((count, 5)), np.arange(count) % 3
+    vectors[7] = 0  # has no direction
+    values = random.integers(0, 256, (count, 16), dtype=np.uint8)
+    digests = random.permutation(count).astype(np.uint64)
+    split = TokenSplit(values.ravel(), np.arange(count + 1) * 16, labels, digests)
+    found = nearest_images(vectors, labels, split, images)
+    for label in range(3):
+        asked = min(np.flatnonzero(labels == label), key=lambda i: digests[i])
+        unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        order = sorted(set(range(count)) - {asked}, key=lambda i: -float(unit[asked] @ unit[i]))
+        expected = [asked, *order[:NEAREST]]
+        assert (found["near"][label].reshape(NEAREST + 1, 16) == values[expected]).all()
+        assert (found["near_labels"][label] == labels[expected]).all()
