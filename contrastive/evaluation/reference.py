@@ -8,9 +8,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
+from contrastive.config.evaluation import Evaluation
 from contrastive.config.images import Images
 from contrastive.data.images import values_of
 from contrastive.errors import UserError
+from contrastive.evaluation import metrics
+from contrastive.evaluation.metrics.types import Inputs
 from contrastive.runs import fingerprint, store
 
 OF_TEXTS, OF_IMAGES = "TF-IDF + logistic regression", "Raw pixels + logistic regression"
@@ -53,7 +58,7 @@ def mean_of_draws(measured: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return [{"name": every[0]["name"], "scores": means}] if means else []
 
 
-def reference_scores(tokens: Path, test: Path | None, images: Images | None) -> dict[str, float]:
+def reference_scores(tokens: Path, test: Path | None = None, images: Images | None = None) -> dict[str, float]:
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import accuracy_score, f1_score
 
@@ -69,11 +74,15 @@ def reference_scores(tokens: Path, test: Path | None, images: Images | None) -> 
             guesses = model.predict(features(held_out))
             scores[f"{split}.accuracy"] = float(accuracy_score(truth, guesses))
             scores[f"{split}.macro_f1"] = float(f1_score(truth, guesses, average="macro", zero_division=0))
+        if held_out and images is not None:  # the values are vectors, as embeddings are
+            inputs = Inputs(features(held_out), np.asarray(truth), None, Evaluation.model_fields["folds"].default)
+            measured = metrics.measure(("knn", "logistic", "svm"), inputs, {})
+            scores |= {f"{split}.{score.name}": score.value for score in measured}
     return scores
 
 
 def pixel_features(texts: list[str], images: Images) -> Any:
-    return values_of(texts, images) / 255
+    return (values_of(texts, images) / 255).astype(np.float32)
 
 
 def word_features(texts: list[str]) -> Callable[[list[str]], Any] | None:

@@ -3,7 +3,13 @@
 import json
 
 import pytest
+from sklearn.linear_model import LogisticRegression
 
+from contrastive.config.cell import Data, Encoder
+from contrastive.config.images import Images
+from contrastive.data import load_splits
+from contrastive.data.images import values_of
+from contrastive.data.tokens import prepare_tokens
 from contrastive.evaluation import reference
 
 ENGLISH = (
@@ -16,6 +22,7 @@ CHINESE = (["房间很干净", "服务很好", "早餐丰富", "位置方便"], 
 def prepared(folder, good_bad, *, repeat: int = 6, validation: bool = True):
     """Texts of prepared data: each split holds the same phrases with another number behind."""
     folder.mkdir(parents=True)
+    (folder / "meta.json").write_text("{}")
     for offset, split in enumerate(("train", "validation", "test")):
         kept = split != "validation" or validation
         rows = [
@@ -90,3 +97,15 @@ def test_a_damaged_one_is_computed_again_with_the_same_numbers(harm, tmp_path):
         HARMS[harm](path)
     assert reference.known_scores(folder, tmp_path) == []
     assert reference.tfidf(folder, tmp_path) == first
+
+
+def test_images_are_referred_to_by_their_raw_values_measured_as_vectors_are(tmp_path):
+    data = Data(source="package:digits", images=Images(size=8, channels=1), train=400, test=300)
+    prepared_images = prepare_tokens(data, Encoder(model="scratch:vit"), tmp_path)
+    (found,) = reference.tfidf(prepared_images, tmp_path)
+    assert found["name"] == "Raw pixels + logistic regression"
+    splits = load_splits(data)
+    train, test = (values_of(split.texts, data.images) / 255 for split in (splits.train, splits.test))
+    expected = LogisticRegression(max_iter=1000).fit(train, splits.train.labels).score(test, splits.test.labels)
+    assert found["scores"]["test.accuracy"] == pytest.approx(expected, abs=0.005)
+    assert found["scores"]["test.knn_accuracy"] > 0.85 and found["scores"]["test.logistic_accuracy"] > 0.85
