@@ -167,7 +167,7 @@ def overview(
     return Overview(
         task(study),
         running(results) or board_headline(rows, results) or found,
-        setting(results),
+        joined(filter(None, (setting(results), interval(shown, compared))), " "),
         value,
         scale > 1,
         every[0].higher if every else True,
@@ -176,7 +176,7 @@ def overview(
         _("difference to the best before") if study.board == "records" else _("difference"),
         device([row for group in groups for row in group.rows]),
         headline_counts([row for row in every if row not in shown]),
-        [*forbidding[:CAVEATS], *limits(shown, margin, compared), *list(reversed(by_kind.values()))[:CAVEATS]],
+        [*forbidding[:CAVEATS], *limits(shown, margin), *list(reversed(by_kind.values()))[:CAVEATS]],
         warnings,
         *next_step(rows, results, compared, no_baseline, second),
         origin(results),
@@ -421,8 +421,17 @@ def setting(results: Results) -> Text:
     return _("{parts}.", parts=joined(parts, _(", ")))
 
 
-def limits(rows: Sequence[ForestRow], margin: float | None, compared: Sequence[PrimaryComparison]) -> list[Text]:
-    """Say what ±, the lines, marks and dots on the first screen are."""
+def interval(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -> Text:
+    """Say what ± is, if there is any."""
+    if not any(math.isfinite(row.half_width) for row in rows):
+        return ""
+    by_text = {each.comparison.by_text for each in compared if each.comparison.tested}
+    over = _("seeds and test texts") if by_text == {True} else _("seeds")
+    return _("±: half a 95 % interval over {over}, simultaneous per section.", over=over)
+
+
+def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
+    """Say what the lines, marks and dots on the first screen are."""
     if not any(math.isfinite(row.half_width) for row in rows):
         return []
     within = (
@@ -430,12 +439,7 @@ def limits(rows: Sequence[ForestRow], margin: float | None, compared: Sequence[P
         if margin is None
         else _("; =: within ± {margin} (shaded); perhaps negligibly: overlaps", margin=f"{margin:g}")
     )
-    by_text = {each.comparison.by_text for each in compared if each.comparison.tested}
-    over = _("seeds and test texts") if by_text == {True} else _("seeds")
-    notes: list[Text] = [
-        _("±: half a 95 % interval (line) over {over}, simultaneous per section. ▲▼: excludes 0{within}; "
-          "?: otherwise.", over=over, within=within)
-    ]  # fmt: skip
+    notes: list[Text] = [_("▲▼: line excludes 0{within}; ?: otherwise.", within=within)]
     return [*notes, _("Dots: seeds.")] if any(row.seeds for row in rows) else notes
 
 
@@ -509,9 +513,14 @@ def to_decide(
     seeds = target.comparison.needs.seeds if target.comparison.needs else None
     if in_file or seeds is None:
         seconds = math.nan if seeds is None else seconds_until(seeds, every, results)
-        time = _(" ({time})", time=duration(seconds)) if math.isfinite(seconds) else ""
-        words = _("Next, to decide {label} against {against}: {needs} in the file{time}:", label=label, against=against,
-                  needs=what_decides(target.comparison, _("{seeds} seeds")), time=time)  # fmt: skip
+        time = _(" ({time}, all rows)", time=duration(seconds)) if math.isfinite(seconds) else ""
+        words = _(
+            "Next, to decide {label} against {against} at this difference: {needs} in the file{time}:",
+            label=label,
+            against=against,
+            needs=what_decides(target.comparison, _("{seeds} seeds")),
+            time=time,
+        )
         return words, "ablate run FILE", also_open(target, compared, seeds)
     most, more = max(seeds, MAX_SEEDS), f" --max-seeds {seeds}" if seeds > MAX_SEEDS else ""
     open_rows = {row for each in compared if each.score.verdict == "undecided" for row in (each.cells, each.against)}
@@ -523,18 +532,16 @@ def to_decide(
 
 
 def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], seeds: int | None) -> Text:
-    """Name the other open rows that so many seeds decide, and those that stay open; empty if there are none."""
-    found: tuple[dict[tuple[str, ...], str], ...] = {}, {}
+    """Name the other open rows that so many seeds leave open; empty if there are none."""
+    rows = dict[tuple[str, ...], str]()
     for each in compared:
         if each.score.verdict == "undecided" and (each.cells, each.against) != (target.cells, target.against):
             needs = each.comparison.needs
-            stays = not (needs and needs.seeds and seeds and needs.seeds <= seeds) or needs.together
-            found[stays][each.cells] = each.score.row.label
-    said = list[Text]()
-    for text, rows in zip((_("This also decides {rows}."), _("Undecided even then: {rows}.")), found, strict=True):
-        more = [_("{count} more", count=len(rows) - OTHERS)] if len(rows) > OTHERS else []
-        said += [text.of(rows=joined([*list(rows.values())[:OTHERS], *more], _("; ")))] if rows else []
-    return joined(said, " ") if said else ""
+            if not (needs and needs.seeds and seeds and needs.seeds <= seeds) or needs.together:
+                rows[each.cells] = each.score.row.label
+    more = [_("{count} more", count=len(rows) - OTHERS)] if len(rows) > OTHERS else []
+    named = joined([*list(rows.values())[:OTHERS], *more], _("; "))
+    return _("Against the baseline, still undecided: {rows}.", rows=named) if rows else ""
 
 
 def seconds_until(seeds: int, rows: Iterable[tuple[str, ...]], results: Results) -> float:

@@ -75,9 +75,9 @@ def test_the_next_step_tells_the_winner_from_the_next_best():
     near = [one + noise for one, noise in zip(shifted(0.09), (-0.03, 0.02, 0.0, -0.01, 0.01), strict=True)]
     first = seen({"ce": CE, "good": shifted(0.1), "near": near, "wild": FAR["wild"]})
     assert "; not distinguishable from near (+1.2 ± " in str(first.headline)
-    assert str(first.next).startswith("Next, to decide good against near: ")
+    assert str(first.next).startswith("Next, to decide good against near at this difference: ")
     assert " seeds in the file (" in str(first.next) and first.command == "ablate run FILE"
-    assert str(first.also_open).startswith("Undecided even then: wild.")
+    assert str(first.also_open).startswith("Against the baseline, still undecided: wild.")
 
 
 def test_where_no_seeds_tell_the_winner_from_the_next_best_that_is_said_first(monkeypatch: pytest.MonkeyPatch):
@@ -141,7 +141,7 @@ def test_the_next_step_is_the_cheapest_that_answers_the_headline():
     open_rows = {name: [one + by for one, by in zip(CE, apart, strict=True)] for name, apart in OPEN.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
     assert "to decide near against ce: " in str(first.next) and str(first.also_open).startswith(
-        "Undecided even then: far."
+        "Against the baseline, still undecided: far."
     )
 
 
@@ -258,7 +258,7 @@ def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
             "ablate run FILE --until-decided --max-seeds 28",
             "Next, to decide wild against ce: 28 seeds in all",
         ),
-        (None, 900, "ablate run FILE", "Next, to decide wild against ce: 900 test texts"),
+        (None, 900, "ablate run FILE", "Next, to decide wild against ce at this difference: 900 test texts"),
         (None, None, "ablate plan FILE", "Next, add rows to the file and see what they cost:"),
     ],
 )
