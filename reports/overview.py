@@ -125,7 +125,8 @@ class Overview:
         named = [-self.margin, 0.0, self.margin] if wide and self.margin else [0.0]
         found = [*map(float, MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high))]
         apart = [tick for tick in found if min(abs(tick - each) for each in named) > 0.08 * (high - low)]
-        return sorted(tick for tick in [*named, *apart] if low < tick < high)
+        edge = 0.05 * (high - low)  # room for half of a number
+        return sorted([*named, *(tick for tick in apart if low + edge < tick < high - edge)])
 
     def at(self, value: float) -> str:
         """Return the position of a value on the axis, in percent."""
