@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from contrastive.config import registry
 from contrastive.config.base import NotNumeric, Positive, Seed, Settings
+from contrastive.config.facts import ViewFacts
 from contrastive.config.images import Augment, Images
 from contrastive.config.objective import Objective
 
@@ -255,16 +256,20 @@ def _images_error(cell: Cell) -> str:
     if not objective.compares():
         return ""
     facts, tools, view = objective.view_facts(), objective.view_entry().tools, objective.view_with_variant()
-    changes_words = facts.attention or facts.changed_passes or facts.partners or WORD_TOOLS & {*tools}
-    if changes_words:
+    if _needs_words(facts, tools):
+        fitting = [name for name, entry in registry.views().items() if not _needs_words(entry.facts, entry.tools)]
         return (
-            f"the view {view} needs words or tokens, which images do not have: take two_stage (two passes) or "
-            "momentum, and set training.augment"
+            f"the view {view} needs words or tokens, which images do not have: set training.augment, and take "
+            f"{', '.join(fitting)}"
         )
     twice = facts.passes + facts.slow_passes > 1
     if twice and training.augment is None and encoder.model == "scratch:convnet":
         return f"the view {view} compares passes, but scratch:convnet has no dropout: set training.augment"
     return ""
+
+
+def _needs_words(facts: ViewFacts, tools: tuple[str, ...]) -> bool:
+    return bool(facts.attention or facts.changed_passes or facts.partners or WORD_TOOLS & {*tools})
 
 
 def resample_error(data: Data) -> str:

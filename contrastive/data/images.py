@@ -10,9 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from contrastive import paths
 from contrastive.config.images import Images
 from contrastive.data.files import Columns, Rows, listed, read_file
@@ -48,8 +45,10 @@ def _named(table: Path, rows: Rows) -> list[Path]:
     return [table.parent / paths.expand_user(text) for text in rows.texts]
 
 
-def values_of(texts: Sequence[str], images: Images) -> npt.NDArray[np.uint8]:
+def values_of(texts: Sequence[str], images: Images) -> Any:
     """Return the values of images, one row each."""
+    import numpy as np
+
     rows = [np.frombuffer(base64.b64decode(text), np.uint8) for text in texts]
     return np.stack(rows) if rows else np.zeros((0, images.values()), np.uint8)
 
@@ -106,6 +105,7 @@ def _opened(file: Path) -> Any:
 
 def _text(image: Any, images: Images) -> str:
     """Return the values of an image at the size of the data."""
+    import numpy as np
     from PIL import Image, ImageOps
 
     if image.mode.startswith(("I", "F")):  # 16 bits or more for each grey
@@ -121,8 +121,10 @@ def _text(image: Any, images: Images) -> str:
     return base64.b64encode(values.transpose(2, 0, 1).tobytes()).decode()
 
 
-def _arrays(path: Path, columns: Columns) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _arrays(path: Path, columns: Columns) -> tuple[Any, Any]:
     """Return the arrays of images and labels of an npz file."""
+    import numpy as np
+
     paths.check_file(path)
     try:
         with np.load(path) as content:
@@ -134,8 +136,9 @@ def _arrays(path: Path, columns: Columns) -> tuple[npt.NDArray[Any], npt.NDArray
         raise UserError(f"{brief(path)} cannot be read as an npz file ({brief(error)})") from None
 
 
-def rows_of_arrays(name: str, pictures: npt.NDArray[Any], labels: npt.NDArray[Any], images: Images) -> Rows:
+def rows_of_arrays(name: str, pictures: Any, labels: Any, images: Images) -> Rows:
     """Return arrays n × h × w or n × h × w × channels of bytes as rows."""
+    import numpy as np
     from PIL import Image
 
     if pictures.ndim not in (3, 4) or (pictures.ndim == 4 and pictures.shape[3] not in (1, 3)):

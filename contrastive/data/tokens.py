@@ -122,7 +122,6 @@ def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> N
         if data.max_length > fast.model_max_length and fast.model_max_length < locate.UNLIMITED:
             most = fast.model_max_length
             raise UserError(f"data.max_length is {data.max_length}, but {encoder.model} takes at most {most} tokens")
-        fast.save_pretrained(folder / "tokenizer")
         kinds = {"pad_id": fast.pad_token_id, "mask_id": fast.mask_token_id, "vocab_size": len(fast)}
     else:
         reader = data.images
@@ -131,6 +130,8 @@ def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> N
     for name, split in splits.named().items():
         partners = data.partners() if name == "train" else ()
         wordless[name] = write_split(folder, name, split, reader, data.max_length, partners)[name]
+    if not isinstance(reader, Images):
+        reader.save_pretrained(folder / "tokenizer")  # with the truncation of its last use
     meta = kinds | {
         "labels": splits.labels,
         "partners": list(data.partners()),

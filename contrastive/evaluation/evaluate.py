@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from jaxtyping import Float, Integer
 
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation, Transfer
 from contrastive.data.tokens import open_tokens
 from contrastive.errors import UserError
@@ -26,7 +27,6 @@ from contrastive.evaluation.prepare import (
     array_name,
     larger_split_name,
     prepare_cell_tokens,
-    read_cell,
     with_larger_test,
 )
 from contrastive.grid.identity import EVALUATION_VERSION, evaluation_key
@@ -36,8 +36,11 @@ Arrays: TypeAlias = Mapping[str, Any]  # an npz file: arrays are read on access
 Transform: TypeAlias = Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, "n k"]]
 
 
-def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads: int = 1) -> None:
-    """Write scores and picture of a run folder into `into`; the results do not depend on `threads`."""
+def evaluate_folder(
+    folder: Path, evaluation: Evaluation, *, into: Path, threads: int = 1, cell: Cell | None = None
+) -> None:
+    """Write scores and picture of a run folder into `into`; the results do not depend on `threads`. `cell`: to show
+    its images, if its data are images."""
     with (
         parallel.thread_limit(threads),
         np.load(folder / "embeddings.npz") as embeddings,
@@ -47,7 +50,7 @@ def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads
         with error_context(folder.name):
             scores = list(all_scores(embeddings, predictions, evaluation, notes))
         test = stored_split_name("test", evaluation, embeddings)
-        near = images_near(folder, evaluation, embeddings, test)
+        near = {} if cell is None else images_near(cell, evaluation, embeddings, test)
         write_arrays(into / "picture.npz", make_picture(embeddings, evaluation, test) | near)
         per_example = {s.name: np.asarray(s.per_example) for s in scores if s.per_example is not None}
         names: dict[str, str] = {split: stored_split_name(split, evaluation, embeddings) for split in evaluation.splits}
@@ -60,9 +63,8 @@ def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads
     store.write_json(into / "scores.json", document | classes | ({"notes": notes} if notes else {}))
 
 
-def images_near(folder: Path, evaluation: Evaluation, embeddings: Arrays, test: str) -> dict[str, Any]:
+def images_near(cell: Cell, evaluation: Evaluation, embeddings: Arrays, test: str) -> dict[str, Any]:
     """Return the nearest neighbours of some test images; nothing for texts, or without test images."""
-    cell = read_cell(folder)
     if cell.data.images is None or test not in embeddings:
         return {}
     tokens = with_larger_test(open_tokens(prepare_cell_tokens(cell)), evaluation)

@@ -31,7 +31,7 @@ def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
         if work is not None:
             torch.set_num_threads(1)
             threads = int(os.environ.get("OMP_NUM_THREADS") or 1)  # set by the engine
-            evaluate.evaluate_folder(folder, evaluation, into=work.folder, threads=threads)
+            evaluate.evaluate_folder(folder, evaluation, into=work.folder, threads=threads, cell=read_cell(folder))
             work.publish("DONE")
 
 

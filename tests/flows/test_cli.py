@@ -200,7 +200,9 @@ def test_a_table_of_another_program_is_reported(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     assert "rows by m; scores f1 (higher is better); paired by seed" in done.output and "b beats a" in done.output
     (page,) = tmp_path.glob("reports/tables/t-*/README.md")
-    assert page.with_name("index.html").exists() and "below 5 points in f1" in page.read_text(encoding="utf-8")
+    assert page.with_name("index.html").exists() and "Equivalence margin: 5 points in f1" in page.read_text(
+        encoding="utf-8"
+    )
     (tmp_path / "other").mkdir()
     shutil.copy(tmp_path / "t.csv", tmp_path / "other")
     CliRunner().invoke(app, ["report", "--from", str(tmp_path / "other" / "t.csv"), "--baseline", "a"])

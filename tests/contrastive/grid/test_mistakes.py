@@ -145,7 +145,7 @@ OF_IMAGES = [  # parts of a cell → the advice
     ({"encoder": {"model": "scratch:vit", "scratch": {"patch": 3}}}, "change scratch.patch"),
     ({"training": {"token_budget": 999}}, "leave token_budget out"),
     ({"objective": {"loss": "ce+mlm"}}, "leave that loss out"),
-    ({"objective": {"loss": "ce+supcon", "view": "topk_tokens"}}, "take two_stage (two passes) or momentum"),
+    ({"objective": {"loss": "ce+supcon", "view": "topk_tokens"}}, "and take cls, one_stage, two_stage"),
     ({"objective": {"loss": "simcse", "view": "eda"}}, "set training.augment"),
     ({"objective": {"loss": "simcse", "view": "two_stage"}}, "scratch:convnet has no dropout: set training.augment"),
 ]  # fmt: skip
