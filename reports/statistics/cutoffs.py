@@ -141,7 +141,8 @@ def simulate_studies(
     left, right = np.array(design.pairs).T
     factored = len(looks) == 1 and looks[0] > max(LOOKS[-1], rows)
     size = max(rows * (rows if factored else looks[-1]), 3 * len(left))
-    count = int(np.clip(NUMBERS * design.draws // size, FEWEST_DRAWS, design.draws))
+    fewest = min(FEWEST_DRAWS, design.draws // 20)
+    count = int(np.clip(NUMBERS * design.draws // size, fewest, design.draws))
     block = max(200, min(count, 2_000_000 // size))
     generator = np.random.default_rng(20250625)
     largest, texts, ratios = [], [], []
