@@ -132,7 +132,9 @@ def _arrays(path: Path, columns: Columns) -> tuple[Any, Any]:
             if missing:
                 raise UserError(f"{brief(path)} has no array `{brief(missing[0])}`; it has {listed(content.files)}")
             return content[columns["text"]], content[columns["label"]]
-    except (OSError, ValueError, EOFError, KeyError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # a damaged file may raise anything, and one that is no archive has no names
         raise UserError(f"{brief(path)} cannot be read as an npz file ({brief(error)})") from None
 
 

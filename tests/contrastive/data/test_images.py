@@ -169,6 +169,19 @@ def test_arrays_are_read_and_others_than_images_refused(tmp_path: Path):
                 read_images(path, COLUMNS, SIZE)
 
 
+@pytest.mark.parametrize("kind", ["garbage", "truncated", "a single array", "empty"])
+def test_a_damaged_archive_is_refused_with_its_name(kind: str, tmp_path: Path):
+    path = tmp_path / "some.npz"
+    np.savez(path, text=np.zeros((4, 8, 8), np.uint8), label=np.arange(4))
+    whole, single = path.read_bytes(), io.BytesIO()
+    np.save(single, np.zeros(3))
+    path.write_bytes(
+        {"garbage": b"no", "truncated": whole[:300], "a single array": single.getvalue(), "empty": b""}[kind]
+    )
+    with pytest.raises(UserError, match=r"some\.npz cannot be read as an npz file"):
+        read_images(path, COLUMNS, SIZE)
+
+
 def test_content_decides_the_identity_and_the_place_does_not(tmp_path: Path):
     one, two = (folder(tmp_path / name, red__png=picture(), blue__png=picture((0, 0, 99))) for name in "xy")
     data = [Data(source=f"file:{root}", images=SIZE, train=1, test=1) for root in (one, two)]
