@@ -244,6 +244,8 @@ def _images_error(cell: Cell) -> str:
             )
         if training.augment is not None:
             return "training.augment changes images, but the data are texts: leave it out, and choose a view of texts"
+        if objective.compares() and "small" in objective.view_entry().tools:
+            return f"the view {objective.view_entry().name} cuts images, but the data are texts: choose a view of texts"
         return ""
     if encoder.model.startswith("scratch:") and encoder.model not in IMAGE_ENCODERS:
         return f"{encoder.model} reads texts, but the data are images (data.images): take {shown}"
@@ -262,6 +264,8 @@ def _images_error(cell: Cell) -> str:
             f"the view {view} needs words or tokens, which images do not have: set training.augment, and take "
             f"{', '.join(fitting)}"
         )
+    if "small" in tools and training.augment is None:
+        return f"the view {view} cuts and changes images: set training.augment"
     twice = facts.passes + facts.slow_passes > 1
     if twice and training.augment is None and encoder.model == "scratch:convnet":
         return f"the view {view} compares passes, but scratch:convnet has no dropout: set training.augment"

@@ -38,8 +38,8 @@ class LossFacts:
 
 @dataclass(frozen=True)
 class ViewFacts:
-    """Facts of a view. Its third parameter names a tool (slow, twin, head_loss, guess, lexicon, rephrase), the others
-    settings."""
+    """Facts of a view. Its third parameter names a tool (slow, twin, small, head_loss, guess, lexicon, rephrase), the
+    others settings."""
 
     vectors: int | None = None  # vectors per text; None: not fixed
     predictions: int = 1  # predictions of the head per text

@@ -2,11 +2,19 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from contrastive.config.base import Settings
 
+
+def _in_order(value: tuple[float, float] | None) -> tuple[float, float] | None:
+    if value is not None and not 0 < value[0] <= value[1]:
+        raise ValueError(f"{list(value)}: give the least and the most of the area, such as [0.2, 1]")
+    return value
+
+
 Share = Annotated[float, Field(ge=0, le=1)]
+Area = Annotated[tuple[Share, Share] | None, AfterValidator(_in_order)]
 
 
 class Images(Settings):
@@ -26,7 +34,7 @@ class Augment(Settings):
     A setting that is left out changes nothing.
     """
 
-    crop: tuple[Share, Share] | None = Field(
+    crop: Area = Field(
         None, description="least and most of the area that a crop keeps, resized to the whole; SimCLR: [0.08, 1]"
     )
     flip: bool = Field(False, description="mirror every second image, left to right")
@@ -40,8 +48,6 @@ class Augment(Settings):
     erase: Share = Field(0.0, description="blacken one rectangle of up to this part of the area")
 
     def conflict(self) -> str:
-        if self.crop is not None and not 0 < self.crop[0] <= self.crop[1]:
-            return f"crop is {list(self.crop)}; give the least and the most of the area, such as [0.2, 1]"
         if not any(value for _, value in self):
             return "augment changes nothing: name a change, such as crop: [0.2, 1], or leave augment out"
         return ""

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 from contrastive.config import registry
 from contrastive.config.base import Positive, Settings, Weights, check_name
 from contrastive.config.facts import FactsVariant, LossFacts, ViewFacts
+from contrastive.config.images import Area
 from contrastive.config.registry import RegistryEntry
 from contrastive.errors import brief_name
 
@@ -72,6 +73,8 @@ class Objective(Settings):
     redundancy: float | None = Field(None, ge=0, description="weight of correlations between dimensions")
     chunk: Positive | None = Field(None, description="rows of the similarity matrix in memory at a time; left out: all")
     k: Positive = Field(30, description="tokens per text")
+    crops: Positive | None = Field(None, le=64, description="number of small crops of an image")
+    area: Area = Field(None, description="least and most of the image that a small crop keeps")
     clusters: Positive = Field(
         5, description="number of k-means clusters: of tokens per text (view), or of texts (loss)"
     )
@@ -247,7 +250,7 @@ def _loss_view_conflict(loss: RegistryEntry[LossFacts], objective: Objective) ->
     if loss.input_name == "logits":
         if number in (None, facts.predictions):
             return ""
-        names = fitting(lambda entry: entry.facts.predictions == number and "slow" not in entry.tools)
+        names = fitting(lambda entry: entry.facts.predictions == number and not {"slow", "small"} & {*entry.tools})
         return f"{loss.name} compares {number} predictions of a text: take the view {' or '.join(names)}, not {view}"
     if loss.input_name != "views":
         return ""
@@ -261,7 +264,7 @@ def _loss_view_conflict(loss: RegistryEntry[LossFacts], objective: Objective) ->
             f"not {view}"
         )
     if number is not None and facts.vectors != number:
-        names = fitting(lambda entry: entry.facts.vectors == number and "slow" not in entry.tools)
+        names = fitting(lambda entry: entry.facts.vectors == number and not {"slow", "small"} & {*entry.tools})
         return f"{loss.name} compares {number} views of a text: take {', '.join(names)}, not {view}"
     if "labels" not in loss.settings and facts.vectors == 1:
         return f"{loss.name} compares the views of a text, but {view} gives only one"

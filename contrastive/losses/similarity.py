@@ -171,8 +171,8 @@ def one_way(
         return mean_over_anchors(anchors, anchor_ND, chunk)
 
 
-def pairs(views: Float[Tensor, "n 2 d"], mask: Bool[Tensor, "n 2"] | None) -> Float[Tensor, "m 2 d"]:
-    """Return the samples with both views unmasked, in at least fp32."""
+def pairs(views: Float[Tensor, "n v d"], mask: Bool[Tensor, "n v"] | None) -> Float[Tensor, "m v d"]:
+    """Return the samples with all views unmasked, in at least fp32."""
     return exact(views if mask is None else views[mask.all(1)])
 
 

@@ -10,7 +10,6 @@ from contrastive.losses.heads import mlp
 from contrastive.losses.similarity import pairs
 
 FACTS = LossFacts(
-    vectors=2,
     unsplittable=Unsplittable(
         ("zero1", "zero2", "zero3"),
         "its prototypes are frozen at first, and ZeRO applies weight decay to frozen weights",
@@ -23,7 +22,7 @@ FROZEN_STEPS = 5  # optimizer steps with frozen prototypes; at most a tenth of t
 
 
 class Swav(nn.Module):
-    """Predict the code of each view (a balanced soft assignment to prototypes) from the other view."""
+    """Predict the codes of the first two views (balanced soft assignments to prototypes) from each other view."""
 
     steps: Tensor
 
@@ -34,29 +33,31 @@ class Swav(nn.Module):
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
 
     def forward(
-        self, views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None = None, temperature: float = 0.1
+        self, views: Float[Tensor, "n v d"], *, mask: Bool[Tensor, "n v"] | None = None, temperature: float = 0.1
     ) -> Float[Tensor, ""]:
-        """−½ mean [q₁ · log softmax(s₂/τ) + q₂ · log softmax(s₁/τ)], s cosines to the prototypes, q the codes."""
+        """−½ Σ_{i = 1, 2} mean_{j ≠ i} qᵢ · log softmax(sⱼ/τ), s cosines to the prototypes, q the codes.
+
+        Texts without one of their views are left out.
+        """
         with torch.autocast(views.device.type, enabled=False):
-            both = pairs(views, mask)
-            if len(both) < 2:  # batch norm and balanced codes need two samples
-                return both.sum() * 0.0
+            whole = pairs(views, mask)
+            if len(whole) < 2 or whole.shape[1] < 2:  # batch norm and balanced codes need two samples
+                return whole.sum() * 0.0
             weight = F.normalize(self.prototypes.weight, dim=-1)
             weight = weight.detach() if self.training and int(self.steps) < FROZEN_STEPS else weight
-            scores = [F.normalize(self.projector(both[:, view]), dim=-1) @ weight.T for view in (0, 1)]
-            return swapped_prediction(scores[0], scores[1], temperature)
+            projected = torch.stack([self.projector(view) for view in whole.unbind(1)], 1)
+            return swapped_prediction(F.normalize(projected, dim=-1) @ weight.T, temperature)
 
     @torch.no_grad()
     def after_step(self, progress: float) -> None:
         self.steps += 1 if progress < 0.1 else FROZEN_STEPS
 
 
-def swapped_prediction(
-    first: Float[Tensor, "n k"], second: Float[Tensor, "n k"], temperature: float
-) -> Float[Tensor, ""]:
-    logs = [F.log_softmax(scores / temperature, dim=1) for scores in (first, second)]
-    terms = codes(first) * logs[1] + codes(second) * logs[0]
-    return -terms.sum(1).mean() / 2
+def swapped_prediction(scores: Float[Tensor, "n v k"], temperature: float) -> Float[Tensor, ""]:
+    logs = F.log_softmax(scores / temperature, dim=-1)
+    others = [logs.sum(1) - logs[:, view] for view in (0, 1)]
+    terms = codes(scores[:, 0]) * others[0] + codes(scores[:, 1]) * others[1]
+    return -terms.sum(1).mean() / 2 / (scores.shape[1] - 1)
 
 
 @torch.no_grad()

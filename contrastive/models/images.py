@@ -4,6 +4,8 @@ blocks of one width, and hidden states of tokens. Token 0 stands for the whole i
 Scratch encoders have random weights; pretrained ones are transformers' vision models of that shape, such as ViT.
 """
 
+import inspect
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,13 +57,17 @@ class Pixels(nn.Module):
 
     def __init__(self, embed: nn.Module, images: Images, mean: list[float], std: list[float]):
         super().__init__()
-        self.embed, self.shape = embed, (images.channels, images.size, images.size)
+        self.embed, self.images = embed, images
         for name, values in (("mean", mean), ("std", std)):
             self.register_buffer(name, torch.tensor(values)[:, None, None], persistent=False)
 
     def forward(self, values: Int64[Tensor, "n s"]) -> Float[Tensor, "n t d"]:
-        pictures = values.view(-1, *self.shape).float() / 255
-        states: Tensor = self.embed((pictures - self.mean) / self.std)
+        side = math.isqrt(values.shape[1] // self.images.channels)
+        pictures = values.view(-1, self.images.channels, side, side).float() / 255
+        # ViT places its positions on smaller images only if it is asked to
+        asked = "interpolate_pos_encoding" in inspect.signature(self.embed.forward).parameters
+        other = {"interpolate_pos_encoding": True} if asked and side != self.images.size else {}
+        states: Tensor = self.embed((pictures - self.mean) / self.std, **other)
         return states
 
 

@@ -64,9 +64,11 @@ class Model(nn.Module):
     def encode(self, batch: Batch, **changes: Any) -> Encoded:
         return self._encode(self.backbone, batch, **changes)
 
-    def _encode(self, backbone: nn.Module, batch: Batch, **changes: Any) -> Encoded:
+    def _encode(
+        self, backbone: nn.Module, batch: Batch, area: tuple[float, float] | None = None, **changes: Any
+    ) -> Encoded:
         if self.augment is not None and self.images is not None:
-            batch = augmented(batch, self.augment, self.images, self.passes)
+            batch = augmented(batch, self.augment, self.images, self.passes, area)
             self.passes += 1
         return encoders.encode(backbone, batch, self.pooling, self.dropout, **{"cut": self.cut} | changes)
 
@@ -89,7 +91,7 @@ class Model(nn.Module):
     def tools(self) -> dict[str, Any]:
         """Return the tools that the view names as parameters, besides the encoder and the batch."""
         available: dict[str, Any] = {"head_loss": self.head_loss, "lexicon": self.lexicon, "rephrase": self.rephrase}
-        others = {"slow": self.slow, "twin": self.twin}
+        others = {"slow": self.slow, "twin": self.twin, "small": self.backbone}
         available |= {name: partial(self._encode, module) for name, module in others.items() if module is not None}
         if self.masked is not None:
             available["guess"] = partial(self.masked.guess, self.encode)

@@ -11,6 +11,7 @@ from contrastive.views.copies import copies
 from contrastive.views.eda import eda
 from contrastive.views.layers import layers
 from contrastive.views.momentum import momentum
+from contrastive.views.multicrop import multicrop
 from contrastive.views.multiview import multiview
 from contrastive.views.one_stage import one_stage
 from contrastive.views.pair import pair
@@ -28,6 +29,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "one_stage": one_stage,
     "two_stage": two_stage,
     "multiview": multiview,
+    "multicrop": multicrop,
     "topk_tokens": topk_tokens,
     "cluster": cluster,
     "layers": layers,

@@ -6,6 +6,7 @@ processes change the same images in the same way. To add a change: a setting of 
 """
 
 import math
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -34,20 +35,33 @@ class Uniform:
         return low + (high - low) * bits.float() / 2**24
 
 
-def augmented(batch: Batch, how: Augment, images: Images, encoder_pass: int) -> Batch:
-    """Return the batch with its images changed for this pass of the encoder. A batch that does not train stays."""
+def augmented(
+    batch: Batch, how: Augment, images: Images, encoder_pass: int, area: tuple[float, float] | None = None
+) -> Batch:
+    """Return the batch with its images changed for this pass of the encoder. A batch that does not train stays.
+
+    With `area`, the images become crops of half the size that keep this part of them.
+    """
     if batch.draws is None:
         return batch
     pictures = batch.input_ids.view(-1, images.channels, images.size, images.size).float() / 255
     with torch.autocast(pictures.device.type, enabled=False):
-        new = changed(pictures, how, Uniform(batch.draws + 2 * encoder_pass))  # `Batch.twice` adds 1
-    return batch.reworded((new * 255).round().long().flatten(1))
+        uniform = Uniform(batch.draws + (encoder_pass << 10))  # `Batch.times` adds small numbers
+        side = images.size
+        if area is not None:
+            how, side = how.model_copy(update={"crop": area}), images.size // 2
+        new = changed(pictures, how, uniform, side)
+    ids = (new * 255).round().long().flatten(1)
+    mask = batch.attention_mask[:, : ids.shape[1]]
+    return replace(batch, input_ids=ids, attention_mask=mask, special=~mask, frozen_outputs=None)
 
 
-def changed(pictures: Float[Tensor, "n c h w"], how: Augment, uniform: Uniform) -> Float[Tensor, "n c h w"]:
+def changed(
+    pictures: Float[Tensor, "n c h w"], how: Augment, uniform: Uniform, side: int
+) -> Float[Tensor, "n c side side"]:
     moved = placement(how, uniform)
     if moved is not None:
-        grid = F.affine_grid(moved[:, :2], list(pictures.shape), align_corners=False)
+        grid = F.affine_grid(moved[:, :2], [*pictures.shape[:2], side, side], align_corners=False)
         pictures = F.grid_sample(pictures, grid, align_corners=False)
     if how.color:
         pictures = recolored(pictures, how.color, uniform)

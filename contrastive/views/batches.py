@@ -49,11 +49,12 @@ class Batch:
     def __getitem__(self, rows: slice) -> "Batch":
         return self._each(lambda tensor: tensor[rows])
 
-    def twice(self) -> "Batch":
-        """Return the batch followed by itself. Dropout draws other masks for the second half, and images change
-        otherwise."""
-        doubled = self._each(lambda tensor: torch.cat([tensor, tensor]))
-        return doubled if self.draws is None else replace(doubled, draws=torch.cat([self.draws, self.draws + 1]))
+    def times(self, count: int) -> "Batch":
+        """Return the batch `count` times in a row. Dropout draws other masks for each, and images change otherwise."""
+        repeated = self._each(lambda tensor: torch.cat([tensor] * count))
+        if self.draws is None:
+            return repeated
+        return replace(repeated, draws=torch.cat([self.draws + number for number in range(count)]))
 
     def pinned(self) -> "Batch":
         """Return the batch in pinned memory, from which a GPU copies while the program goes on."""

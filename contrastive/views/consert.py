@@ -46,7 +46,7 @@ def consert(
     tokens that the tokenizer adds: `feature_cutoff` sets a share of the dimensions to 0, the same in a whole text,
     and `dropout` single numbers, scaling the others by 1/(1 − rate).
     """
-    encoded, twice = encode(batch), batch.twice()
+    encoded, twice = encode(batch), batch.times(2)
     if change == "position_shuffle":
         changed = encode(twice, positions=shuffled(twice))
     elif change == "adversarial":

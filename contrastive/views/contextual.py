@@ -23,7 +23,7 @@ def contextual(encode: Encode, batch: Batch, guess: Callable[[Batch, Tensor], Ba
 
     `guess` samples from the encoder's masked language model. The classifier's head reads the text itself.
     """
-    twice = batch.twice()
+    twice = batch.times(2)
     changed = encode(guess(twice, draw_tokens(twice, rate))).pooled()
     encoded = encode(batch)
     return View([unmasked(as_pairs(changed))], torch.stack([encoded.dropout(encoded.pooled())], dim=1))

@@ -19,7 +19,7 @@ FACTS = ViewFacts(
 
 def momentum(encode: Encode, batch: Batch, slow: Encode) -> View:
     """Return the vectors by two dropout masks; `targets` are those of the slow copy by two more, without gradient."""
-    twice = batch.twice()
+    twice = batch.times(2)
     encoded = encode(twice)
     vectors = encoded.pooled()
     with torch.no_grad():

@@ -8,6 +8,6 @@ FACTS = ViewFacts(vectors=2, predictions=2, passes=2)
 
 
 def two_stage(encode: Encode, batch: Batch) -> View:
-    encoded = encode(batch.twice())
+    encoded = encode(batch.times(2))
     sentences = as_pairs(encoded.dropout(encoded.pooled()))
     return View([unmasked(sentences)], sentences)

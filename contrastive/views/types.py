@@ -102,5 +102,5 @@ def unmasked(vectors: Float[Tensor, "n v d"]) -> VectorGroup:
 
 
 def as_pairs(vectors: Float[Tensor, "m d"]) -> Float[Tensor, "n 2 d"]:
-    """Return the two vectors of each text of a doubled batch (`Batch.twice`)."""
+    """Return the two vectors of each text of a doubled batch (`Batch.times`)."""
     return torch.stack(vectors.chunk(2), dim=1)

@@ -72,6 +72,8 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "objective.projection": ({"objective__loss": "byol"}, 8),
     "objective.prototypes": ({"objective__loss": "swav"}, 8),
     "objective.redundancy": ({"objective__loss": "barlow"}, 0.1),
+    "objective.crops": (CHANGED | {"objective__loss": "swav", "objective__view": "multicrop"}, 2),
+    "objective.area": (CHANGED | {"objective__loss": "swav", "objective__view": "multicrop"}, (0.1, 0.2)),
     "objective.k": ({"objective__view": "topk_tokens"}, 5),
     "objective.clusters": ({"objective__view": "cluster"}, 3),
     "objective.layers": (LAYERS, [1]),

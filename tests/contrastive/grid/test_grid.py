@@ -163,9 +163,9 @@ TUNES = [Tune(), Tune(last_blocks=0), Tune(last_blocks=2), Tune.model_validate({
 def test_settings_read_are_those_that_canonical_keeps(tune):
     """`read_settings` says the same as `Cell.canonical`: what is read, and only that, survives it."""
     other = {"view": "two_stage", "alpha": 7.0, "temperature": 7.0, "k": 7, "clusters": 7, "layers": (7,), "middle": 7}
-    sizes = ("beta", "sigma", "queue", "projector", "projection", "prototypes", "redundancy", "chunk")
+    sizes = ("beta", "sigma", "queue", "projector", "projection", "prototypes", "redundancy", "chunk", "crops")
     other |= dict.fromkeys(sizes, 7)
-    other |= {"rate": 0.7, "mlm_weight": 7.0, "translators": ("file:there", "file:back")}
+    other |= {"area": (0.1, 0.2), "rate": 0.7, "mlm_weight": 7.0, "translators": ("file:there", "file:back")}
     sums = ["ce+supcon", "ce+moco", "dscl+dclw", "ce+mlm", "ce+supcon+mlm"]
     experiment = parse_experiment(HEAD + "  - {title: T}").experiment
     for loss in [*registry.entries("contrastive.losses", "LOSSES"), *sums]:

@@ -203,6 +203,7 @@ def test_defaults_are_pinned():
         "objective.rate": None, "objective.translators": None,
         "objective.change": None, "objective.queue": None, "objective.projector": None, "objective.projection": None,
         "objective.decay": None, "objective.prototypes": None, "objective.redundancy": None,
+        "objective.crops": None, "objective.area": None,
         "training.micro_batch": None,
         "training.epochs": 3, "training.batch_size": 16, "training.accumulate": 1, "training.head_lr": 1e-4,
         "training.encoder_lr": 2e-5, "training.layer_decay": 1.0, "training.weight_decay": 0.01, "training.warmup": 0.1,

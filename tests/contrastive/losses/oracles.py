@@ -7,6 +7,7 @@ loss otherwise than we do, its oracle says so and mends it.
 
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import NamedTuple
 
 import torch
@@ -143,14 +144,15 @@ def byol(views: Tensor, *, targets: Tensor, mask: Tensor, module: nn.Module) -> 
 
 def swav(views: Tensor, *, mask: Tensor, module: nn.Module, temperature: float = 0.1) -> Tensor:
     prototypes = [unit(row) for row in module.prototypes.weight]
-    first, second = (
+    scored = [
         torch.stack([torch.stack([unit(row) @ it for it in prototypes]) for row in through(module.projector, rows)])
         for rows in pairs(views, mask)
-    )
+    ]
     terms = []
-    for code, scores in zip([*sinkhorn(first), *sinkhorn(second)], [*second, *first], strict=True):
-        logs = [score / temperature - log_sum(scores / temperature) for score in scores]
-        terms.append(-sum(q * log for q, log in zip(code, logs, strict=True)))
+    for coded, other in product((0, 1), range(len(scored))):
+        for code, scores in zip(sinkhorn(scored[coded]), scored[other], strict=True) if other != coded else ():
+            logs = [score / temperature - log_sum(scores / temperature) for score in scores]
+            terms.append(-sum(q * log for q, log in zip(code, logs, strict=True)))
     return mean(terms)
 
 
@@ -238,10 +240,9 @@ def unit(row: Tensor) -> Tensor:
     return row / torch.sqrt(row @ row)
 
 
-def pairs(views: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """First and second views of the samples that have both."""
-    first, second = views[mask.all(1)].unbind(1)
-    return first, second
+def pairs(views: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """First, second and further views of the samples that have all."""
+    return views[mask.all(1)].unbind(1)
 
 
 def anchors(views: Tensor, mask: Tensor, temperature: float, labels: Tensor | None = None) -> list[Anchor]:

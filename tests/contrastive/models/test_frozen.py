@@ -43,7 +43,7 @@ SETTINGS: dict[str, list[dict]] = {
     "cluster": [{"k": 4, "clusters": 2}],
     "consert": [{"change": change} for change in ("feature_cutoff", "token_cutoff")],
 }
-PLAIN = [view for view in VIEWS if view not in SETTINGS and view != "backtranslation"]  # which needs the user's models
+PLAIN = [view for view in VIEWS if view not in SETTINGS and view not in ("backtranslation", "multicrop")]  # no texts
 OBJECTIVES = [
     {"loss": LOSS.get(view, "simcse"), "view": view} | settings
     for view in [*PLAIN, *SETTINGS]

@@ -61,6 +61,13 @@ def test_an_image_is_encoded_by_itself(kind: str):
 
 
 @pytest.mark.parametrize("kind", ["convnet", "vit"])
+def test_a_smaller_image_has_fewer_tokens(kind: str):
+    """As the small crops of multi-crop have."""
+    ids = torch.randint(256, (2, 3 * 16), generator=torch.Generator().manual_seed(0))
+    assert [state.shape for state in load(f"scratch:{kind}")(ids).hidden_states] == [(2, 2, 64)] * 3
+
+
+@pytest.mark.parametrize("kind", ["convnet", "vit"])
 def test_the_last_blocks_train_and_adapters_in_them(kind: str):
     trained = {name for name, weight in load(f"scratch:{kind}", tune={"last_blocks": 1}).named_parameters()
                if weight.requires_grad}  # fmt: skip

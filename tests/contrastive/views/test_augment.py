@@ -53,21 +53,31 @@ TRANSFORMS = {
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_each_change_is_that_of_kornia(name: str, pictures: torch.Tensor):
     how, uniform, oracle = TRANSFORMS[name]
-    found = augment.changed(pictures, how, Given(*uniform.values))
+    found = augment.changed(pictures, how, Given(*uniform.values), SIDE)
     torch.testing.assert_close(found, oracle(pictures).clamp(0, 1), atol=2e-4, rtol=0)
 
 
 def test_a_crop_is_a_part_resized_to_the_whole(pictures: torch.Tensor):
-    found = augment.changed(pictures, Augment(crop=(0.25, 0.25)), Given(0.5, 0.5, 0, 1))
+    found = augment.changed(pictures, Augment(crop=(0.25, 0.25)), Given(0.5, 0.5, 0, 1), SIDE)
     part = F.interpolate(pictures[:, :, 8:, :8], (SIDE, SIDE), mode="bilinear", align_corners=False)
     inside = slice(1, -1)  # at its edge a crop sees the rest of the image
     torch.testing.assert_close(found[:, :, inside, inside], part[:, :, inside, inside])
 
 
 def test_an_erased_rectangle_has_the_area_that_was_drawn(pictures: torch.Tensor):
-    found = augment.changed(pictures + 0.01, Augment(erase=1), Given(0.25, 0.5, 0, 1))
+    found = augment.changed(pictures + 0.01, Augment(erase=1), Given(0.25, 0.5, 0, 1), SIDE)
     assert ((found == 0).sum((1, 2, 3)) == 3 * SIDE**2 / 4).all()
     assert (found[:, :, :8, 8:] == 0).all()
+
+
+def test_small_crops_are_parts_at_half_the_size_and_differ():
+    given = batch(draws_of(0, 7, torch.arange(6).numpy()))
+    small = augment.augmented(given.times(2), Augment(flip=True), IMAGES, 1, (0.25, 0.25))
+    assert len(small) == 12 and small.input_ids.shape[1] == small.attention_mask.shape[1] == 3 * (SIDE // 2) ** 2
+    assert (small.input_ids[:6] != small.input_ids[6:]).any(1).all()
+    pictures = torch.arange(SIDE).float().expand(3, 3, SIDE, SIDE) / SIDE  # brighter to the right
+    found = augment.changed(pictures, Augment(crop=(0.25, 0.25)), Given(0.5, 0.5, 0, 0), SIDE // 2)
+    torch.testing.assert_close(found, pictures[:, :, :8, :8], atol=1e-5, rtol=0)
 
 
 def batch(draws: torch.Tensor | None, count: int = 6) -> Batch:
@@ -87,7 +97,7 @@ def test_the_same_place_of_a_batch_changes_alike_in_any_process_and_otherwise_in
     assert torch.equal(augment.augmented(later, SIMCLR, IMAGES, 0).input_ids, whole[2:])
     others = [
         augment.augmented(batch(draws_of(0, 7, places)), SIMCLR, IMAGES, 1),
-        augment.augmented(batch(draws_of(0, 7, places)).twice(), SIMCLR, IMAGES, 0)[6:],
+        augment.augmented(batch(draws_of(0, 7, places)).times(2), SIMCLR, IMAGES, 0)[6:],
         augment.augmented(batch(draws_of(0, 8, places)), SIMCLR, IMAGES, 0),
         augment.augmented(batch(draws_of(1, 7, places)), SIMCLR, IMAGES, 0),
     ]

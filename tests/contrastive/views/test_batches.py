@@ -258,7 +258,7 @@ def test_partners_follow_their_texts_to_a_device_and_into_a_doubled_batch():
     for device in ("cpu", "meta"):
         moved = batch.to(device)
         assert {tensor.device.type for part in (moved, *moved.partners) for tensor in tensors(part)} == {device}
-    twice = batch.twice()
+    twice = batch.times(2)
     for part, doubled in ((batch, twice), (batch.partners[0], twice.partners[0])):
         for one, two in zip(tensors(part), tensors(doubled), strict=True):
             assert torch.equal(two[:2], one) and torch.equal(two[2:], one) and len(two) == 4
