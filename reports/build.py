@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
@@ -251,7 +252,12 @@ def swap(fresh: Path, output: Path) -> None:
 
 def template(name: str, **settings: Any) -> Template:
     """Load a template, with translations into the current language."""
-    templates = Environment(
+    return templates(**settings).get_template(name, globals={"_": _, "n_": n_, "language": language()})
+
+
+@cache  # every language renders the same templates, which are compiled once
+def templates(**settings: Any) -> Environment:
+    environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -259,8 +265,8 @@ def template(name: str, **settings: Any) -> Template:
         keep_trailing_newline=True,
         **settings,
     )
-    templates.filters |= {"plain": plain, "code": code}
-    return templates.get_template(name, globals={"_": _, "n_": n_, "language": language()})
+    environment.filters |= {"plain": plain, "code": code}
+    return environment
 
 
 def file_names(sections: list[RecordedSection]) -> list[str]:

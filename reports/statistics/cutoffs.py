@@ -17,11 +17,14 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy import special
 
+from reports.statistics.kept import kept
+
 Pair = tuple[int, int]
 
 LOOKS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # numbers of seeds at which a study that adds seeds is tested
 DRAWS, ADVICE_DRAWS, FEWEST_DRAWS = 100_000, 20_000, 4_000  # most for a test, most to advise seeds, fewest
 NUMBERS = 300  # random numbers per draw for which a design gets all its draws; a larger design gets fewer
+CACHED = 120_000  # random numbers whose statistics are computed at once
 OWN = 3.0  # the variance of a pair is at least this many times the residual variance of either row
 ENOUGH = 60  # draws needed beyond a cut-off; rarer levels are extrapolated by Student's tail
 LEVELS = 10.0 ** -np.arange(0, 10.01, 0.125)  # levels for which cut-offs are tabulated
@@ -82,14 +85,23 @@ def looks_up_to(seeds: int) -> tuple[int, ...]:
 @lru_cache(maxsize=128)
 def cutoffs(design: Design) -> tuple[Cutoffs, ...]:
     """Return the cut-offs of each look."""
-    largest, texts, ratios = simulate_studies(design)
     spent = np.diff([0.0, *design.looks]) / design.looks[-1]
-    seeds = np.stack([bounds_of_looks(largest, level, spent, design) for level in LEVELS], 1)
-    normal = np.array([[quantile_of(texts, level * share, None) for level in LEVELS] for share in np.cumsum(spent)])
+    table = kept(lambda: tabulated(design, spent), design).reshape(len(spent), -1)
     return tuple(
         Cutoffs(monotone(row), monotone(by_text), design.freedom(number), len(design.pairs), float(share), look_ratios)
-        for number, (row, by_text, share, look_ratios) in enumerate(zip(seeds, normal, spent, ratios, strict=True))
+        for number, (row, by_text, look_ratios, share) in enumerate(
+            zip(*np.split(table, [len(LEVELS), 2 * len(LEVELS)], axis=1), spent, strict=True)
+        )
     )
+
+
+def tabulated(design: Design, spent: Float[ndarray, " looks"]) -> Float[ndarray, "looks numbers"]:
+    """Return cut-offs for the seeds and for the texts at each level, and quantiles of ratios."""
+    largest, texts, ratios = simulate_studies(design)
+    largest, texts = largest[np.argsort(largest[:, 0])].T.copy(), np.sort(texts)  # sorted for speed alone
+    seeds = np.stack([bounds_of_looks(largest, level, spent, design) for level in LEVELS], 1)
+    normal = np.array([[quantile_of(texts, level * share, None) for level in LEVELS] for share in np.cumsum(spent)])
+    return np.hstack([seeds, normal, ratios])
 
 
 def monotone(values: Float[ndarray, " levels"]) -> Float[ndarray, " levels"]:
@@ -99,15 +111,17 @@ def monotone(values: Float[ndarray, " levels"]) -> Float[ndarray, " levels"]:
 
 
 def bounds_of_looks(
-    largest: Float[ndarray, "n looks"], level: float, spent: Float[ndarray, " looks"], design: Design
+    largest: Float[ndarray, "looks n"], level: float, spent: Float[ndarray, " looks"], design: Design
 ) -> Float[ndarray, " looks"]:
     """Return the cut-off of each look, among the draws that crossed no cut-off at an earlier look."""
-    alive, bounds = np.ones(len(largest), bool), np.empty(len(spent))
+    count, bounds = largest.shape[1], np.empty(len(spent))
+    alive = np.arange(count)
     for number, share in enumerate(spent):
-        values = largest[alive, number]
-        remaining = level * share * len(largest) / max(1, len(values))  # the level among the draws still alive
+        values = largest[number].take(alive)
+        remaining = level * share * count / max(1, len(values))  # the level among the draws still alive
         bounds[number] = quantile_of(values, remaining, design.freedom(number)) if len(values) else np.inf
-        alive[alive] = values <= bounds[number]
+        if number + 1 < len(spent):
+            alive = alive[values <= bounds[number]]
     return bounds
 
 
@@ -149,16 +163,27 @@ def simulate_studies(
     for begin in range(0, count, block):
         here = min(block, count - begin)
         if factored:
-            parts = [statistics(*factors(generator, here, rows, looks[0]), looks[0], left, right)]
+            means, factor = factors(generator, here, rows, looks[0])
+            parts = [[statistics(means[few], factor[few], looks[0], left, right)] for few in pieces(here, size)]
         else:
             drawn = generator.standard_normal((here, rows, looks[-1]))
-            parts = [statistics(*centre(drawn[:, :, :seeds]), seeds, left, right) for seeds in looks]
-        largest.append(np.stack([statistic for statistic, _ in parts], 1))
-        ratios.append(np.stack([ratio for _, ratio in parts], 1))
+            parts = [
+                [statistics(*centre(drawn[few, :, :seeds]), seeds, left, right) for seeds in looks]
+                for few in pieces(here, size)
+            ]
+        for part in parts:
+            largest.append(np.stack([statistic for statistic, _ in part], 1))
+            ratios.append(np.stack([ratio for _, ratio in part], 1))
         normal = generator.standard_normal((here, rows))
         texts.append(np.abs(normal[:, left] - normal[:, right]).max(1) / np.sqrt(2))
     levels = (np.arange(RATIOS) + 0.5) / RATIOS
     return np.concatenate(largest), np.concatenate(texts), np.quantile(np.concatenate(ratios), levels, axis=0).T
+
+
+def pieces(count: int, size: int) -> list[slice]:
+    """Cut draws of `size` numbers into pieces that fit into the processor's cache; the results are the same."""
+    step = max(4, CACHED // size)
+    return [slice(begin, begin + step) for begin in range(0, count, step)]
 
 
 def centre(drawn: Float[ndarray, "n k s"]) -> tuple[Float[ndarray, "n k"], Float[ndarray, "n k s"]]:
@@ -187,17 +212,19 @@ def statistics(
     pool = residuals.sum(1) / ((rows - 1) * (seeds - 1))
     own = squared_distances(centred, left, right) / (seeds - 1)
     by_row = residuals * rows / (rows - 1) / (seeds - 1)
-    variance = floored(own, pool[:, None], by_row[:, left], by_row[:, right])
-    return (np.abs(means[:, left] - means[:, right]) / np.sqrt(variance / seeds)).max(1), variance[:, 0] / 2
+    variance = floored(own, pool[:, None], by_row.take(left, 1), by_row.take(right, 1))
+    differences = np.abs(means.take(left, 1) - means.take(right, 1))
+    return (differences / np.sqrt(variance / seeds)).max(1), variance[:, 0] / 2
 
 
 def squared_distances(values: Float[ndarray, "n k s"], left: ndarray, right: ndarray) -> Float[ndarray, "n pairs"]:
     """Return the squared distance of each pair of rows; for many pairs through the products of all rows."""
     if 16 * len(left) <= values.shape[1] ** 2:
-        return np.square(values[:, left] - values[:, right]).sum(2)
+        return np.square(values.take(left, 1) - values.take(right, 1)).sum(2)
     products = np.einsum("nis,njs->nij", values, values)
     sizes = np.einsum("nii->ni", products)
-    return sizes[:, left] + sizes[:, right] - 2 * products[:, left, right]
+    places = left * values.shape[1] + right
+    return sizes.take(left, 1) + sizes.take(right, 1) - 2 * products.reshape(len(values), -1).take(places, 1)
 
 
 def floored(own: ndarray, pool: ndarray, first: ndarray, second: ndarray) -> ndarray:

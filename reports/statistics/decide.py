@@ -21,6 +21,7 @@ from numpy import ndarray
 from scipy import special
 
 from reports.statistics.cutoffs import DRAWS, LEVELS, Cutoffs, Design, Pair, cutoffs, floored, looks_up_to, student
+from reports.statistics.kept import kept
 
 ALPHA = 0.05
 RANK = 1e-9  # singular values below this share of the largest are rounding
@@ -325,7 +326,7 @@ def unequal_rows(values: Float[ndarray, "k s"], chance: float = SUSPECT) -> list
     rest, unequal = list(range(len(values))), list[int]()
     while len(rest) > 2 and complete.shape[1] > 1:
         shares = shares_of_variance(complete[rest])
-        if shares.max() <= largest_variance_share(len(rest), complete.shape[1], chance):
+        if shares.max() <= largest_variance_shares(len(rest), complete.shape[1])[chance]:
             break
         unequal.append(rest.pop(int(shares.argmax())))
     return unequal
@@ -340,15 +341,19 @@ def shares_of_variance(values: Float[ndarray, "... k s"]) -> Float[ndarray, "...
 
 
 @lru_cache(maxsize=256)
-def largest_variance_share(rows: int, seeds: int, chance: float) -> float:
-    """Return the value that the largest row's share of the residual exceeds with probability `chance` if all rows have
-    equal variance (simulated)."""
-    count, block = (min(DRAWS, numbers // (rows * seeds) or 1) for numbers in (20_000_000, 1_000_000))
-    generator, largest = np.random.default_rng(20250625), list[ndarray]()
-    for begin in range(0, count, block):
-        drawn = generator.standard_normal((min(block, count - begin), rows, seeds))
-        largest.append(shares_of_variance(drawn).max(-1))
-    return float(np.quantile(np.concatenate(largest), 1 - chance))
+def largest_variance_shares(rows: int, seeds: int) -> dict[float, float]:
+    """Return, for SUSPECT and LEAVE_OUT, the value that the largest row's share of the residual exceeds with this
+    chance if all rows have equal variance (simulated)."""
+
+    def simulate() -> ndarray:
+        count, block = (min(DRAWS, numbers // (rows * seeds) or 1) for numbers in (20_000_000, 100_000))
+        generator, largest = np.random.default_rng(20250625), list[ndarray]()
+        for begin in range(0, count, block):
+            drawn = generator.standard_normal((min(block, count - begin), rows, seeds))
+            largest.append(shares_of_variance(drawn).max(-1))
+        return np.array([np.quantile(np.concatenate(largest), 1 - chance) for chance in (SUSPECT, LEAVE_OUT)])
+
+    return dict(zip((SUSPECT, LEAVE_OUT), kept(simulate, rows, seeds).tolist(), strict=True))
 
 
 Sample = tuple[float, float, int]  # mean, standard deviation, and number of values
