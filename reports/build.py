@@ -282,7 +282,11 @@ def file_names(sections: list[RecordedSection]) -> list[str]:
 
 def page_of(report: Report, results: Results, folder: Path) -> str:
     """Return the report as one HTML page in the current language, with the figures of a folder embedded."""
-    style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    style, script, marked = (
+        (TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js", "marks.css")
+    )
+    if any(is_drawn(each) and each.marks for part in report.sections for each in part.figures):
+        style += marked
     return template("page.html.j2", autoescape=True, finalize=visible).render(
         other=other_language(PAGES),
         report=report,

@@ -36,6 +36,7 @@ PATIENCE = 60.0  # seconds to wait for a writer
 CURVES = ("loss", "gradient_norm")
 TERMS = ("gradient_norm.", "excess.")  # prefixes of curves of single loss terms
 POINTS = ["cell", "key", "step", "value"]
+IMAGES = ("near", "near_labels", "images", "image_ids")  # arrays of a picture that only data of images have
 ONE_POINT = 1e-3  # a spread too small to see: t-SNE starts at 1e-4 and ends in units of 1
 
 
@@ -144,8 +145,8 @@ def picture(path: Path) -> Picture:
     try:
         with np.load(path) as arrays:
             reason = str(arrays["reason"]) if "reason" in arrays else ""
-            near = (arrays["near"], arrays["near_labels"]) if "near" in arrays else ()
-            stored = Picture(str(arrays["method"]), arrays["x"], arrays["labels"], arrays["ids"], reason, *near)
+            shown = {name: arrays[name] for name in IMAGES if name in arrays}
+            stored = Picture(str(arrays["method"]), arrays["x"], arrays["labels"], arrays["ids"], reason, **shown)
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         logger.warning("%s cannot be read: %s", path, error)
         return without_points("picture", f"{path.name} cannot be read")

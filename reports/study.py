@@ -120,6 +120,8 @@ class Picture:
     reason: str = ""
     near: np.ndarray | None = None  # images, each followed by its nearest neighbours, and their labels
     near_labels: np.ndarray | None = None
+    images: np.ndarray | None = None  # small images of some of the texts, and their ids
+    image_ids: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

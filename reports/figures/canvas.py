@@ -51,12 +51,24 @@ _suffix: ContextVar[str] = ContextVar("suffix", default="")  # suffix of all pic
 
 
 @dataclass(frozen=True)
+class Marks:
+    """Images in a figure, which the page shows larger; lengths in hundredths of an inch, from the upper left."""
+
+    size: tuple[int, int]  # of the figure
+    cards: dict[int, tuple[str, str, str]]  # address, colour and class of each image
+    places: list[tuple[int, tuple[int, int], tuple[int, int]]]  # number of a card, corner of its mark, of the card
+    side: int  # of a mark
+    large: int  # of the image on a card
+
+
+@dataclass(frozen=True)
 class Figure:
     """A saved picture."""
 
     path: str  # relative to the report's folder
     alt: Text  # alternative text
     caption: Text = ""  # what it shows
+    marks: Marks | None = None
 
 
 @contextmanager

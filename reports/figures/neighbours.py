@@ -6,6 +6,7 @@ import numpy as np
 
 from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.figures.canvas import WIDTH, WORSE, Figure, canvas, drawable, labels_in_words, save, style, wrapped
+from reports.figures.marks import coloured, rgb
 from reports.messages import _, joined
 from reports.study import Results
 
@@ -59,10 +60,8 @@ def same_class(row: RecordedRow, results: Results) -> float:
 
 def strip(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return groups of images side by side, as red, green and blue."""
-    colours = np.repeat(images, 3 if images.shape[2] == 1 else 1, axis=2).transpose(0, 1, 3, 4, 2)
-    side = images.shape[-1]
+    colours, mark, side = coloured(images), rgb(WORSE), images.shape[-1]
     rule = max(1, round(RULE * side))
-    mark = (np.array([int(WORSE[i : i + 2], 16) for i in (1, 3, 5)])).astype(np.uint8)
     groups = []
     for group, own in list(zip(colours, labels, strict=True))[:MOST_ASKED]:
         framed = [

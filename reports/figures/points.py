@@ -1,7 +1,7 @@
 """Figures of points: score against cost, with the Pareto front of configurations; embeddings in two dimensions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from reports.figures.canvas import (
     style,
     wrapped,
 )
+from reports.figures.marks import draw_marks
 from reports.markdown import heading, number_text, score_text, signed, unit, with_unit
 from reports.messages import Text, _, joined
 from reports.rows import row_cost
@@ -203,12 +204,19 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> Figure 
             if row is not None:
                 tsne_panel(axis, results.tsne[row.cells[0]], points[id(row)], reach)
                 axis.set_title(titles[row.label], pad=2)
-        return save(
+        shown = [(axis, row) for axis, row in zip(axes, slots, strict=True) if row is not None]
+        marks = draw_marks([(axis, results.tsne[row.cells[0]], points[id(row)]) for axis, row in shown], names)
+        caption = tsne_finding(rows, results)
+        if marks:
+            shown_so = _("Some points are drawn as their images.")
+            caption = joined([caption, shown_so], " ") if caption else shown_so
+        figure = save(
             drawn,
             path.with_name(f"{path.name}-tsne.png"),
             tsne_caption(rows, labels, names, results),
-            tsne_finding(rows, results),
+            caption,
         )
+        return replace(figure, marks=marks)
 
 
 def layout(section: RecordedSection, rows: list[RecordedRow]) -> tuple[list[RecordedRow | None], int]:

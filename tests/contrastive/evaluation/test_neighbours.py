@@ -4,7 +4,7 @@ import numpy as np
 
 from contrastive.config.images import Images
 from contrastive.data.tokens import TokenSplit
-from contrastive.evaluation.neighbours import NEAREST, nearest_images
+from contrastive.evaluation.neighbours import NEAREST, nearest_images, small
 
 
 def test_one_image_of_each_class_is_followed_by_the_nearest_others():
@@ -22,3 +22,13 @@ def test_one_image_of_each_class_is_followed_by_the_nearest_others():
         expected = [asked, *order[:NEAREST]]
         assert (found["near"][label].reshape(NEAREST + 1, 16) == values[expected]).all()
         assert (found["near_labels"][label] == labels[expected]).all()
+    assert (found["image_ids"] == np.sort(digests)).all()
+    assert (found["images"].reshape(count, 16) == values[np.argsort(digests)]).all()
+
+
+def test_images_that_mark_points_are_shrunk_by_means_to_a_few_pixels():
+    images = np.arange(2 * 3 * 57 * 57, dtype=np.float64).reshape(2, 3, 57, 57) % 251
+    found = small(images.astype(np.uint8))
+    assert found.shape == (2, 3, 19, 19)
+    assert found[1, 2, 4, 5] == round(images[1, 2, 12:15, 15:18].mean())
+    assert (small(found) == found).all() and small(images[..., :56, :56]).shape[-1] == 28

@@ -1,5 +1,6 @@
 """An experiment made by a formula: its grid, what MLflow would say of it, and comparisons of its rows."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,16 @@ def curves(cell: str) -> pd.DataFrame:
     frames = [pd.DataFrame({"cell": cell, "key": key, "step": steps, "value": y}) for key, y in keys.items()]
     terms = [frame[frame["step"] % 20 == 0] if "norm." in frame["key"].iloc[0] else frame for frame in frames]
     return pd.concat(terms, ignore_index=True)
+
+
+def with_images(results: Results) -> Results:
+    """Give the points of each picture images of one grey, which tells their id."""
+    tsne = {}
+    for cell, each in results.tsne.items():
+        ids = each.ids[::-1]  # not in the order of the points
+        images = np.broadcast_to((2 * (ids % 100)).astype(np.uint8)[:, None, None, None], (len(ids), 1, 8, 8))
+        tsne[cell] = replace(each, images=images, image_ids=ids)
+    return replace(results, tsne=tsne)
 
 
 def picture(cell: str, ids: np.ndarray, classes: int) -> Picture:

@@ -1,5 +1,7 @@
 """Every picture: which are drawn, that nothing in one is cut or written over, and the same bytes each time."""
 
+import base64
+import io
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +13,17 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, YAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
 from matplotlib.text import Text
+from PIL import Image
 
 from contrastive.runs.recorded import RecordedSection
 from reports import figures
 from reports.compare import compare
 from reports.figures import comparisons, curves, neighbours, points
 from reports.figures.canvas import wrapped
+from reports.figures.marks import draw_marks
 from reports.figures.points import aligned
 from reports.markdown import score_text
 from reports.rows import device_seconds
@@ -272,3 +277,50 @@ def test_images_are_drawn_with_their_neighbours_and_a_mark_below_those_of_anothe
     assert "ce 83; rdrop 83; ce+supcon 83" in str(figure.caption) and (tmp_path / figure.path).exists()
     strip = neighbours.strip(near, labels)
     assert (strip[-1] != 255).all(1).sum() == 8  # the width of one image
+
+
+def test_images_lie_on_their_points_in_the_colour_of_their_class_and_none_covers_another(tmp_path: Path):
+    section = sample.recipes(labels=("ce", "rdrop"))
+    results = sample.results(section)
+    plain = points.draw_tsne(section, results, tmp_path / "plain")
+    figure = points.draw_tsne(section, sample.with_images(results), tmp_path / "it")
+    assert plain is not None and figure is not None and plain.marks is None and figure.marks is not None
+    assert not plain.caption and str(figure.caption) == "Some points are drawn as their images."
+    cards, side = figure.marks.cards, figure.marks.side
+    places = np.array([place for _, place, _ in figure.marks.places])
+    with Image.open(tmp_path / "it-tsne.png") as picture:
+        pixels = np.asarray(picture.convert("RGB")).astype(int)
+    assert pixels.shape[1::-1] == tuple(2 * length for length in figure.marks.size)
+    greys = {2 * int(identity) % 200: int(label) for identity, label in zip(*seen(results), strict=True)}
+    for (number, (left, top), beside), place in zip(figure.marks.places, places, strict=True):
+        address, colour, name = cards[number]
+        grey = pixels[2 * top + side, 2 * left + side]
+        assert np.ptp(grey) == 0 and name == sample.CLASSES[greys[int(grey[0])]]  # that of its own id
+        edge = pixels[2 * top + side, 2 * left - 3 : 2 * left + 5] - 255 * np.array(to_rgb(colour))
+        assert np.abs(edge).max(1).min() < 40
+        with Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2]))) as large:
+            assert abs(np.asarray(large).mean() - grey[0]) < 4
+        assert (np.abs(places - place).max(1) >= side - 1).sum() == len(places) - 1
+        assert 0 <= beside[0] <= figure.marks.size[0] - figure.marks.large
+    first = results.tsne[section.rows[0].cells[0]]
+    assert len(places) < 2 * len(first.ids) and len({number for number, *_ in figure.marks.places}) == len(cards)
+
+
+def seen(results: Any) -> tuple[np.ndarray, np.ndarray]:
+    picture = next(iter(results.tsne.values()))
+    return picture.ids % np.uint64(100), picture.labels
+
+
+def test_an_image_lies_on_the_point_of_its_id(tmp_path: Path):
+    """Whatever the order of the points; two of three are too near to each other, and the third has no image."""
+    drawn = Canvas(figsize=(4, 4))
+    axis = drawn.add_axes((0, 0, 1, 1))
+    axis.set(xlim=(0, 1), ylim=(0, 1))
+    ids, images = np.array([7, 5, 9], np.uint64), np.zeros((3, 1, 8, 8), np.uint8)
+    there = np.array([[0.5, 0.25], [0.505, 0.25], [0.9, 0.9]])
+    picture = Picture("t-SNE", there, np.array([0, 1, 2]), ids, images=images, image_ids=np.array([3, 5, 7], np.uint64))
+    marks = draw_marks([(axis, picture, there)], ["a", "b", "c"])
+    assert marks is not None and [name for _, _, name in marks.cards.values()] == ["b"]
+    ((_number, (left, top), _beside),) = marks.places
+    found = (np.array([left, top]) + marks.side / 2) / marks.size
+    np.testing.assert_allclose(found, [0.505, 0.75], atol=0.003)
