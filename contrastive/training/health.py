@@ -22,6 +22,7 @@ from contrastive.training.gather import any_rank
 from contrastive.training.sharding import Shared
 
 COLLAPSED = 0.1  # vectors count as collapsed below this fraction of the spread of random directions
+SHRUNK = 0.01  # and projections below this fraction of their first standard deviation
 PATIENCE = 10  # optimizer steps in which every term and parameter must have shown a gradient
 
 
@@ -136,12 +137,32 @@ def geometry(vectors: Float[Tensor, "n d"]) -> dict[str, float]:
     return {"mean_cosine": float(cosine), "effective_rank": float(entropy.exp()), "spread": float(spread)}
 
 
+def watch_projections(losses: nn.ModuleDict) -> dict[str, Tensor]:
+    """Return a dictionary that will hold the last output of each loss's projector. What a loss compares can collapse
+    while the vectors below its projector do not."""
+    seen: dict[str, Tensor] = {}
+    for name, loss in losses.items():
+        if isinstance(projector := getattr(loss, "projector", None), nn.Module):
+            projector.register_forward_hook(lambda _m, _i, output, name=name: seen.update({name: output.detach()}))
+    return seen
+
+
+def projected_geometry(projections: dict[str, Tensor]) -> dict[str, float]:
+    """Return the spread of each loss's projections, and their standard deviation, which losses of distances shrink."""
+    whole = {name: rows.double() for name, rows in projections.items() if len(rows) > 1}
+    spreads = {f"spread.{name}": geometry(rows)["spread"] for name, rows in whole.items()}
+    return spreads | {f"std.{name}": float(rows.std(0).mean()) for name, rows in whole.items()}
+
+
 def collapsed_since(log: Path) -> int | None:
-    """Return the step since which the vectors have been collapsed until the end, or None."""
+    """Return the step since which the vectors or projections have been collapsed until the end, or None."""
     rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    rows = [row for row in rows if "spread" in row]
+    least = {name: COLLAPSED if name.startswith("spread") else SHRUNK * value for row in rows[:1]
+             for name, value in row.items() if name.startswith(("spread", "std."))}  # fmt: skip
     since = None
-    for row in reversed([row for row in rows if "spread" in row]):
-        if row["spread"] >= COLLAPSED:
+    for row in reversed(rows):
+        if all(row.get(name, limit) >= limit for name, limit in least.items()):
             break
         since = int(row["step"])
     return since

@@ -34,7 +34,7 @@ from contrastive.models import model as models
 from contrastive.runs import stopping
 from contrastive.training import checkpoint, gradcache, sharding
 from contrastive.training.gather import any_rank, gather_batch
-from contrastive.training.health import GradientAudit, geometry
+from contrastive.training.health import GradientAudit, geometry, projected_geometry, watch_projections
 from contrastive.training.terms import loss_floors, loss_terms
 from contrastive.views.batches import Batch, collate, count_steps, optimizer_steps, training_batches
 from contrastive.views.types import Output
@@ -72,6 +72,7 @@ class CellTraining:
             begin_losses(self.model, cell, tokens, self.accelerator.device, speed)
         else:
             self.model.load_state_dict(state["model"], strict=False)
+        self.projections = watch_projections(self.model.losses)
         self.shared = sharding.share(self.model, cell, self.accelerator)
         self.total = total = count_steps(cell, tokens)  # a closure over `self` would keep the model in memory
         self.scheduler = LambdaLR(self.shared.optimizer, lambda done: learning_rate_factor(done, total, cell.training))
@@ -133,7 +134,7 @@ class CellTraining:
         line = {f"excess.{name}": float(result.values[name].detach() - floor) for name, floor in floors.items()}
         is_due = step % CHECK_EVERY == 0
         if is_due:
-            line |= geometry(result.output.sentences[:, 0])
+            line |= geometry(result.output.sentences[:, 0]) | projected_geometry(self.projections)
         if is_due or self.audit.silent_terms:
             gradients, are_parameter_gradients = self.shared.term_gradients(result.encoded, result.output)
             norms = self.audit.look_at_terms(result.values, gradients)

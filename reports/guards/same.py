@@ -260,7 +260,7 @@ def idle_seeds(section: RecordedSection, results: Results, cells: list[SectionCe
 
 
 def collapsed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Warn of cells whose sentence vectors all have one direction, so that their scores measure nothing."""
+    """Warn of cells whose vectors, or what a loss compares, are all the same, so that their scores measure nothing."""
     for name in filter(ALARM.fullmatch, results.scores.columns):
         embedding, _slash, split = name.removesuffix(".collapsed").rpartition("/")
         alarms = values_of(results, cells, name)
@@ -272,7 +272,7 @@ def collapsed(section: RecordedSection, results: Results, cells: list[SectionCel
         since, lambda cell: cell.run.provenance and cell.run.provenance.collapsed_since
     ).items():
         words = _(
-            "{location}: all sentence vectors have one direction from step {step} on",
+            "{location}: from step {step} on, all vectors or their projections in the loss are nearly the same",
             location=where(affected),
             step=step,
         )

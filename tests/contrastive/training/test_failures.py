@@ -3,17 +3,21 @@
 What can, goes on; and a collapse of the embeddings is told with its step.
 """
 
+import functools
+import importlib
 import json
 from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from contrastive.config.cell import Cell
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.losses import LOSSES
+from contrastive.losses.byol import Byol
 from contrastive.losses.supcon import supcon
 from contrastive.models import model
 from contrastive.runs import claim, store
@@ -120,6 +124,31 @@ def detached_cluster(encode, batch, *, k, clusters):
     return View([VectorGroup(group.vectors.detach(), group.mask) for group in view.groups], view.sentences)
 
 
+@pytest.mark.parametrize("fault", [None, "no predictor", "no variance"])
+def test_a_collapse_behind_the_projector_is_seen(fault: str | None, home: Path, monkeypatch: pytest.MonkeyPatch):
+    """BYOL without its predictor and VICReg without variance: the vectors stay apart, their projections do not."""
+    made = Byol.__init__
+
+    @functools.wraps(made)  # the signature names its settings
+    def without_predictor(self, *sizes, **settings):
+        made(self, *sizes, **settings)
+        self.predictor = nn.Identity()
+
+    if fault == "no predictor":
+        monkeypatch.setattr(Byol, "__init__", without_predictor)
+    elif fault == "no variance":
+        monkeypatch.setattr(importlib.import_module("contrastive.losses.vicreg"), "VARIANCE", 0.0)
+    folder = run(make(
+        "package:digits",
+        encoder={"model": "scratch:convnet", "scratch": {"layers": 1, "hidden": 32}, "dropout": 0.0},
+        data={"images": {"size": 8, "channels": 1}, "train": 320, "validation": 0, "test": 64},
+        training={"batch_size": 80, "epochs": 40, "encoder_lr": 1e-2, "head_lr": 1e-2, "augment": {"shift": 0.2}},
+        projector=128,
+        **{"loss": "vicreg", "view": "two_stage"} if fault == "no variance" else {"loss": "byol", "decay": 0.9},
+    ))  # fmt: skip
+    assert (collapsed_since(folder / "metrics.jsonl") is None) == (fault is None)
+
+
 @pytest.mark.parametrize(
     ("spreads", "since"),
     [([0.5, 0.4], None), ([0.5, 0.05, 0.01], 20), ([0.01, 0.5], None), ([0.01, 0.5, 0.02], 40), ([0.02, 0.02], 0)],
@@ -128,3 +157,9 @@ def test_a_collapse_counts_when_it_lasts(spreads: list[float], since: int | None
     rows = [{"step": 20 * i, "spread": spread} for i, spread in enumerate(spreads)] + [{"step": 99, "loss": 1.0}]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert collapsed_since(tmp_path / "metrics.jsonl") == since
+
+
+def test_projections_that_shrink_to_a_hundredth_have_collapsed(tmp_path: Path):
+    rows = [{"step": step, "spread": 0.5, "std.vicreg": std} for step, std in ((0, 0.4), (20, 0.003), (40, 0.002))]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert collapsed_since(tmp_path / "metrics.jsonl") == 20
