@@ -15,7 +15,11 @@ from contrastive.config.images import Images
 from contrastive.data.files import Columns, Rows, listed, read_file
 from contrastive.errors import UserError, brief
 
-ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
+# Also of files that Pillow may not read, which are then named.
+ENDINGS = (
+    ".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".jpe", ".jfif", ".jp2", ".tga",
+    ".avif", ".heic", ".heif", ".jxl", ".svg", ".dng",
+)  # fmt: skip
 MOST_PIXELS = 80_000_000  # of a file; more is a mistake, or made to fill the memory
 LISTED = 5  # unreadable files that an error lists
 
@@ -55,17 +59,25 @@ def values_of(texts: Sequence[str], images: Images) -> Any:
 
 def _in_folders(root: Path) -> Iterator[tuple[Path, str]]:
     """Yield the image files below each folder of a class, with the class, in order of their names."""
-    try:
-        classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith("."))
-    except OSError as error:
-        raise UserError(f"{brief(root)} cannot be read ({error.strerror or brief(error)})") from None
-    found = [(Path(folder, name), label)
-             for label in classes for folder, _, names in os.walk(root / label) for name in names
-             if name.lower().endswith(ENDINGS) and not name.startswith(".")]  # fmt: skip
+
+    def refuse(error: OSError) -> None:
+        raise UserError(f"{brief(error.filename or root)} cannot be read ({error.strerror or brief(error)})") from None
+
+    def images(names: Iterable[str]) -> list[str]:
+        return sorted(name for name in names if name.lower().endswith(ENDINGS) and not name.startswith("."))
+
+    _, folders, files = next(os.walk(root, onerror=refuse))
+    classes = sorted(name for name in folders if not name.startswith("."))
+    found = [(Path(folder, name), label) for label in classes
+             for folder, _, names in os.walk(root / label, onerror=refuse) for name in images(names)]  # fmt: skip
+    if found and (outside := images(files)):
+        raise UserError(
+            f"{brief(root)} has images outside the folders of its classes: {listed(outside, LISTED)}. Move or remove them"
+        )
     if not found:
         inside = "no folders" if not classes else f"the folders {listed(classes, LISTED)}, without images"
         raise UserError(
-            f"{brief(root)} has {inside}; give a folder with one folder of images per class ({', '.join(ENDINGS)})"
+            f"{brief(root)} has {inside}; give a folder with one folder of images per class ({', '.join(ENDINGS[:8])} …)"
         )
     yield from sorted(found)
 
@@ -127,7 +139,7 @@ def _arrays(path: Path, columns: Columns) -> tuple[Any, Any]:
 
     paths.check_file(path)
     try:
-        with np.load(path) as content:
+        with path.open("rb") as file, np.load(file) as content:
             missing = [column for column in columns.values() if column not in content]
             if missing:
                 raise UserError(f"{brief(path)} has no array `{brief(missing[0])}`; it has {listed(content.files)}")

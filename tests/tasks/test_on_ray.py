@@ -21,13 +21,14 @@ from ablate.duel import Duel
 from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
 from contrastive.grid.identity import cell_id, identity
+from contrastive.runs.store import run_folder
 from contrastive.training.job import TrainRequest
 from contrastive.training.launch import Machines
 from flows.judging import judge_pair
 from tasks import engines, worker_calls
 from tasks.engines import Engine, Watch, WorkerLost
 from tasks.engines.on_ray import OnRay, split_over_nodes
-from tests.contrastive.training.launched import MORE, make, run, write_sources
+from tests.contrastive.training.launched import MORE, make, of_images, run, write_sources
 from tests.tasks.test_engines import die, slow
 from tests.waiting import soon
 
@@ -251,15 +252,15 @@ def test_shares_are_such_as_the_nodes_have_room_for():
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("kind", ["texts", "images"])
 def test_a_cell_of_two_nodes_has_the_numbers_of_one(
-    engine: Engine, home: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+    kind: str, engine: Engine, home: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ):
-    sources = write_sources(tmp_path_factory.mktemp("sources"))
-    cell = make(sources, 3)
+    cell = of_images(3) if kind == "images" else make(write_sources(tmp_path_factory.mktemp("sources")), 3)
     name = cell_id(identity(cell))
     alone, failed = run(cell)
     assert failed is None
-    alone.rename(home / "alone")
+    alone = alone.rename(home / f"{kind} alone")
     extra = cluster.add_node(num_cpus=1, num_gpus=1)
     cluster.wait_for_nodes()
     try:
@@ -268,7 +269,7 @@ def test_a_cell_of_two_nodes_has_the_numbers_of_one(
     finally:
         cluster.remove_node(extra)
     for file in ("checkpoint/weights.safetensors", "embeddings.npz"):
-        assert (alone / file).read_bytes() == (home / "alone" / file).read_bytes()
+        assert (run_folder(name) / file).read_bytes() == (alone / file).read_bytes()
 
 
 @pytest.mark.full

@@ -119,6 +119,31 @@ def test_many_damaged_files_are_counted_and_the_first_named(tmp_path: Path):
         read_images(root, COLUMNS, SIZE)
 
 
+def test_nothing_is_passed_over_silently(tmp_path: Path):
+    root = folder(tmp_path, good__png=picture(), photo__heic=b"not an image that Pillow reads")
+    with pytest.raises(UserError, match="1 image cannot be read.*photo.heic"):
+        read_images(root, COLUMNS, SIZE)
+    (root / "a" / "photo.heic").unlink()
+    (root / "notes.txt").write_text("no image")
+    assert len(read_images(root, COLUMNS, SIZE).texts) == 2
+    (root / "alone.png").write_bytes(encoded(picture(), "PNG"))
+    with pytest.raises(UserError, match=r"outside the folders of its classes: alone\.png"):
+        read_images(root, COLUMNS, SIZE)
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    root, scan = folder(tmp_path, good__png=picture()), os.scandir
+
+    def refused(path: str) -> object:  # as for a user without the right to read it
+        if Path(path).name == "b":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(UserError, match="/b cannot be read .Permission denied"):
+        read_images(root, COLUMNS, SIZE)
+
+
 @pytest.mark.parametrize("empty", [lambda root: None, lambda root: (root / "a").mkdir()])
 def test_a_folder_without_images_says_what_it_should_have(empty, tmp_path: Path):
     empty(tmp_path)

@@ -50,6 +50,20 @@ def make(
     )
 
 
+def of_images(processes: int, training: dict | None = None) -> Cell:
+    """Digits in two views and small crops."""
+    return trained.make(
+        "package:digits",
+        encoder={"model": "scratch:convnet", "dropout": 0.0},
+        data={"images": {"size": 8, "channels": 1}, "train": 60},
+        training={"epochs": 2, "processes": processes, "augment": {"rotate": 20.0}} | (training or {}),
+        loss="ce+supcon",
+        view="multicrop",
+        crops=2,
+        area=(0.2, 0.5),
+    )
+
+
 def run(cell: Cell, checkpoint_every: int = 1000) -> tuple[Path, dict | None]:
     from contrastive.training.failures import run_stage
     from contrastive.training.train_cell import train_cell

@@ -20,7 +20,7 @@ from contrastive.config.cell import Cell, Training
 from contrastive.runs import stopping, store
 from contrastive.training import launch
 from contrastive.training.launch import Machines
-from tests.contrastive.training.launched import make, run, write_sources
+from tests.contrastive.training.launched import make, of_images, run, write_sources
 from tests.contrastive.training.trained import curve, folder_of
 
 
@@ -60,9 +60,11 @@ def has_ended(jobs: list[int]) -> bool:
     return not any(psutil.pid_exists(pid) for pid in jobs)
 
 
-def test_two_processes_train_as_one(sources: tuple[str, str]):
+@pytest.mark.parametrize("kind", ["texts", "images"])
+def test_two_processes_train_as_one(kind: str, sources: tuple[str, str]):
     slowly = {"head_lr": 1e-4, "encoder_lr": 1e-5}  # else Adam makes much of the last bits
-    (alone, failed), (together, also) = (run(make(sources, n, training=slowly)) for n in (1, 2))
+    pair = [make(sources, n, slowly) if kind == "texts" else of_images(n, slowly) for n in (1, 2)]
+    (alone, failed), (together, also) = map(run, pair)
     assert failed is None and also is None
     names = ("loss", "gradient_norm")
     np.testing.assert_allclose(curve(together, *names), curve(alone, *names), rtol=1e-4, atol=1e-6)
