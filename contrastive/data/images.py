@@ -72,12 +72,14 @@ def _in_folders(root: Path) -> Iterator[tuple[Path, str]]:
              for folder, _, names in os.walk(root / label, onerror=refuse) for name in images(names)]  # fmt: skip
     if found and (outside := images(files)):
         raise UserError(
-            f"{brief(root)} has images outside the folders of its classes: {listed(outside, LISTED)}. Move or remove them"
+            f"{brief(root)} has images outside the folders of its classes: {listed(outside, LISTED)}; move or remove "
+            "them"
         )
     if not found:
         inside = "no folders" if not classes else f"the folders {listed(classes, LISTED)}, without images"
         raise UserError(
-            f"{brief(root)} has {inside}; give a folder with one folder of images per class ({', '.join(ENDINGS[:8])} …)"
+            f"{brief(root)} has {inside}; give a folder with one folder of images per class "
+            f"({', '.join(ENDINGS[:8])} …)"
         )
     yield from sorted(found)
 

@@ -143,7 +143,9 @@ def watch_projections(losses: nn.ModuleDict) -> dict[str, Tensor]:
     seen: dict[str, Tensor] = {}
     for name, loss in losses.items():
         if isinstance(projector := getattr(loss, "projector", None), nn.Module):
-            projector.register_forward_hook(lambda _m, _i, output, name=name: seen.update({name: output.detach()}))
+            projector.register_forward_hook(
+                lambda _m, _i, output, name=name: seen.update({name: output.detach().flatten(0, -2)})
+            )
     return seen
 
 
