@@ -345,7 +345,7 @@ def beside_next_best(pair: PrimaryComparison | None) -> Text:
         return ""
     found, scale = pair.comparison, unit(pair.score.value)
     size = difference_text(scale * found.difference, scale * found.half_width, most_of(pair.score.value))
-    words = TOLD.get(found.verdict, _("not distinguishable from {label} ({size})"))
+    words = TOLD.get(found.verdict, _("undecided against {label} ({size})"))
     return words.of(label=found.against.label, size=size)
 
 
@@ -360,7 +360,7 @@ def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
         beats = _(
             "{label} beats {against}: {size}", label=best.label, against=best.against, size=levels(best, value, size)
         )
-        beats = _("{beats}, perhaps negligibly", beats=beats) if best.perhaps_negligible else beats
+        beats = _("{beats} (possibly negligible)", beats=beats) if best.perhaps_negligible else beats
         more = n_("{count} other row is better too", "{count} other rows are better too", others)
         return joined([beats, more], _("; ")) if others else beats
     if no_baseline and not rows:
@@ -428,7 +428,7 @@ def interval(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -
         return ""
     by_text = {each.comparison.by_text for each in compared if each.comparison.tested}
     over = _("seeds and test texts") if by_text == {True} else _("seeds")
-    return _("±: half a 95 % interval over {over}, simultaneous per section.", over=over)
+    return _("±: 95 % interval over {over}, corrected for the number of comparisons in each section.", over=over)
 
 
 def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
@@ -438,7 +438,10 @@ def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
     within = (
         ""
         if margin is None
-        else _("; =: within ± {margin} (shaded); perhaps negligibly: overlaps", margin=f"{margin:g}")
+        else _(
+            "; shaded: ± {margin}, negligible; =: line within it; possibly negligible: line reaches into it",
+            margin=f"{margin:g}",
+        )
     )
     notes: list[Text] = [_("▲▼: line excludes 0{within}; ?: otherwise.", within=within)]
     return [*notes, _("Dots: seeds.")] if any(row.seeds for row in rows) else notes
@@ -516,7 +519,8 @@ def to_decide(
         seconds = math.nan if seeds is None else seconds_until(seeds, every, results)
         time = _(" ({time}, all rows)", time=duration(seconds)) if math.isfinite(seconds) else ""
         words = _(
-            "Next, to decide {label} against {against} at this difference: {needs} in the file{time}:",
+            "Next, to decide {label} against {against} if the difference stays as it is: set {needs} in FILE{time}, "
+            "then:",
             label=label,
             against=against,
             needs=what_decides(target.comparison, _("{seeds} seeds")),
@@ -542,7 +546,7 @@ def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], 
                 rows[each.cells] = each.score.row.label
     more = [_("{count} more", count=len(rows) - OTHERS)] if len(rows) > OTHERS else []
     named = joined([*list(rows.values())[:OTHERS], *more], _("; "))
-    return _("Against the baseline, still undecided: {rows}.", rows=named) if rows else ""
+    return _("Even then undecided against the baseline: {rows}.", rows=named) if rows else ""
 
 
 def seconds_until(seeds: int, rows: Iterable[tuple[str, ...]], results: Results) -> float:

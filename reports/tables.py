@@ -46,7 +46,7 @@ WORDS = {
     "no spread": _("no spread"),
     "not comparable": _("not comparable"),
     "too early": _("too early"),
-    "reference": _("single fit"),
+    "reference": _("fitted once"),
     "no record": _("not a record"),
     "baseline": _("baseline"),
 }
@@ -286,7 +286,7 @@ def comparison_table(section: Section) -> Table | None:
 
 def verdict_text(verdict: str, perhaps_negligible: bool) -> Text:
     word = WORDS[verdict]
-    return _("{verdict}, perhaps negligibly", verdict=word) if perhaps_negligible else word
+    return _("{verdict}, possibly negligible", verdict=word) if perhaps_negligible else word
 
 
 def is_negligible(score: RowScore) -> bool:

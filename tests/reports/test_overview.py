@@ -74,10 +74,10 @@ def test_the_headline_says_whether_the_winner_was_told_from_the_next_best():
 def test_the_next_step_tells_the_winner_from_the_next_best():
     near = [one + noise for one, noise in zip(shifted(0.09), (-0.03, 0.02, 0.0, -0.01, 0.01), strict=True)]
     first = seen({"ce": CE, "good": shifted(0.1), "near": near, "wild": FAR["wild"]})
-    assert "; not distinguishable from near (+1.2 ± " in str(first.headline)
-    assert str(first.next).startswith("Next, to decide good against near at this difference: ")
-    assert " seeds in the file (" in str(first.next) and first.command == "ablate run FILE"
-    assert str(first.also_open).startswith("Against the baseline, still undecided: wild.")
+    assert "; undecided against near (+1.2 ± " in str(first.headline)
+    assert str(first.next).startswith("Next, to decide good against near if the difference stays as it is: ")
+    assert " seeds in FILE (" in str(first.next) and first.command == "ablate run FILE"
+    assert str(first.also_open).startswith("Even then undecided against the baseline: wild.")
 
 
 def test_where_no_seeds_tell_the_winner_from_the_next_best_that_is_said_first(monkeypatch: pytest.MonkeyPatch):
@@ -98,9 +98,9 @@ def test_where_no_seeds_tell_the_winner_from_the_next_best_that_is_said_first(mo
 def test_a_gain_that_may_be_within_the_margin_is_called_so():
     part, results = made({"ce": {"test.accuracy": CE}, "good": {"test.accuracy": shifted(0.011)}})
     section = compare_section(part, results)[1]
-    assert str(findings.answer(section)) == "Compared with ce: good is better, perhaps negligibly."
+    assert str(findings.answer(section)) == "Compared with ce: good is better, possibly negligible."
     first = overview(results, [section], ["a"])
-    assert str(first.rows[1].word) == "better, perhaps negligibly" and "=: within ± 1 (shaded)" in str(first.notes[0])
+    assert str(first.rows[1].word) == "better, possibly negligible" and "shaded: ± 1, negligible" in str(first.notes[0])
     assert "negligibly" not in str(seen({"ce": CE, "good": shifted(0.1)}).rows[1].word)
 
 
@@ -141,7 +141,7 @@ def test_the_next_step_is_the_cheapest_that_answers_the_headline():
     open_rows = {name: [one + by for one, by in zip(CE, apart, strict=True)] for name, apart in OPEN.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
     assert "to decide near against ce: " in str(first.next) and str(first.also_open).startswith(
-        "Against the baseline, still undecided: far."
+        "Even then undecided against the baseline: far."
     )
 
 
@@ -210,7 +210,7 @@ def test_the_reference_stands_in_the_forest_without_an_interval_and_is_no_findin
     caveats = [Guard(kind, kind, False) for kind in ("reference", "edge", "tuning", "another")]
     first = overview(results, [compare_section(part, results)[1]], ["a"], caveats)
     assert [row.label for row in first.rows] == ["ce", "good", "wild", "bad", "TF-IDF"]
-    assert (first.rows[-1].size, str(first.rows[-1].word)) == ("+20.0", "single fit")
+    assert (first.rows[-1].size, str(first.rows[-1].word)) == ("+20.0", "fitted once")
     assert str(first.headline).startswith("good beats ce") and first.notes[-2:] == ["reference", "edge"]
 
 
@@ -258,7 +258,7 @@ def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
             "ablate run FILE --until-decided --max-seeds 28",
             "Next, to decide wild against ce: 28 seeds in all",
         ),
-        (None, 900, "ablate run FILE", "Next, to decide wild against ce at this difference: 900 test texts"),
+        (None, 900, "ablate run FILE", "Next, to decide wild against ce if the difference stays as it is: set 900 test texts"),
         (None, None, "ablate plan FILE", "Next, add rows to the file and see what they cost:"),
     ],
 )
