@@ -258,7 +258,12 @@ def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
             "ablate run FILE --until-decided --max-seeds 28",
             "Next, to decide wild against ce: 28 seeds in all",
         ),
-        (None, 900, "ablate run FILE", "Next, to decide wild against ce if the difference stays as it is: set 900 test texts"),
+        (
+            None,
+            900,
+            "ablate run FILE",
+            "Next, to decide wild against ce if the difference stays as it is: set 900 test texts",
+        ),
         (None, None, "ablate plan FILE", "Next, add rows to the file and see what they cost:"),
     ],
 )

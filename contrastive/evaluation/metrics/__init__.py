@@ -6,6 +6,7 @@ from contrastive.evaluation.metrics.accuracy import accuracy
 from contrastive.evaluation.metrics.alignment import alignment
 from contrastive.evaluation.metrics.anisotropy import anisotropy
 from contrastive.evaluation.metrics.ece import ece
+from contrastive.evaluation.metrics.few_labels import few_labels
 from contrastive.evaluation.metrics.kmeans import kmeans
 from contrastive.evaluation.metrics.knn import knn
 from contrastive.evaluation.metrics.logistic import logistic
@@ -22,6 +23,7 @@ METRICS: dict[str, Callable[[Inputs], list[Score]]] = {
     "ece": ece,
     "svm": svm,
     "logistic": logistic,
+    "few_labels": few_labels,
     "knn": knn,
     "kmeans": kmeans,
     "silhouette": silhouette,

@@ -31,12 +31,19 @@ EPSILON = np.finfo(np.float64).eps
 Loss = Literal["hinge", "logistic"]
 
 
-def cross_validated(inputs: Inputs, loss: Loss) -> Bool[np.ndarray, " n"]:
-    """Return which texts a classifier (C = 1), standardised and trained on the other folds, gets right."""
+def cross_validated(inputs: Inputs, loss: Loss, most: int | None = None) -> Bool[np.ndarray, " n"]:
+    """Return which texts a classifier (C = 1), standardised and trained on the other folds, gets right.
+
+    `most`: number of texts of each class, drawn at random from these folds, that it is trained on; None: all.
+    """
     classes, parts = np.unique(inputs.labels, return_inverse=True)[1], [test for _, test in folds(inputs)]
     members = np.ones((len(parts), len(classes)), bool)
     for fold, test in enumerate(parts):
         members[fold, test] = False
+        if most is not None:
+            drawn = np.random.default_rng(fold).permutation(np.flatnonzero(members[fold]))
+            ranks = [np.flatnonzero(classes[drawn] == label)[most:] for label in np.unique(classes)]
+            members[fold, drawn[np.concatenate(ranks)]] = False
     classifiers = fit_classifiers(inputs.embeddings, classes, members, np.ones(len(parts)), loss=loss, scaled=True)
     right = np.zeros(len(classes), bool)
     for fold, test in enumerate(parts):

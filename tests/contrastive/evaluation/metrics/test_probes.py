@@ -3,6 +3,8 @@
 They are scikit-learn's in the plain way, by hand, or a loop's in float64, whatever the embeddings.
 """
 
+import importlib
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -12,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from contrastive.evaluation.metrics import measure
+from contrastive.evaluation.metrics import linear, measure
 from contrastive.evaluation.metrics.knn import nearest_text
 from contrastive.evaluation.metrics.linear import folds
 from contrastive.evaluation.metrics.pairs import unit_rows
@@ -65,6 +67,25 @@ def test_the_svm_is_the_cross_validation_of_a_pipeline(size):
 def test_logistic_regression_is_the_cross_validation_of_a_pipeline(size, classes):
     model = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8, max_iter=20_000))
     agrees("logistic_accuracy", overlapping(400, size, classes, apart=1.5), model, 1e-3)
+
+
+@pytest.mark.parametrize("each", [10, 3])
+def test_few_labels_is_logistic_regression_on_ten_texts_of_each_class(each: int, monkeypatch: pytest.MonkeyPatch):
+    given, real, seen = overlapping(30 if each == 3 else 200, 6, 2, apart=1.5), linear.fit_classifiers, []
+
+    def watched(rows, classes, members, *rest, **more):
+        seen.append(members)
+        return real(rows, classes, members, *rest, **more)
+
+    monkeypatch.setattr(linear, "fit_classifiers", watched)
+    monkeypatch.setattr(importlib.import_module("contrastive.evaluation.metrics.few_labels"), "LABELS", each)
+    (score,) = measure(["few_labels"], given)
+    model, right = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8, max_iter=20_000)), []
+    for member, (train, test) in zip(seen[0], folds(given), strict=True):
+        assert set(np.flatnonzero(member)) <= {*train} and np.bincount(given.labels[member]).tolist() == [each] * 2
+        model.fit(given.embeddings[member].astype(np.float64), given.labels[member])
+        right.append((model.predict(given.embeddings[test].astype(np.float64)) == given.labels[test]).sum())
+    assert score.value == pytest.approx(sum(right) / len(given.labels), abs=1e-3) and score.value < 1
 
 
 @pytest.mark.parametrize(
