@@ -251,6 +251,8 @@ def _images_error(cell: Cell) -> str:
         return f"{encoder.model} reads texts, but the data are images (data.images): take {shown}"
     if encoder.model in IMAGE_ENCODERS and images.size % (patch := (encoder.scratch or Scratch()).patch):
         return f"images of {images.size} pixels cannot be divided into patches of {patch}: change scratch.patch"
+    if images.channels == 1 and training.augment is not None and training.augment.gray:
+        return "training.augment.gray takes the colours away, but the images are grey (channels: 1): leave it out"
     if training.token_budget is not None:
         return "token_budget is for texts of different lengths; images take batch_size: leave token_budget out"
     if objective.reads_guesses():

@@ -67,9 +67,15 @@ def _in_folders(root: Path) -> Iterator[tuple[Path, str]]:
         return sorted(name for name in names if name.lower().endswith(ENDINGS) and not name.startswith("."))
 
     _, folders, files = next(os.walk(root, onerror=refuse))
+    for name in folders:
+        if (root / name).is_symlink() and root.resolve().is_relative_to((root / name).resolve()):
+            raise UserError(f"{brief(root / name)} is a link to a folder around it: remove it")
     classes = sorted(name for name in folders if not name.startswith("."))
     found = [(Path(folder, name), label) for label in classes
              for folder, _, names in os.walk(root / label, onerror=refuse) for name in images(names)]  # fmt: skip
+    for file, _ in found:
+        if any("\ud800" <= letter <= "\udfff" for letter in str(file)):
+            raise UserError(f"rename {str(file)!a}: its name is not UTF-8")
     if found and (outside := images(files)):
         raise UserError(
             f"{brief(root)} has images outside the folders of its classes: {listed(outside, LISTED)}; move or remove "
@@ -144,7 +150,10 @@ def _arrays(path: Path, columns: Columns) -> tuple[Any, Any]:
         with path.open("rb") as file, np.load(file) as content:
             missing = [column for column in columns.values() if column not in content]
             if missing:
-                raise UserError(f"{brief(path)} has no array `{brief(missing[0])}`; it has {listed(content.files)}")
+                raise UserError(
+                    f"{brief(path)} has no array `{brief(missing[0])}`; it has {listed(content.files)}: name those of "
+                    "the images and labels in data.text and data.label"
+                )
             return content[columns["text"]], content[columns["label"]]
     except UserError:
         raise
@@ -163,8 +172,10 @@ def rows_of_arrays(name: str, pictures: Any, labels: Any, images: Images) -> Row
         raise UserError(f"{name}: the images are of type {pictures.dtype}; give uint8, from 0 to 255")
     if labels.shape != (len(pictures),):
         raise UserError(f"{name}: {len(pictures)} images, but labels of shape {labels.shape}; give one label per image")
-    if not len(pictures):
-        raise UserError(f"{name} has no images")
+    if not pictures.size:
+        raise UserError(f"{name} has no images: their array has the shape {pictures.shape}")
+    if labels.dtype.kind not in "biuUS":
+        raise UserError(f"{name}: the labels are of type {labels.dtype}; give whole numbers or words")
     squeezed = pictures[..., 0] if pictures.ndim == 4 and pictures.shape[3] == 1 else pictures
     texts = [_text(Image.fromarray(picture), images) for picture in squeezed]
     names = [str(label) for label in labels.tolist()]

@@ -68,7 +68,8 @@ class Model(nn.Module):
         self, backbone: nn.Module, batch: Batch, area: tuple[float, float] | None = None, **changes: Any
     ) -> Encoded:
         if self.augment is not None and self.images is not None:
-            batch = augmented(batch, self.augment, self.images, self.passes, area)
+            patch = getattr(self.backbone.config, "patch_size", 1)
+            batch = augmented(batch, self.augment, self.images, self.passes, area, patch)
             self.passes += 1
         return encoders.encode(backbone, batch, self.pooling, self.dropout, **{"cut": self.cut} | changes)
 

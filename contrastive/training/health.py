@@ -22,7 +22,7 @@ from contrastive.training.gather import any_rank
 from contrastive.training.sharding import Shared
 
 COLLAPSED = 0.1  # vectors count as collapsed below this fraction of the spread of random directions
-SHRUNK = 0.01  # and projections below this fraction of their first standard deviation
+SHRUNK = 0.1  # and projections below this fraction of their first standard deviation
 PATIENCE = 10  # optimizer steps in which every term and parameter must have shown a gradient
 
 

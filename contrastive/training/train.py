@@ -128,11 +128,11 @@ class CellTraining:
         return line
 
     def _detailed_line(self, step: int, result: BatchLoss) -> dict[str, float]:
-        """Return each term's value minus its smallest possible value; every CHECK_EVERY steps also the geometry of the
-        vectors and each term's gradient norm."""
+        """Return each term's value minus its smallest possible value; every CHECK_EVERY steps and at the end also the
+        geometry of the vectors and each term's gradient norm."""
         floors = loss_floors(result.output, result.labels, self.cell.objective)
         line = {f"excess.{name}": float(result.values[name].detach() - floor) for name, floor in floors.items()}
-        is_due = step % CHECK_EVERY == 0
+        is_due = step % CHECK_EVERY == 0 or step == self.total - 1
         if is_due:
             line |= geometry(result.output.sentences[:, 0]) | projected_geometry(self.projections)
         if is_due or self.audit.silent_terms:

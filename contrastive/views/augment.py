@@ -36,11 +36,16 @@ class Uniform:
 
 
 def augmented(
-    batch: Batch, how: Augment, images: Images, encoder_pass: int, area: tuple[float, float] | None = None
+    batch: Batch,
+    how: Augment,
+    images: Images,
+    encoder_pass: int,
+    area: tuple[float, float] | None = None,
+    patch: int = 1,
 ) -> Batch:
     """Return the batch with its images changed for this pass of the encoder. A batch that does not train stays.
 
-    With `area`, the images become crops of half the size that keep this part of them.
+    With `area`, the images become crops that keep this part of them, of whole patches and up to half the size.
     """
     if batch.draws is None:
         return batch
@@ -49,7 +54,7 @@ def augmented(
         uniform = Uniform(batch.draws + (encoder_pass << 10))  # `Batch.times` adds small numbers
         side = images.size
         if area is not None:
-            how, side = how.model_copy(update={"crop": area}), images.size // 2
+            how, side = how.model_copy(update={"crop": area}), max(patch, images.size // 2 // patch * patch)
         new = changed(pictures, how, uniform, side)
     ids = (new * 255).round().long().flatten(1)
     mask = batch.attention_mask[:, : ids.shape[1]]
@@ -87,8 +92,9 @@ def placement(how: Augment, uniform: Uniform) -> Float[Tensor, "n 3 3"] | None:
     """
     parts = []
     if how.crop is not None:
-        area, ratio = uniform(*how.crop), torch.exp(uniform(-STRETCHED, STRETCHED) / 2)
-        width, height = ((area.sqrt() * part).clamp(max=1) for part in (ratio, 1 / ratio))
+        area = uniform(*how.crop)
+        ratio = torch.exp(uniform(-1.0, 1.0) * (-area.log()).clamp(max=STRETCHED) / 2)  # none is wider than the image
+        width, height = area.sqrt() * ratio, area.sqrt() / ratio
         parts.append(matrix(width, 0, (1 - width) * uniform(-1.0, 1.0), 0, height, (1 - height) * uniform(-1.0, 1.0)))
     if how.flip:
         parts.append(matrix(torch.where(uniform() < 0.5, -1.0, 1.0), 0, 0, 0, 1, 0))

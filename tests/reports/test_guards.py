@@ -199,7 +199,7 @@ SPOILED: dict[str, tuple[Spoil, str, bool, str]] = {
     "other count": (measured(count=599), "examples", True, "test.accuracy differ"),
     "idle seeds": (idle, "idle seeds", False, "k=2 · α=0.5"),
     "chance": (at_chance, "chance", False, "predicting the largest class: k=2 · α=0.5."),
-    "collapse": (provenance("collapsed_since", 40), "collapsed", False, "vectors have one direction from step 40 on"),
+    "collapse": (provenance("collapsed_since", 40), "collapsed", False, "from step 40 on, all vectors or their projections"),
     "alarm": (measured("test.collapsed", value=1.0), "collapsed", False, "all test embeddings have one direction"),
     "alarm of others": (alarm_of_mean, "collapsed", False, "embeddings (mean) have"),
     "one seed": (cut(1), "one seed", True, "One seed per row"),
@@ -374,4 +374,4 @@ def test_rows_that_the_reference_beats_are_named_by_the_direction_of_the_score()
         part, results = made(values, worse_is_more=less)
         put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": 0.6})])
         (guard,) = tuning(compare_section(part, results)[1], results)
-        assert str(guard.words) == f"TF-IDF (60.0) beats {named} (untested)." and not guard.blocks_ranking
+        assert str(guard.words) == f"TF-IDF (60.0) scores above {named}; not tested." and not guard.blocks_ranking

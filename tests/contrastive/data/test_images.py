@@ -131,6 +131,18 @@ def test_nothing_is_passed_over_silently(tmp_path: Path):
         read_images(root, COLUMNS, SIZE)
 
 
+def test_names_that_are_no_text_and_links_upwards_are_named(tmp_path: Path):
+    root = folder(tmp_path, good__png=picture())
+    (root / "up").symlink_to(root)
+    with pytest.raises(UserError, match="up is a link to a folder around it"):
+        read_images(root, COLUMNS, SIZE)
+    (root / "up").unlink()
+    os.mkdir(os.fsencode(root) + b"/b/\xff")
+    (root / "b" / "black.png").rename(os.fsdecode(os.fsencode(root) + b"/b/\xff/black.png"))
+    with pytest.raises(UserError, match="its name is not UTF-8"):
+        read_images(root, COLUMNS, SIZE)
+
+
 def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     root, scan = folder(tmp_path, good__png=picture()), os.scandir
 
@@ -184,6 +196,8 @@ def test_arrays_are_read_and_others_than_images_refused(tmp_path: Path):
         ({"text": pictures / 255}, "uint8"),
         ({"text": pictures[0, :, :, 0]}, "shape"),
         ({"text": pictures, "label": labels[:3]}, "one label per image"),
+        ({"text": pictures, "label": labels / 2}, "whole numbers or words"),
+        ({"text": pictures[:, :0]}, "no images"),
         ({"text": pictures, "label": labels, "other": labels}, None),
         ({"x": pictures}, "no array `text`; it has x"),
         ({"text": np.array([{}]), "label": labels}, "npz"),

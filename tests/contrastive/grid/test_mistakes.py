@@ -147,6 +147,7 @@ OF_IMAGES = [  # parts of a cell → the advice
     ({"objective": {"loss": "swav", "view": "multicrop"}}, "multicrop cuts and changes images: set training.augment"),
     ({"encoder": {"model": "scratch:vit", "scratch": {"patch": 3}}}, "change scratch.patch"),
     ({"training": {"token_budget": 999}}, "leave token_budget out"),
+    ({"data": IMAGES | {"images": {"size": 8, "channels": 1}}, "training": {"augment": {"gray": 0.5}}}, "leave it out"),
     ({"objective": {"loss": "ce+mlm"}}, "leave that loss out"),
     ({"objective": {"loss": "ce+supcon", "view": "topk_tokens"}}, "and take cls, one_stage, two_stage"),
     ({"objective": {"loss": "simcse", "view": "eda"}}, "set training.augment"),

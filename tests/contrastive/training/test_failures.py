@@ -159,7 +159,7 @@ def test_a_collapse_counts_when_it_lasts(spreads: list[float], since: int | None
     assert collapsed_since(tmp_path / "metrics.jsonl") == since
 
 
-def test_projections_that_shrink_to_a_hundredth_have_collapsed(tmp_path: Path):
-    rows = [{"step": step, "spread": 0.5, "std.vicreg": std} for step, std in ((0, 0.4), (20, 0.003), (40, 0.002))]
+def test_projections_that_shrink_to_a_tenth_have_collapsed(tmp_path: Path):
+    rows = [{"step": step, "spread": 0.5, "std.vicreg": std} for step, std in ((0, 0.4), (20, 0.03), (40, 0.02))]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert collapsed_since(tmp_path / "metrics.jsonl") == 20

@@ -64,6 +64,14 @@ def test_a_crop_is_a_part_resized_to_the_whole(pictures: torch.Tensor):
     torch.testing.assert_close(found[:, :, inside, inside], part[:, :, inside, inside])
 
 
+def test_a_crop_keeps_the_area_that_was_drawn_whatever_its_shape():
+    for least in (0.05, 0.5, 0.9, 1.0):
+        moved = augment.placement(Augment(crop=(least, 1)), augment.Uniform(draws_of(0, 0, torch.arange(999).numpy())))
+        width, height = moved[:, 0, 0], moved[:, 1, 1]
+        assert (width * height >= least - 1e-5).all() and max(width.max(), height.max()) <= 1 + 1e-5
+        assert (width / height - 1).abs().max() > 0.05 or least == 1
+
+
 def test_an_erased_rectangle_has_the_area_that_was_drawn(pictures: torch.Tensor):
     found = augment.changed(pictures + 0.01, Augment(erase=1), Given(0.25, 0.5, 0, 1), SIDE)
     assert ((found == 0).sum((1, 2, 3)) == 3 * SIDE**2 / 4).all()
@@ -72,6 +80,8 @@ def test_an_erased_rectangle_has_the_area_that_was_drawn(pictures: torch.Tensor)
 
 def test_small_crops_are_parts_at_half_the_size_and_differ():
     given = batch(draws_of(0, 7, torch.arange(6).numpy()))
+    for patch, side in ((3, 6), (8, 8), (16, 16)):  # whole patches, and at least one
+        assert augment.augmented(given, SIMCLR, IMAGES, 1, (0.2, 0.5), patch).input_ids.shape[1] == 3 * side**2
     small = augment.augmented(given.times(2), Augment(flip=True), IMAGES, 1, (0.25, 0.25))
     assert len(small) == 12 and small.input_ids.shape[1] == small.attention_mask.shape[1] == 3 * (SIDE // 2) ** 2
     assert (small.input_ids[:6] != small.input_ids[6:]).any(1).all()
