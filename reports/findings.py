@@ -357,5 +357,5 @@ def below_reference(scores: list[RowScore], section: Section, results: Results) 
             places = 1 if unit(value) > 1 else None
             rows = [f"{score.row.label} ({score_text(value, score.mean, places=places)})" for score in below]
             ours = f"{name} ({score_text(value, reference[value], places=places)})"
-            words = _("{reference} scores above {rows}; not tested.")
+            words = _("{reference} scores above {rows} (untested).")
             yield Guard("reference", words.of(reference=ours, rows=listed(rows)))

@@ -428,7 +428,7 @@ def interval(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -
         return ""
     by_text = {each.comparison.by_text for each in compared if each.comparison.tested}
     over = _("seeds and test texts") if by_text == {True} else _("seeds")
-    return _("±: 95 % interval over {over}, corrected for the number of comparisons in each section.", over=over)
+    return _("±: 95 % interval over {over}, adjusted for multiple comparisons.", over=over)
 
 
 def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
@@ -439,7 +439,7 @@ def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
         ""
         if margin is None
         else _(
-            "; shaded: ± {margin}, negligible; =: line within it; possibly negligible: line reaches into it",
+            "; shaded: ± {margin}, negligible; =: inside; possibly negligible: reaches in",
             margin=f"{margin:g}",
         )
     )
@@ -519,8 +519,7 @@ def to_decide(
         seconds = math.nan if seeds is None else seconds_until(seeds, every, results)
         time = _(" ({time}, all rows)", time=duration(seconds)) if math.isfinite(seconds) else ""
         words = _(
-            "Next, to decide {label} against {against} if the difference stays as it is: set {needs} in FILE{time}, "
-            "then:",
+            "Next, to decide {label} against {against} if the difference stays: set {needs} in FILE{time}:",
             label=label,
             against=against,
             needs=what_decides(target.comparison, _("{seeds} seeds")),
@@ -546,7 +545,7 @@ def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], 
                 rows[each.cells] = each.score.row.label
     more = [_("{count} more", count=len(rows) - OTHERS)] if len(rows) > OTHERS else []
     named = joined([*list(rows.values())[:OTHERS], *more], _("; "))
-    return _("Even then undecided against the baseline: {rows}.", rows=named) if rows else ""
+    return _("Still undecided then: {rows}.", rows=named) if rows else ""
 
 
 def seconds_until(seeds: int, rows: Iterable[tuple[str, ...]], results: Results) -> float:

@@ -374,4 +374,4 @@ def test_rows_that_the_reference_beats_are_named_by_the_direction_of_the_score()
         part, results = made(values, worse_is_more=less)
         put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": 0.6})])
         (guard,) = tuning(compare_section(part, results)[1], results)
-        assert str(guard.words) == f"TF-IDF (60.0) scores above {named}; not tested." and not guard.blocks_ranking
+        assert str(guard.words) == f"TF-IDF (60.0) scores above {named} (untested)." and not guard.blocks_ranking

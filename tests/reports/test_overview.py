@@ -75,9 +75,9 @@ def test_the_next_step_tells_the_winner_from_the_next_best():
     near = [one + noise for one, noise in zip(shifted(0.09), (-0.03, 0.02, 0.0, -0.01, 0.01), strict=True)]
     first = seen({"ce": CE, "good": shifted(0.1), "near": near, "wild": FAR["wild"]})
     assert "; undecided against near (+1.2 ± " in str(first.headline)
-    assert str(first.next).startswith("Next, to decide good against near if the difference stays as it is: ")
+    assert str(first.next).startswith("Next, to decide good against near if the difference stays: ")
     assert " seeds in FILE (" in str(first.next) and first.command == "ablate run FILE"
-    assert str(first.also_open).startswith("Even then undecided against the baseline: wild.")
+    assert str(first.also_open).startswith("Still undecided then: wild.")
 
 
 def test_where_no_seeds_tell_the_winner_from_the_next_best_that_is_said_first(monkeypatch: pytest.MonkeyPatch):
@@ -141,7 +141,7 @@ def test_the_next_step_is_the_cheapest_that_answers_the_headline():
     open_rows = {name: [one + by for one, by in zip(CE, apart, strict=True)] for name, apart in OPEN.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
     assert "to decide near against ce: " in str(first.next) and str(first.also_open).startswith(
-        "Even then undecided against the baseline: far."
+        "Still undecided then: far."
     )
 
 
@@ -262,7 +262,7 @@ def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
             None,
             900,
             "ablate run FILE",
-            "Next, to decide wild against ce if the difference stays as it is: set 900 test texts",
+            "Next, to decide wild against ce if the difference stays: set 900 test texts",
         ),
         (None, None, "ablate plan FILE", "Next, add rows to the file and see what they cost:"),
     ],
