@@ -127,14 +127,18 @@ def geometry(vectors: Float[Tensor, "n d"]) -> dict[str, float]:
     if len(vectors) < 2:
         return {}
     rows = F.normalize(vectors.double(), dim=-1)
-    n, d = rows.shape
+    n = len(rows)
     cosine = (rows.sum(0).square().sum() - n) / (n * (n - 1))
     centred = rows - rows.mean(0)
     shares = torch.linalg.svdvals(centred)
     shares = shares / shares.sum().clamp(min=1e-6)
     entropy = -(shares * shares.clamp(min=1e-12).log()).sum()
-    spread = centred.square().mean(0).sqrt().mean() * d**0.5
-    return {"mean_cosine": float(cosine), "effective_rank": float(entropy.exp()), "spread": float(spread)}
+    return {"mean_cosine": float(cosine), "effective_rank": float(entropy.exp()), "spread": spread_of(rows)}
+
+
+def spread_of(rows: Float[Tensor, "n d"]) -> float:
+    """Return the spread of normalised vectors (see `geometry`)."""
+    return float(rows.std(0, correction=0).mean() * rows.shape[1] ** 0.5)
 
 
 def watch_projections(losses: nn.ModuleDict) -> dict[str, Tensor]:
@@ -152,7 +156,7 @@ def watch_projections(losses: nn.ModuleDict) -> dict[str, Tensor]:
 def projected_geometry(projections: dict[str, Tensor]) -> dict[str, float]:
     """Return the spread of each loss's projections, and their standard deviation, which losses of distances shrink."""
     whole = {name: rows.double() for name, rows in projections.items() if len(rows) > 1}
-    spreads = {f"spread.{name}": geometry(rows)["spread"] for name, rows in whole.items()}
+    spreads = {f"spread.{name}": spread_of(F.normalize(rows, dim=-1)) for name, rows in whole.items()}
     return spreads | {f"std.{name}": float(rows.std(0).mean()) for name, rows in whole.items()}
 
 

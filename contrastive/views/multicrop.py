@@ -1,4 +1,4 @@
-"""Multi-crop of SwAV (Caron et al., 2020): two views of an image, and small crops of it at half the size."""
+"""Multi-crop of SwAV (Caron et al., 2020): two views of an image, and small crops of it of up to half the size."""
 
 import torch
 
