@@ -54,6 +54,7 @@ class Comparison:
     by_text: bool  # whether both rows have a value for each text
     verdict: Verdict = "not comparable"
     half_width: float = math.nan  # of the interval that is simultaneous over the section
+    standard_error: float = math.nan
     p: float = math.nan
     side: int = 0  # 1: the interval is better than 0, -1: worse, 0: it contains 0
     unequal: bool = False  # whether its spread between seeds differs from that of the other rows
@@ -250,6 +251,7 @@ def comparison(
         described,
         verdict=outcome,
         half_width=decided.half_width,
+        standard_error=math.sqrt(max(decided.from_seeds, decided.own or 0.0) + decided.from_texts),
         p=decided.p,
         side=shown_direction(difference, decided.half_width, bool(score.higher)),
         unequal=decided.unequal,

