@@ -519,10 +519,11 @@ def to_decide(
         seconds = math.nan if seeds is None else seconds_until(seeds, every, results)
         time = _(" ({time}, all rows)", time=duration(seconds)) if math.isfinite(seconds) else ""
         words = _(
-            "Next, to decide {label} against {against} if the difference stays: set {needs} in FILE{time}:",
+            "Next, to decide {label} against {against} if the difference stays: set {needs} (now {now}) in FILE{time}:",
             label=label,
             against=against,
             needs=what_decides(target.comparison, _("{seeds} seeds")),
+            now=target.comparison.seeds,
             time=time,
         )
         return words, "ablate run FILE", also_open(target, compared, seeds)
@@ -537,14 +538,17 @@ def to_decide(
 
 def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], seeds: int | None) -> Text:
     """Name the other open rows that so many seeds leave open; empty if there are none."""
-    rows = dict[tuple[str, ...], str]()
+    rows, baselines = dict[tuple[str, ...], str](), dict[str, None]()
     for each in compared:
         if each.score.verdict == "undecided" and (each.cells, each.against) != (target.cells, target.against):
             needs = each.comparison.needs
             if not (needs and needs.seeds and seeds and needs.seeds <= seeds) or needs.together:
                 rows[each.cells] = each.score.row.label
+                baselines[each.comparison.against.label] = None
     more = [_("{count} more", count=len(rows) - OTHERS)] if len(rows) > OTHERS else []
     named = joined([*list(rows.values())[:OTHERS], *more], _("; "))
+    if len(baselines) == 1:
+        return _("Still undecided then against {baseline}: {rows}.", baseline=next(iter(baselines)), rows=named)
     return _("Still undecided then: {rows}.", rows=named) if rows else ""
 
 

@@ -76,8 +76,8 @@ def test_the_next_step_tells_the_winner_from_the_next_best():
     first = seen({"ce": CE, "good": shifted(0.1), "near": near, "wild": FAR["wild"]})
     assert "; undecided against near (+1.2 ± " in str(first.headline)
     assert str(first.next).startswith("Next, to decide good against near if the difference stays: ")
-    assert " seeds in FILE (" in str(first.next) and first.command == "ablate run FILE"
-    assert str(first.also_open).startswith("Still undecided then: wild.")
+    assert " seeds (now 5) in FILE (" in str(first.next) and first.command == "ablate run FILE"
+    assert str(first.also_open).startswith("Still undecided then against ce: wild.")
 
 
 def test_where_no_seeds_tell_the_winner_from_the_next_best_that_is_said_first(monkeypatch: pytest.MonkeyPatch):
@@ -141,7 +141,7 @@ def test_the_next_step_is_the_cheapest_that_answers_the_headline():
     open_rows = {name: [one + by for one, by in zip(CE, apart, strict=True)] for name, apart in OPEN.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
     assert "to decide near against ce: " in str(first.next) and str(first.also_open).startswith(
-        "Still undecided then: far."
+        "Still undecided then against ce: far."
     )
 
 
