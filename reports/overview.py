@@ -27,7 +27,7 @@ from reports.markdown import (
     with_unit,
 )  # fmt: skip
 from reports.messages import Text, _, joined, n_
-from reports.provenance import counts_of
+from reports.provenance import cells_by_data, counts_of
 from reports.rows import near_best
 from reports.statistics.decide import DECIDED, TESTED, verdict
 from reports.study import Results, Study
@@ -404,18 +404,19 @@ def setting(results: Results) -> Text:
     """Describe encoder, data, and numbers of texts and seeds."""
     study, parts = results.study, list[Text]()
     rows = [row for section in study.sections for row in section.rows]
-    counts = {
-        split: sum(by_class.values())
-        for split, by_class in counts_of(results, [c for row in rows for c in row.cells if c in results.cells]).items()
-    }
+    counts = dict[str, list[str]]()  # of each data set
+    for cells in cells_by_data(results).values():
+        for split, by_class in counts_of(results, cells).items():
+            counts.setdefault(split, []).append(str(sum(by_class.values())))
+    sizes = {split: joined([*dict.fromkeys(found)], _(" or ")) for split, found in counts.items()}
     on = _("{encoder} on {data}", encoder=study.encoder, data=study.source)
     parts.append(on if study.encoder else study.source)
-    if "train" in counts and any(row.drawn for row in rows):
-        parts.append(_("{train} training texts", train=counts["train"]))
-    elif "train" in counts:
-        parts.append(_("the same {train} training texts in every run", train=counts["train"]))
-    if "test" in counts:
-        parts.append(_("{test} test texts", test=counts["test"]))
+    if "train" in sizes and (any(row.drawn for row in rows) or len(counts["train"]) > 1):
+        parts.append(_("{train} training texts", train=sizes["train"]))
+    elif "train" in sizes:
+        parts.append(_("the same {train} training texts in every run", train=sizes["train"]))
+    if "test" in sizes:
+        parts.append(_("{test} test texts", test=sizes["test"]))
     if seeds := sorted({len(row.seeds) for row in rows}):
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
         parts.append(n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))

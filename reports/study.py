@@ -85,7 +85,9 @@ def study_of(grid: RecordedGrid) -> Study:
     shown = {section.title: list(section.show.table.values) for section in grid.sections}
     tasks = [task.scores()[0] for task in evaluation.transfer]
     return Study(
-        experiment.name, grid.sections, report.named(experiment.data.source), report.named(experiment.encoder.model),
+        experiment.name, grid.sections,
+        all_named("data.source", experiment.data.source, grid.sections, report.named),
+        all_named("encoder.model", experiment.encoder.model, grid.sections, report.named),
         experiment.description,
         report.margin, report.primary, {title: own for title, own in families.items() if own != shown[title]},
         varied(experiment), frozenset(section.title for section in experiment.sections if section.baseline),
@@ -98,6 +100,12 @@ def study_of(grid: RecordedGrid) -> Study:
         grid.references, grid.data, grid.failed, grid.stale_kept, grid.declared, grid.stopping,
         report.price_per_hour, report.currency, report.author, experiment.data.images is not None,
     )  # fmt: skip
+
+
+def all_named(setting: str, usual: str, sections: list[RecordedSection], name: Callable[[str], str]) -> str:
+    """Return the names for readers of all data sets or encoders of the rows, in their order."""
+    values = [(row.settings or {}).get(setting, usual) for section in sections for row in section.rows]
+    return ", ".join(dict.fromkeys(map(name, values or [usual])))
 
 
 def varied(experiment: Experiment) -> dict[str, set[str]]:

@@ -223,7 +223,7 @@ def wrong_labels(resolved: LoadedExperiment) -> Iterator[Finding]:
     """Find labels that match no row or part of one, and rows of a section that would share a name."""
     labels, path = resolved.experiment.report.labels, ("report", "labels")
     rows = [row for section in resolved.sections for row in section.rows]
-    sources = map(source_name, (resolved.experiment.data.source, resolved.experiment.encoder.model))
+    sources = [source_name(name) for cell in resolved.cells for name in (cell.data.source, cell.encoder.model)]
     names = dict.fromkeys([*(name for row in rows for name in (row_label(row.parts), *row.parts)), *sources])
     for name, label in labels.items():
         yield from _unknown((*path, name), name, names, "no row, part of a row, data or encoder has this name")

