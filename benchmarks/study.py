@@ -1,0 +1,285 @@
+"""The page of the study: each question of configs/study over all settings, beside what the documents claimed.
+
+    ablate run configs/study/recipes.yaml --until-decided --max-seeds 8 --budget 45m    # each file names its command
+    python -m benchmarks.study            # writes reports/output/study from the reports below ABLATE_HOME
+
+A question is the title of sections that name their setting in brackets, `Does R-Drop help? (tweets, MiniLM)`; the claim
+of the documents is the note of the first of them. Settings (data and encoder) are put together by a random-effects
+model: weights by Paule and Mandel, intervals by Hartung, Knapp, Sidik and Jonkman, never narrower than without spread.
+"""
+
+import argparse
+import math
+import os
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from statsmodels.stats.meta_analysis import combine_effects
+
+from contrastive.config.experiment import Experiment
+from contrastive.grid.load import load_experiment
+from reports.figures import canvas
+
+STUDY = Path(__file__).parents[1] / "configs/study"
+REPLICATION, DRAW = "study-replication", 20261127  # file and seed of the draw, fixed before the first cell
+SHAPES = {"better": "^", "worse": "v", "equivalent": "s"}
+INTRODUCTION, NOTES = STUDY / "introduction.md", STUDY / "notes.md"  # written by hand
+RATE = re.compile(r" · (encoder_lr|middle)=[^·]*")  # differ between settings, and make no other row
+REPLICATED = (
+    "Three verdicts, drawn from all of the primary scores by a seed that was fixed before the first cell, are repeated "
+    "with seeds that the study did not use."
+)
+FIGURE = "![All differences to the baselines, in every setting and over them](figures/answers.svg)"
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A difference over settings, with its 95 % interval, and the share of its variance that lies between settings."""
+
+    mean: float
+    half_width: float
+    heterogeneity: float
+
+    def verdict(self, margin: float) -> str:
+        if not math.isfinite(self.half_width):
+            return "open"
+        if abs(self.mean) + self.half_width < margin:
+            return "no difference that matters"
+        if abs(self.mean) > self.half_width:
+            return "better" if self.mean > 0 else "worse"
+        return "open"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One row of a question, beside its baseline, in every setting."""
+
+    row: str
+    baseline: str
+    score: str
+    lines: pd.DataFrame  # of comparisons.csv, one for each setting
+    pooled: Pooled
+    margin: float
+    primary: str
+
+    @property
+    def verdict(self) -> str:
+        return self.pooled.verdict(self.margin)
+
+
+@dataclass(frozen=True)
+class Question:
+    title: str
+    claim: str
+    answers: list[Answer]
+
+
+def pool(differences: np.ndarray, errors: np.ndarray) -> Pooled:
+    """Put independent differences together; a single one has no interval over settings."""
+    if len(differences) < 2:
+        return Pooled(float(differences[0]), math.nan, math.nan)
+    found = combine_effects(differences, errors**2, method_re="iterated")
+    spread = max(1.0, float(found.scale_hksj_re)) ** 0.5 * float(found.sd_eff_w_re)
+    half = float(stats.t.ppf(0.975, len(differences) - 1)) * spread
+    return Pooled(float(found.mean_effect_re), half, max(0.0, float(found.i2)))
+
+
+def questions(experiment: Experiment, comparisons: pd.DataFrame) -> Iterator[Question]:
+    """Yield the questions of an experiment file, in its order, with the answers that have been tested."""
+    tested = comparisons[comparisons.difference.notna() & comparisons.standard_error.gt(0)]
+    stems: dict[str, list[str]] = {}
+    for section in experiment.sections:
+        stems.setdefault(section.title.partition(" (")[0], []).append(section.title)
+    notes = {section.title: section.note for section in experiment.sections}
+    for stem, titles in stems.items():
+        mine = tested[tested.section.isin(titles)].assign(setting=lambda frame: frame.section.map(setting))
+        groups = mine.groupby(["row", "value"], sort=False)  # the sections of a question have the same rows
+        primary = experiment.report.primary or "test.accuracy"
+        yield Question(stem, notes[titles[0]], [answer(str(score), lines, primary) for (_, score), lines in groups])
+
+
+def answer(score: str, lines: pd.DataFrame, primary: str) -> Answer:
+    sign = np.where(lines.higher.astype(bool), 1.0, -1.0)
+    pooled = pool(lines.difference.to_numpy(float) * sign, lines.standard_error.to_numpy(float))
+    row, baseline = (
+        " / ".join(dict.fromkeys(lines[name].str.replace(RATE, "", regex=True))) for name in ("label", "against")
+    )
+    return Answer(row, baseline, score, lines, pooled, float(lines.margin.min()), primary)
+
+
+def setting(title: str) -> str:
+    return title.partition(" (")[2].rstrip(")")
+
+
+def points(difference: float, half: float) -> str:
+    return f"{100 * difference:+.1f} ± {100 * half:.1f}".replace("-", "−") if math.isfinite(half) else "–"
+
+
+def table(question: Question) -> str:
+    """Return a question's table: a line for each row, a column for each setting, and what holds over all of them."""
+    settings = list(dict.fromkeys(name for each in question.answers for name in each.lines.setting))
+    head = ["", *settings, "over the settings", "so"]
+    body = []
+    for each in question.answers:
+        by_setting = each.lines.set_index("setting")
+        cells = [
+            f"{points(line.difference, line.difference_half_width)} {line.verdict} ({line.common:.0f})"
+            if name in by_setting.index and (line := by_setting.loc[name]) is not None
+            else ""
+            for name in settings
+        ]
+        whole = points(each.pooled.mean, each.pooled.half_width)
+        whole += f", I² {100 * each.pooled.heterogeneity:.0f} %" if math.isfinite(each.pooled.half_width) else ""
+        score = "" if each.score == each.primary else f" ({each.score.partition('.')[2]})"
+        body.append([f"{each.row} − {each.baseline}{score}", *cells, whole, f"**{each.verdict}**"])
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def draw(found: list[Question], path: Path) -> None:
+    """Draw every answer: a mark for each setting, a bar for the interval over them, the margin shaded."""
+    answers = [each for question in found for each in question.answers]
+    rows = len(answers) + len(found)
+    with canvas.style():
+        figure = canvas.canvas(0.19 * rows + 0.6, 7.5)
+        axes = figure.add_subplot()
+        place, names = 0, {}
+        for question in found:
+            names[place] = question.title
+            place += 1
+            for each in question.answers:
+                names[place] = f"{each.row} − {each.baseline}"
+                sign = np.where(each.lines.higher.astype(bool), 1, -1)
+                for difference, verdict in zip(each.lines.difference * sign, each.lines.verdict, strict=True):
+                    axes.plot(100 * difference, place, SHAPES.get(verdict, "o"), ms=3.5, mfc="none", color=canvas.GREY)
+                if math.isfinite(each.pooled.half_width):
+                    middle, half = 100 * each.pooled.mean, 100 * each.pooled.half_width
+                    axes.plot([middle - half, middle + half], [place, place], color=canvas.COLOURS[0], lw=2)
+                place += 1
+        axes.axvspan(-1, 1, color="#e4e8ec", zorder=0)
+        axes.axvline(0, color="black", lw=0.6)
+        axes.set_yticks(list(names), list(names.values()))
+        for label, number in zip(axes.get_yticklabels(), names, strict=True):
+            if names[number] in {question.title for question in found}:
+                label.set_fontweight("bold")
+        axes.set_ylim(place - 0.5, -0.5)
+        axes.set_xlabel("difference to the baseline, points; bar: 95 % over the settings")
+        canvas.save(figure, path, "")
+
+
+def summary(found: list[Question]) -> str:
+    """Return a line for each answer, the clearest first."""
+    answers = [(question, each) for question in found for each in question.answers if each.score == each.primary]
+    order = ["better", "worse", "no difference that matters", "open"]
+    answers.sort(key=lambda pair: (order.index(pair[1].verdict), -abs(pair[1].pooled.mean)))
+    lines = ["| | over the settings | so | in how many settings |", "| --- | --- | --- | --- |"]
+    for question, each in answers:
+        counts = each.lines.verdict.value_counts(sort=False)
+        shown = ", ".join(f"{name} in {count}" for name, count in counts.items())
+        whole = points(each.pooled.mean, each.pooled.half_width)
+        lines.append(f"| {question.title} {each.row} | {whole} | **{each.verdict}** | {shown} |")
+    return "\n".join(lines)
+
+
+def experiments() -> dict[Path, Experiment]:
+    return {file: load_experiment(file).experiment for file in sorted(STUDY.glob("*.yaml"))}
+
+
+def drawn_for_replication(reports: Path) -> list[tuple[str, str, str]]:
+    """Return file, section and row of three verdicts in a primary score, drawn by a seed that was fixed beforehand."""
+    decided = list[tuple[str, str, str]]()
+    for file, experiment in experiments().items():
+        compared = reports / experiment.name / "comparisons.csv"
+        if compared.exists() and experiment.name != REPLICATION:
+            lines = pd.read_csv(compared)
+            lines = lines[lines.verdict.isin(SHAPES) & (lines.value == experiment.report.primary)]
+            decided += [(file.name, str(line.section), str(line.label)) for line in lines.itertuples()]
+    return random.Random(DRAW).sample(decided, min(3, len(decided)))
+
+
+def replicated(reports: Path) -> str:
+    """Return a table of the replicated verdicts: what the study found, and what fresh seeds find."""
+    compared = reports / REPLICATION / "comparisons.csv"
+    if not compared.exists():
+        return "Not run yet."
+    found = {
+        each.name: pd.read_csv(reports / each.name / "comparisons.csv")
+        for each in experiments().values()
+        if (reports / each.name / "comparisons.csv").exists()
+    }
+    lines = ["| | first | fresh seeds |", "| --- | --- | --- |"]
+    for again in found.pop(REPLICATION).dropna(subset="difference").itertuples():
+        for first in pd.concat(found.values()).dropna(subset="difference").itertuples():
+            if (first.section, first.label, first.value) == (again.section, again.label, again.value):
+                shown = [
+                    f"{points(each.difference, each.difference_half_width)} {each.verdict}" for each in (first, again)
+                ]
+                lines.append(f"| {first.section} {first.label} − {first.against} | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
+def cost(results: pd.DataFrame) -> tuple[int, float]:
+    """Return the number of cells and their hours."""
+    cells = results.drop_duplicates("cell").dropna(subset="seconds")
+    return len(cells), float(cells.seconds.sum()) / 3600
+
+
+def part(file: Path, experiment: Experiment, report: Path) -> tuple[str, list[Question]]:
+    """Return the section of one file, and its questions."""
+    head = f"## {experiment.description}\n\n"
+    if not (report / "comparisons.csv").exists():
+        return f"{head}Not run yet: `configs/study/{file.name}`.\n", []
+    found = list(questions(experiment, pd.read_csv(report / "comparisons.csv")))
+    body = [f"### {each.title}\n\n{each.claim}\n\n{table(each)}\n" for each in found]
+    return head + f"[The report of this file](../{experiment.name}/README.md)\n\n" + "\n".join(body), found
+
+
+def write(reports: Path, output: Path) -> None:
+    """Write the page from the reports in a folder."""
+    parts, drawn = list[str](), list[Question]()
+    costs = ["| file | cells | CPU-hours |", "| --- | --- | --- |"]
+    for file, experiment in experiments().items():
+        report = reports / experiment.name
+        if (report / "results.csv").exists():
+            cells, hours = cost(pd.read_csv(report / "results.csv"))
+            costs.append(f"| [{file.name}](../../../configs/study/{file.name}) | {cells} | {hours:.1f} |")
+        if experiment.evaluation.splits == ("test",) and experiment.name != REPLICATION:
+            words, found = part(file, experiment, report)
+            parts.append(words)
+            drawn += found
+    output.mkdir(parents=True, exist_ok=True)
+    if drawn:
+        draw(drawn, output / "figures/answers.svg")
+    before, after = (file.read_text(encoding="utf-8") for file in (INTRODUCTION, NOTES))
+    again = ["## Fresh seeds", REPLICATED, replicated(reports)]
+    text = [
+        before,
+        *([summary(drawn), FIGURE] if drawn else []),
+        after,
+        *again,
+        *parts,
+        "## What it cost",
+        "\n".join(costs),
+    ]
+    (output / "README.md").write_text("\n\n".join(each.strip() for each in text) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draw", action="store_true", help="print the three verdicts to be replicated")
+    reports = Path(os.environ.get("ABLATE_HOME", ".")) / "reports/output"
+    if parser.parse_args().draw:
+        print("\n".join(map(" | ".join, drawn_for_replication(reports))))
+        return
+    write(reports, reports / "study")
+    print(reports / "study/README.md")
+
+
+if __name__ == "__main__":
+    main()

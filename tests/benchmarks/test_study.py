@@ -1,0 +1,81 @@
+"""The page of the study: differences put together as by hand, coverage, and the committed page from its reports."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from benchmarks import study
+from contrastive.grid.load import load_experiment
+from tests.reports.made import content
+
+ROOT = Path(__file__).parents[2]
+
+
+def by_hand(differences, errors) -> tuple[float, float]:
+    """Paule and Mandel by bisection; Hartung, Knapp, Sidik and Jonkman with a floor of 1."""
+
+    def at(tau: float) -> tuple[list[float], float, float]:
+        weights = [1 / (error**2 + tau) for error in errors]
+        mean = sum(w * d for w, d in zip(weights, differences, strict=True)) / sum(weights)
+        return weights, mean, sum(w * (d - mean) ** 2 for w, d in zip(weights, differences, strict=True))
+
+    low, high, free = 0.0, 1.0, len(differences) - 1
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle)[2] > free else (low, middle)
+    weights, mean, spread = at(high)
+    scale = max(1.0, spread / free)
+    return mean, stats.t.ppf(0.975, free) * (scale / sum(weights)) ** 0.5
+
+
+@pytest.mark.parametrize("differences", [(0.02, 0.01, 0.015, 0.03), (0.05, -0.04, 0.0, 0.02), (0.01, 0.0101, 0.0099)])
+def test_settings_are_put_together_as_by_hand(differences):
+    errors = (0.004, 0.01, 0.006, 0.008)[: len(differences)]
+    pooled = study.pool(np.array(differences), np.array(errors))
+    assert (pooled.mean, pooled.half_width) == pytest.approx(by_hand(differences, errors), rel=2e-3)
+
+
+def test_an_interval_over_settings_covers_the_mean_of_all_settings():
+    generator, covered = np.random.default_rng(0), 0
+    for _ in range(600):
+        errors = generator.uniform(0.003, 0.01, 4)
+        pooled = study.pool(generator.normal(0.01, 0.01, 4) + errors * generator.standard_normal(4), errors)
+        covered += abs(pooled.mean - 0.01) <= pooled.half_width
+    assert covered / 600 > 0.93
+
+
+@pytest.mark.parametrize(
+    "mean, half, verdict",
+    [(0.02, 0.01, "better"), (-0.02, 0.01, "worse"), (0.004, 0.005, "no difference that matters"),
+     (0.004, 0.007, "open"), (0.02, math.nan, "open")],
+)  # fmt: skip
+def test_verdicts_over_settings(mean, half, verdict):
+    assert study.Pooled(mean, half, 0.0).verdict(0.01) == verdict
+
+
+def test_rows_of_all_settings_of_a_question_stand_together():
+    experiment = load_experiment(ROOT / "configs/study/recipes.yaml").experiment
+    titles = [section.title for section in experiment.sections][:2]
+    lines = [
+        {"section": title, "row": 1, "label": f"rdrop · encoder_lr=0.{number}", "against": "ce", "value": "test.accuracy",
+         "higher": True, "difference": 0.01 * number, "standard_error": 0.004, "difference_half_width": 0.01,
+         "margin": 0.01, "verdict": "undecided", "common": 4}
+        for number, title in enumerate(titles, start=1)
+    ]  # fmt: skip
+    asked, *others = study.questions(experiment, pd.DataFrame(lines))
+    assert asked.title == "Do R-Drop and contrast help?" and "95.06" in asked.claim
+    assert [(each.row, list(each.lines.setting)) for each in asked.answers] == [
+        ("rdrop", ["tweets, MiniLM", "definitions, MiniLM"])
+    ]
+    assert asked.answers[0].pooled.mean == pytest.approx(0.015) and not any(each.answers for each in others)
+    assert "+1.5 ± 6.4" in study.table(asked)
+
+
+def test_the_committed_page_is_that_of_the_committed_reports(tmp_path):
+    study.write(ROOT / "reports/output", tmp_path)
+    committed = ROOT / "reports/output/study"
+    assert content(tmp_path) == content(committed)
