@@ -61,8 +61,9 @@ def test_rows_of_all_settings_of_a_question_stand_together():
     experiment = load_experiment(ROOT / "configs/study/recipes.yaml").experiment
     titles = [section.title for section in experiment.sections][:2]
     lines = [
-        {"section": title, "row": 1, "label": f"rdrop · encoder_lr=0.{number}", "against": "ce", "value": "test.accuracy",
-         "higher": True, "difference": 0.01 * number, "standard_error": 0.004, "difference_half_width": 0.01,
+        {"section": title, "row": 1, "label": f"rdrop · encoder_lr=0.{number}", "against": "ce",
+         "value": "test.accuracy", "higher": True, "difference": 0.01 * number,
+         "standard_error": 0.004, "difference_half_width": 0.01,
          "margin": 0.01, "verdict": "undecided", "common": 4}
         for number, title in enumerate(titles, start=1)
     ]  # fmt: skip
