@@ -9,6 +9,7 @@ model: weights by Paule and Mandel, intervals by Hartung, Knapp, Sidik and Jonkm
 """
 
 import argparse
+import json
 import math
 import os
 import random
@@ -22,6 +23,7 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.meta_analysis import combine_effects
 
+from benchmarks import fixed_design
 from contrastive.config.experiment import Experiment
 from contrastive.grid.load import load_experiment
 from reports.figures import canvas
@@ -224,6 +226,25 @@ def replicated(reports: Path) -> str:
     return "\n".join(lines)
 
 
+def beside_fixed(reports: Path) -> str:
+    """Return each verdict of a fixed design beside ours."""
+    if not fixed_design.FILE.exists():
+        return "Not run yet."
+    fixed = json.loads(fixed_design.FILE.read_text(encoding="utf-8"))
+    names = {file.name: experiment.name for file, experiment in experiments().items()}
+    lines = pd.read_csv(reports / names[fixed["file"]] / "comparisons.csv")
+    ours = {(line.section, line.label): line for line in lines[lines.tested & lines.difference.notna()].itertuples()}
+    words = f"{fixed['file']}, {fixed['seeds']} seeds of every row, {fixed['cells']} cells: "
+    words += f"{fixed['seconds'] / 60:.0f} min."
+    table = ["| | fixed design | adaptive |", "| --- | --- | --- |"]
+    for each in fixed["verdicts"]:
+        line = ours[each["section"], each["row"]]
+        own = f"{points(line.difference, line.difference_half_width)} {line.verdict} ({line.common:.0f} seeds)"
+        fixed_words = f"{100 * each['difference']:+.1f} {each['verdict']} (p = {each['p']:.3f})".replace("-", "−")
+        table.append(f"| {each['section']} {each['row']} | {fixed_words} | {own} |")
+    return words + "\n\n" + "\n".join(table)
+
+
 def cost(results: pd.DataFrame) -> tuple[int, float]:
     """Return the number of cells and their hours."""
     cells = results.drop_duplicates("cell").dropna(subset="seconds")
@@ -266,6 +287,8 @@ def write(reports: Path, output: Path) -> None:
         *parts,
         "## What it cost",
         "\n".join(costs),
+        "### Beside a fixed design",
+        beside_fixed(reports),
     ]
     (output / "README.md").write_text("\n\n".join(each.strip() for each in text) + "\n", encoding="utf-8")
 

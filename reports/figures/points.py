@@ -164,12 +164,15 @@ def costs_finding(panels: list[list[Point]], value: str, higher: bool, results: 
         size = with_unit(
             signed(unit(value) * (best.score - against.score), 1 if unit(value) > 1 else 3), unit(value) > 1
         )
-        said.append(
-            _("{label} costs {times} times {against}, for {size} in the mean", label=best.label, against=against.label,
-              times=number_text(best.seconds / against.seconds), size=size)
-            if best != against
-            else _("{label} has the best mean and costs least", label=best.label)
-        )  # fmt: skip
+        times = number_text(best.seconds / against.seconds)
+        if best == against:
+            said.append(_("{label} has the best mean and costs least", label=best.label))
+        elif times == "1":
+            said.append(_("{label} costs as much as {against}, for {size} in the mean",
+                          label=best.label, against=against.label, size=size))  # fmt: skip
+        else:
+            said.append(_("{label} costs {times} times {against}, for {size} in the mean",
+                          label=best.label, times=times, against=against.label, size=size))  # fmt: skip
     untimed = [_("references are not timed")] if any(value in each.scores for each in results.study.references) else []
     return _("{parts}.", parts=joined([*said, *untimed], _("; ")))
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from benchmarks import study
+from benchmarks import fixed_design, study
 from contrastive.grid.load import load_experiment
 from tests.reports.made import content
 
@@ -74,6 +74,14 @@ def test_rows_of_all_settings_of_a_question_stand_together():
     ]
     assert asked.answers[0].pooled.mean == pytest.approx(0.015) and not any(each.answers for each in others)
     assert "+1.5 ± 6.4" in study.table(asked)
+
+
+def test_a_fixed_design_finds_what_is_there_and_corrects_by_holm():
+    noise = np.array([0.001, -0.002, 0.0, 0.002, -0.001])
+    lines = fixed_design.judged({"same": noise, "gain": noise + 0.02, "loss": noise - 0.01})
+    assert [line["verdict"] for line in lines] == ["not significant", "better", "worse"]
+    plain = [stats.ttest_1samp(noise + by, 0).pvalue for by in (0.02, -0.01)]
+    assert [line["p"] for line in lines[1:]] == pytest.approx([3 * min(plain), 2 * max(plain)], abs=1e-5)
 
 
 def test_the_committed_page_is_that_of_the_committed_reports(tmp_path):

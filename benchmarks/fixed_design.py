@@ -1,0 +1,90 @@
+"""What a fixed design takes for a file of the study: five seeds of every row, paired t-tests with Holm in each section.
+
+    python -m benchmarks.fixed_design configs/study/recipes.yaml    # writes benchmarks/fixed_design.json
+
+Hydra with the joblib launcher runs the cells, a process a core, without the reuse of repeated work. `python -m
+benchmarks.study` puts its verdicts beside those of `ablate run --until-decided`.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from benchmarks import makespan, one_cell
+from contrastive.grid.load import load_experiment
+from contrastive.runs import store
+
+FILE = Path(__file__).with_name("fixed_design.json")
+SEEDS = 5
+
+
+def run(file: Path, home: Path) -> tuple[float, Path]:
+    """Run all cells of a file with SEEDS seeds in a home of its own; return the seconds and the file that was run."""
+    asked = yaml.safe_load(file.read_text(encoding="utf-8")) | {"seeds": list(range(SEEDS)), "speed": {"reuse": "none"}}
+    copy = home / file.name
+    copy.write_text(yaml.safe_dump(asked, sort_keys=False), encoding="utf-8")
+    cells, cores = len(load_experiment(copy).cells), len(os.sched_getaffinity(0))
+    command = makespan.command("Hydra, joblib", copy, cells, cores)
+    began = time.time()
+    makespan.call(command, home)
+    return time.time() - began, copy
+
+
+def verdicts(file: Path) -> list[dict[str, Any]]:
+    """Return a verdict for each row of each section, from the scores of the cells of a file that was run."""
+    loaded = load_experiment(file)
+    primary = loaded.experiment.report.primary
+    values = {
+        cell: next(s["value"] for s in store.read_json(folder / "scores.json")["scores"] if s["name"] == primary)
+        for cell, folder in zip(loaded.cells, one_cell.folders(str(file)), strict=True)
+    }
+    found = list[dict[str, Any]]()
+    for section in loaded.sections:
+        scores = [np.array([values[cell] for cell in row.cells]) for row in section.rows]
+        compared = {
+            row.label: scores[n] - scores[row.against] for n, row in enumerate(section.rows) if not row.baseline
+        }
+        found += [{"section": section.section.title} | line for line in judged(compared)]
+    return found
+
+
+def judged(compared: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    """Test differences at equal seeds against 0, and correct for all of a section by Holm's method."""
+    chances = [float(stats.ttest_1samp(differences, 0.0).pvalue) for differences in compared.values()]
+    lines = list[dict[str, Any]]()
+    for (row, differences), p in zip(compared.items(), multipletests(chances, method="holm")[1], strict=True):
+        mean = float(differences.mean())
+        sign = "better" if mean > 0 else "worse"
+        verdict = sign if p < 0.05 else "not significant"
+        lines.append({"row": row, "difference": round(mean, 5), "p": round(float(p), 5), "verdict": verdict})
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    file = parser.parse_args().file
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["ABLATE_HOME"] = folder
+        seconds, copy = run(file.absolute(), Path(folder))
+        cells = len(load_experiment(copy).cells)
+        document = {
+            "file": file.name, "command": " ".join(sys.argv[1:]), "seconds": round(seconds), "cells": cells,
+            "seeds": SEEDS, "verdicts": verdicts(copy),
+        }  # fmt: skip
+    FILE.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"{cells} cells in {seconds / 60:.1f} min: {FILE}")
+
+
+if __name__ == "__main__":
+    main()
