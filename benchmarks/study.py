@@ -29,6 +29,7 @@ from contrastive.grid.load import load_experiment
 from reports.figures import canvas
 
 STUDY = Path(__file__).parents[1] / "configs/study"
+SHARED = "definitions, BERT from scratch"  # the setting whose data are those of another one
 REPLICATION, DRAW = "study-replication", 20261127  # file and seed of the draw, fixed before the first cell
 SHAPES = {"better": "^", "worse": "v", "equivalent": "s"}
 INTRODUCTION, NOTES = STUDY / "introduction.md", STUDY / "notes.md"  # written by hand
@@ -85,7 +86,7 @@ class Question:
 def pool(differences: np.ndarray, errors: np.ndarray) -> Pooled:
     """Put independent differences together; a single one has no interval over settings."""
     if len(differences) < 2:
-        return Pooled(float(differences[0]), math.nan, math.nan)
+        return Pooled(float(differences[0]) if len(differences) else math.nan, math.nan, math.nan)
     found = combine_effects(differences, errors**2, method_re="iterated")
     spread = max(1.0, float(found.scale_hksj_re)) ** 0.5 * float(found.sd_eff_w_re)
     half = float(stats.t.ppf(0.975, len(differences) - 1)) * spread
@@ -107,12 +108,16 @@ def questions(experiment: Experiment, comparisons: pd.DataFrame) -> Iterator[Que
 
 
 def answer(score: str, lines: pd.DataFrame, primary: str) -> Answer:
-    sign = np.where(lines.higher.astype(bool), 1.0, -1.0)
-    pooled = pool(lines.difference.to_numpy(float) * sign, lines.standard_error.to_numpy(float))
+    pooled = pooled_lines(lines)
     row, baseline = (
         " / ".join(dict.fromkeys(lines[name].str.replace(RATE, "", regex=True))) for name in ("label", "against")
     )
     return Answer(row, baseline, score, lines, pooled, float(lines.margin.min()), primary)
+
+
+def pooled_lines(lines: pd.DataFrame) -> Pooled:
+    sign = np.where(lines.higher.astype(bool), 1.0, -1.0)
+    return pool(lines.difference.to_numpy(float) * sign, lines.standard_error.to_numpy(float))
 
 
 def setting(title: str) -> str:
@@ -176,7 +181,7 @@ def draw(found: list[Question], path: Path) -> None:
 
 
 def summary(found: list[Question]) -> str:
-    """Return a line for each answer, the clearest first."""
+    """Return a line for each answer in a primary score, the clearest first."""
     answers = [(question, each) for question in found for each in question.answers if each.score == each.primary]
     order = ["better", "worse", "no difference that matters", "open"]
     answers.sort(key=lambda pair: (order.index(pair[1].verdict), -abs(pair[1].pooled.mean)))
@@ -185,8 +190,14 @@ def summary(found: list[Question]) -> str:
         counts = each.lines.verdict.value_counts(sort=False)
         shown = ", ".join(f"{name} in {count}" for name, count in counts.items())
         whole = points(each.pooled.mean, each.pooled.half_width)
-        lines.append(f"| {question.title} {each.row} | {whole} | **{each.verdict}** | {shown} |")
-    return "\n".join(lines)
+        rest = pooled_lines(each.lines[each.lines.setting != SHARED]).verdict(each.margin)
+        without = "" if rest == each.verdict else f" ({rest} without {SHARED})"
+        lines.append(f"| {question.title} {each.row} | {whole} | **{each.verdict}**{without} | {shown} |")
+    count = len(answers)
+    chance = (
+        f"{count} answers; without any effect, about {0.05 * count:.0f} would look better or worse over the settings."
+    )
+    return "\n".join(lines) + "\n\n" + chance
 
 
 def experiments() -> dict[Path, Experiment]:
