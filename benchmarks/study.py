@@ -15,7 +15,7 @@ import os
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,12 @@ REPLICATED = (
     "Three verdicts, drawn from all of the primary scores by a seed that was fixed before the first cell, are repeated "
     "with seeds that the study did not use."
 )
-FIGURE = "![All differences to the baselines, in every setting and over them](figures/answers.svg)"
+FIGURE = """
+![All differences to the baselines, in every setting and over them](figures/answers.svg)
+
+A mark is a setting: ▲ better, ▼ worse, □ equivalent, ○ undecided. A bar is the 95 % interval over the settings, and the grey
+band the margin.
+"""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,10 @@ class Answer:
 
     @property
     def verdict(self) -> str:
+        """Return what every setting says, or else what holds over the settings."""
+        own = set(self.lines.verdict)
+        if len(self.lines) > 1 and len(own) == 1 and own <= set(SHAPES):
+            return f"{own.pop()} in every setting"
         return self.pooled.verdict(self.margin)
 
 
@@ -164,10 +173,13 @@ def draw(found: list[Question], path: Path) -> None:
                 names[place] = f"{each.row} − {each.baseline}"
                 sign = np.where(each.lines.higher.astype(bool), 1, -1)
                 for difference, verdict in zip(each.lines.difference * sign, each.lines.verdict, strict=True):
-                    axes.plot(100 * difference, place, SHAPES.get(verdict, "o"), ms=3.5, mfc="none", color=canvas.GREY)
+                    axes.plot(
+                        100 * difference, place, SHAPES.get(verdict, "o"), ms=3.5, mfc="none", color="black", zorder=3
+                    )
                 if math.isfinite(each.pooled.half_width):
                     middle, half = 100 * each.pooled.mean, 100 * each.pooled.half_width
-                    axes.plot([middle - half, middle + half], [place, place], color=canvas.COLOURS[0], lw=2)
+                    axes.plot([middle - half, middle + half], [place, place], color=canvas.COLOURS[0], lw=4, alpha=0.4)
+                    axes.plot(middle, place, "|", ms=7, mew=1.5, color=canvas.COLOURS[0])
                 place += 1
         axes.axvspan(-1, 1, color="#e4e8ec", zorder=0)
         axes.axvline(0, color="black", lw=0.6)
@@ -176,26 +188,28 @@ def draw(found: list[Question], path: Path) -> None:
             if names[number] in {question.title for question in found}:
                 label.set_fontweight("bold")
         axes.set_ylim(place - 0.5, -0.5)
-        axes.set_xlabel("difference to the baseline, points; bar: 95 % over the settings")
+        axes.set_xlabel("difference to the baseline, points")
         canvas.save(figure, path, "")
 
 
 def summary(found: list[Question]) -> str:
     """Return a line for each answer in a primary score, the clearest first."""
     answers = [(question, each) for question in found for each in question.answers if each.score == each.primary]
-    order = ["better", "worse", "no difference that matters", "open"]
-    answers.sort(key=lambda pair: (order.index(pair[1].verdict), -abs(pair[1].pooled.mean)))
+    order = ["better", "worse", "equivalent", "no", "open"]
+    answers.sort(key=lambda pair: (order.index(pair[1].verdict.split()[0]), -abs(pair[1].pooled.mean)))
     lines = ["| | over the settings | so | in how many settings |", "| --- | --- | --- | --- |"]
     for question, each in answers:
         counts = each.lines.verdict.value_counts(sort=False)
         shown = ", ".join(f"{name} in {count}" for name, count in counts.items())
         whole = points(each.pooled.mean, each.pooled.half_width)
-        rest = pooled_lines(each.lines[each.lines.setting != SHARED]).verdict(each.margin)
+        rest = replace(
+            each, lines=(kept := each.lines[each.lines.setting != SHARED]), pooled=pooled_lines(kept)
+        ).verdict
         without = "" if rest == each.verdict else f" ({rest} without {SHARED})"
         lines.append(f"| {question.title} {each.row} | {whole} | **{each.verdict}**{without} | {shown} |")
     count = len(answers)
     chance = (
-        f"{count} answers; without any effect, about {0.05 * count:.0f} would look better or worse over the settings."
+        f"{count} answers; without any effect, about {0.05 * count:.1f} would look better or worse over the settings."
     )
     return "\n".join(lines) + "\n\n" + chance
 

@@ -252,6 +252,9 @@ def test_rows_with_several_baselines_name_theirs_and_a_pair_stands_once():
     names = [str(row.name) for row in first.rows]
     assert "good against ce" in names and "ce against good" not in names and "bad against good" in names
     assert str(first.headline).startswith("good beats ce: ")
+    put(other, title="Another question")
+    sections = [compare_section(each, results)[1] for each in (part, other)]
+    assert str(overview(results, sections, ["a", "b"]).headline).startswith("A section: good beats ce: ")
 
 
 def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
