@@ -41,8 +41,8 @@ REPLICATED = (
 FIGURE = """
 ![All differences to the baselines, in every setting and over them](figures/answers.svg)
 
-A mark is a setting: ▲ better, ▼ worse, □ equivalent, ○ undecided. A bar is the 95 % interval over the settings, and the grey
-band the margin.
+A mark is a setting: ▲ better, ▼ worse, □ equivalent, ○ undecided. A bar is the 95 % interval over the settings,
+and the grey band the margin.
 """
 
 
