@@ -197,7 +197,7 @@ def summary(found: list[Question]) -> str:
     answers = [(question, each) for question in found for each in question.answers if each.score == each.primary]
     order = ["better", "worse", "equivalent", "no", "open"]
     answers.sort(key=lambda pair: (order.index(pair[1].verdict.split()[0]), -abs(pair[1].pooled.mean)))
-    lines = ["| | over the settings | so | in how many settings |", "| --- | --- | --- | --- |"]
+    lines = ["| | mean difference over the settings | verdict | in a setting |", "| --- | --- | --- | --- |"]
     for question, each in answers:
         counts = each.lines.verdict.value_counts(sort=False)
         shown = ", ".join(f"{name} in {count}" for name, count in counts.items())
@@ -206,7 +206,9 @@ def summary(found: list[Question]) -> str:
             each, lines=(kept := each.lines[each.lines.setting != SHARED]), pooled=pooled_lines(kept)
         ).verdict
         without = "" if rest == each.verdict else f" ({rest} without {SHARED})"
-        lines.append(f"| {question.title} {each.row} | {whole} | **{each.verdict}**{without} | {shown} |")
+        lines.append(
+            f"| {question.title} {each.row} − {each.baseline} | {whole} | **{each.verdict}**{without} | {shown} |"
+        )
     count = len(answers)
     chance = (
         f"{count} answers; without any effect, about {0.05 * count:.1f} would look better or worse over the settings."
