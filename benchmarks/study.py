@@ -41,8 +41,8 @@ REPLICATED = (
 FIGURE = """
 ![All differences to the baselines, in every setting and over them](figures/answers.svg)
 
-A mark is a setting: ▲ better, ▼ worse, □ equivalent, ○ undecided. A bar is the 95 % interval over the settings,
-and the grey band the margin.
+A mark is a setting: △ better, ▽ worse, □ equivalent, ○ undecided. A bar is the 95 % interval of the mean over the
+settings, its tick the mean, and the grey band the margin.
 """
 
 
@@ -140,7 +140,7 @@ def points(difference: float, half: float) -> str:
 def table(question: Question) -> str:
     """Return a question's table: a line for each row, a column for each setting, and what holds over all of them."""
     settings = list(dict.fromkeys(name for each in question.answers for name in each.lines.setting))
-    head = ["", *settings, "over the settings", "so"]
+    head = ["", *settings, "mean over the settings", "verdict"]
     body = []
     for each in question.answers:
         by_setting = each.lines.set_index("setting")
@@ -210,9 +210,8 @@ def summary(found: list[Question]) -> str:
             f"| {question.title} {each.row} − {each.baseline} | {whole} | **{each.verdict}**{without} | {shown} |"
         )
     count = len(answers)
-    chance = (
-        f"{count} answers; without any effect, about {0.05 * count:.1f} would look better or worse over the settings."
-    )
+    chance = f"Without any effect, about {0.05 * count:.1f} of these {count} means would look better or worse."
+
     return "\n".join(lines) + "\n\n" + chance
 
 
