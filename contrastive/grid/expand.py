@@ -66,7 +66,7 @@ class LoadedExperiment:
     @cached_property
     def data_names(self) -> dict[Data, str]:
         """The name of each data set in a report."""
-        return names_of_data(self.cells)
+        return names_of_data(self.cells, self.experiment.report.labels)
 
     @cached_property
     def titles(self) -> dict[Cell, list[str]]:

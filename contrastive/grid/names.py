@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from contrastive.config import registry
 from contrastive.config.cell import Cell, Data, Tune, idle_rates
-from contrastive.config.experiment import SETTINGS
+from contrastive.config.experiment import SETTINGS, source_name
 from contrastive.config.objective import Objective
 from contrastive.grid.identity import text_settings
 
@@ -121,8 +121,9 @@ def ambiguous_axes(rows: Iterable[Mapping[str, Any]]) -> set[str]:
     return {name for name, seen in values.items() if len({short_value(name, value) for value in seen}) < len(seen)}
 
 
-def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
-    """Name the data of cells by the settings that differ; the name is empty if all cells have the same data."""
+def names_of_data(cells: Iterable[Cell], labels: Mapping[str, str] = MappingProxyType({})) -> dict[Data, str]:
+    """Name the data of cells by the settings that differ; the name is empty if all cells have the same data. `labels`:
+    names for readers, by the last part of a source."""
     texts = {cell.data: text_settings(cell.data) for cell in cells}
     distinct = set(texts.values())
     differing = [name for name in Data.model_fields if len({getattr(data, name) for data in distinct}) > 1]
@@ -132,7 +133,7 @@ def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
         parts = [source(v) if name == "source" else f"{name}={short_value(name, v)}" for name, v in values.items()]
         return ", ".join(parts)
 
-    short = {data: named(data, without_folders) for data in distinct}
+    short = {data: named(data, lambda s: labels.get(source_name(s), without_folders(s))) for data in distinct}
     names = short if len(set(short.values())) == len(distinct) else {data: named(data, str) for data in distinct}
     return {data: names[plain] for data, plain in texts.items()}
 

@@ -40,6 +40,11 @@ def test_a_shipped_file_is_right_for_us_and_for_editors(path):
     assert path.read_text(encoding="utf-8").startswith(f"# yaml-language-server: $schema={up}experiment.schema.json\n")
 
 
+def test_the_data_of_sections_have_the_names_for_readers():
+    named = load_experiment(CONFIGS / "study/recipes.yaml").data_names.values()
+    assert {name.partition(",")[0] for name in named} == {"tweets", "definitions", "Chinese reviews"}
+
+
 def test_the_schema_is_current():
     kept = (CONFIGS / "experiment.schema.json").read_text(encoding="utf-8")
     assert kept == messages.schema_text(), (
