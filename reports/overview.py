@@ -37,6 +37,7 @@ MOST = 12  # rows on the first screen; if there are more, the best and the worst
 MAX_SEEDS = 20  # default of `--until-decided`
 CAVEATS = 2  # most caveats on the first screen
 OTHERS = 3  # most rows that are named as open too
+LONG_SIZE = 11  # letters of a difference that fit into the narrow column
 LONGEST_TASK = 120  # characters
 TOLD = {  # verdict → what the headline says of the next best row
     "better": _("also better than {label} ({size})"),
@@ -89,6 +90,11 @@ class Overview:
         if row.verdict == "baseline":
             return ""
         return difference_text(row.difference, row.half_width, row.most, self.places)
+
+    @property
+    def has_long_sizes(self) -> bool:
+        """Return whether a difference needs the wider column."""
+        return any(len(self.size(row)) > LONG_SIZE for row in self.rows)
 
     def level(self, row: ForestRow) -> str:
         if math.isnan(row.level):
@@ -205,7 +211,7 @@ def headline_counts(rows: Sequence[ForestRow]) -> Text:
     counts = [
         _("{count} {verdict}", count=count, verdict=word) for word, count in Counter(row.word for row in rows).items()
     ]
-    return _("{count} more rows in their sections: {verdicts}", count=len(rows), verdicts=joined(counts, _(", ")))
+    return _("{count} more rows in their sections: {verdicts}", count=len(rows), verdicts=joined(counts, _("; ")))
 
 
 def decidable(compared: Sequence[PrimaryComparison]) -> list[PrimaryComparison]:

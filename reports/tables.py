@@ -6,7 +6,7 @@ Texts have no markup; Markdown and the page each add their own.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -206,7 +206,7 @@ def pivot_table(section: Section, value: str, results: Results) -> Table:
     down = table.rows or next(name for name in row_axes(section.recorded) if name != across)
     inside = [row for row in section.rows if across in row.axes and down in row.axes]
     outside = [row for row in section.rows if row not in inside]
-    columns, names = unique(row.axes[across] for row in inside), unique(row.axes[down] for row in inside)
+    columns, names = (in_order(row.axes[axis] for row in inside) for axis in (across, down))
     body = []
     for name in names:
         line = [Entry(str(name))]
@@ -425,6 +425,12 @@ def levels_tables(levels: Sequence[Level]) -> list[Table]:
 
 def row_axes(section: RecordedSection) -> list[str]:
     return unique(name for row in section.rows for name in row.axes)
+
+
+def in_order(values: Iterable[Any]) -> list[Any]:
+    """Return the values of an axis once each: numbers by size, others as they come."""
+    found = unique(values)
+    return sorted(found) if all(isinstance(value, int | float) for value in found) else found
 
 
 def unique(values: Iterable[Item]) -> list[Item]:
