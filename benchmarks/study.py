@@ -144,12 +144,11 @@ def table(question: Question) -> str:
     body = []
     for each in question.answers:
         by_setting = each.lines.set_index("setting")
-        cells = [
-            f"{points(line.difference, line.difference_half_width)} {line.verdict} ({line.common:.0f})"
-            if name in by_setting.index and (line := by_setting.loc[name]) is not None
-            else ""
-            for name in settings
-        ]
+        shown = {
+            name: f"{points(line.difference, line.difference_half_width)} {line.verdict} ({line.common:.0f})"
+            for name, line in by_setting.iterrows()
+        }
+        cells = [shown.get(name, "") for name in settings]
         whole = points(each.pooled.mean, each.pooled.half_width)
         whole += f", I² {100 * each.pooled.heterogeneity:.0f} %" if math.isfinite(each.pooled.half_width) else ""
         score = "" if each.score == each.primary else f" ({each.score.partition('.')[2]})"
@@ -159,17 +158,18 @@ def table(question: Question) -> str:
 
 
 def draw(found: list[Question], path: Path) -> None:
-    """Draw every answer: a mark for each setting, a bar for the interval over them, the margin shaded."""
-    answers = [each for question in found for each in question.answers]
-    rows = len(answers) + len(found)
+    """Draw the answers in primary scores: a mark for each setting, a bar for the interval over them, the margin
+    shaded."""
+    shown = {question.title: [each for each in question.answers if each.score == each.primary] for question in found}
+    rows = len(shown) + sum(map(len, shown.values()))
     with canvas.style():
         figure = canvas.canvas(0.19 * rows + 0.6, 7.5)
         axes = figure.add_subplot()
         place, names = 0, {}
-        for question in found:
-            names[place] = question.title
+        for title, answers in shown.items():
+            names[place] = title
             place += 1
-            for each in question.answers:
+            for each in answers:
                 names[place] = f"{each.row} − {each.baseline}"
                 sign = np.where(each.lines.higher.astype(bool), 1, -1)
                 for difference, verdict in zip(each.lines.difference * sign, each.lines.verdict, strict=True):
@@ -185,7 +185,7 @@ def draw(found: list[Question], path: Path) -> None:
         axes.axvline(0, color="black", lw=0.6)
         axes.set_yticks(list(names), list(names.values()))
         for label, number in zip(axes.get_yticklabels(), names, strict=True):
-            if names[number] in {question.title for question in found}:
+            if names[number] in shown:
                 label.set_fontweight("bold")
         axes.set_ylim(place - 0.5, -0.5)
         axes.set_xlabel("difference to the baseline, points")
@@ -211,7 +211,6 @@ def summary(found: list[Question]) -> str:
         )
     count = len(answers)
     chance = f"Without any effect, about {0.05 * count:.1f} of these {count} means would look better or worse."
-
     return "\n".join(lines) + "\n\n" + chance
 
 
@@ -257,9 +256,10 @@ def beside_fixed(reports: Path) -> str:
     if not fixed_design.FILE.exists():
         return "Not run yet."
     fixed = json.loads(fixed_design.FILE.read_text(encoding="utf-8"))
-    names = {file.name: experiment.name for file, experiment in experiments().items()}
-    lines = pd.read_csv(reports / names[fixed["file"]] / "comparisons.csv")
-    ours = {(line.section, line.label): line for line in lines[lines.tested & lines.difference.notna()].itertuples()}
+    experiment = experiments()[STUDY / fixed["file"]]
+    lines = pd.read_csv(reports / experiment.name / "comparisons.csv")
+    lines = lines[(lines.value == experiment.report.primary) & lines.difference.notna()]
+    ours = {(line.section, line.label): line for line in lines.itertuples()}
     words = f"{fixed['file']}, {fixed['seeds']} seeds of every row, {fixed['cells']} cells: "
     words += f"{fixed['seconds'] / 60:.0f} min."
     table = ["| | fixed design | adaptive |", "| --- | --- | --- |"]

@@ -367,9 +367,8 @@ def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
             "{label} beats {against}: {size}", label=best.label, against=best.against, size=levels(best, value, size)
         )
         beats = _("{beats} (possibly negligible)", beats=beats) if best.perhaps_negligible else beats
-        if (
-            len({row.section for row in rows}) > 1 < len({row.beside for row in rows})
-        ):  # the gain is only what its own question asked
+        # of several questions with their own baselines, the gain answers only one
+        if len({row.section for row in rows}) > 1 and len({row.beside for row in rows}) > 1:
             beats = _("{section}: {beats}", section=best.section, beats=beats)
         more = n_("{count} other row is better too", "{count} other rows are better too", others)
         return joined([beats, more], _("; ")) if others else beats

@@ -186,3 +186,10 @@ def test_a_phone_shows_it_without_scrolling_sideways(page):
     results(page, ROWS)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert Axe().run(page).response["violations"] == []
+
+
+def test_a_number_of_runs_is_no_run(page):
+    found = results(page, "name,score,n\nbase,81.2 ± 0.5,5\nmore,82.1 ± 0.4,5\nsingle,82.0,1\n")
+    assert "one run" in found["single"][0] and "82" in " ".join(found["single"])
+    results(page, "name,score,n\nbase,81.2 ± 0.5,5\nseveral,82.0,3\n")
+    assert "several" in page.text_content("#wrong") and "no ± deviation" in page.text_content("#wrong")

@@ -1,5 +1,6 @@
 """The page of the study: differences put together as by hand, coverage, and the committed page from its reports."""
 
+import json
 import math
 from pathlib import Path
 
@@ -82,6 +83,23 @@ def test_a_fixed_design_finds_what_is_there_and_corrects_by_holm():
     assert [line["verdict"] for line in lines] == ["not significant", "better", "worse"]
     plain = [stats.ttest_1samp(noise + by, 0).pvalue for by in (0.02, -0.01)]
     assert [line["p"] for line in lines[1:]] == pytest.approx([3 * min(plain), 2 * max(plain)], abs=1e-5)
+
+
+def test_a_fixed_design_stands_beside_the_verdicts_in_the_primary_score(tmp_path, monkeypatch):
+    section = "Do R-Drop and contrast help? (tweets, MiniLM)"
+    fixed = {"file": "recipes.yaml", "seeds": 5, "cells": 10, "seconds": 90, "verdicts": [
+        {"section": section, "row": "R-Drop", "difference": 0.02, "p": 0.01, "verdict": "better"}]}  # fmt: skip
+    monkeypatch.setattr(fixed_design, "FILE", tmp_path / "fixed.json")
+    assert study.beside_fixed(tmp_path) == "Not run yet."
+    fixed_design.FILE.write_text(json.dumps(fixed))
+    line = {"section": section, "label": "R-Drop", "difference_half_width": 0.03, "verdict": "undecided", "common": 4}
+    lines = [
+        line | {"value": "test.accuracy", "difference": 0.01},
+        line | {"value": "test.macro_f1", "difference": 0.5},
+    ]
+    (tmp_path / "study-recipes").mkdir()
+    pd.DataFrame(lines).to_csv(tmp_path / "study-recipes/comparisons.csv")
+    assert study.beside_fixed(tmp_path).endswith("| +2.0 better (p = 0.010) | +1.0 ± 3.0 undecided (4 seeds) |")
 
 
 def test_the_committed_page_is_that_of_the_committed_reports(tmp_path):
