@@ -127,10 +127,10 @@ class Overview:
     def ticks(self) -> list[float]:
         """Zero, the ends of the margin, and round numbers that are not too near to them."""
         low, high = self.ends
-        wide = self.margin is not None and self.margin > 0.04 * (high - low)
+        wide = self.margin is not None and self.margin > 0.12 * (high - low)
         named = [-self.margin, 0.0, self.margin] if wide and self.margin else [0.0]
         found = [*map(float, MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high))]
-        apart = [tick for tick in found if min(abs(tick - each) for each in named) > 0.08 * (high - low)]
+        apart = [tick for tick in found if min(abs(tick - each) for each in named) > 0.12 * (high - low)]
         edge = 0.05 * (high - low)  # room for half of a number
         return sorted([*named, *(tick for tick in apart if low + edge < tick < high - edge)])
 
@@ -523,7 +523,7 @@ def to_decide(
     results: Results, in_file: bool,
 ) -> tuple[Text, str, Text]:  # fmt: skip
     """Suggest what would decide a comparison: seeds for the undecided rows or, `in_file`, for every row."""
-    label, against, needed = target.score.row.label, target.comparison.against.label, what_decides(target.comparison)
+    label, against, needed = name_of(target, compared), target.comparison.against.label, what_decides(target.comparison)
     seeds = target.comparison.needs.seeds if target.comparison.needs else None
     if in_file or seeds is None:
         seconds = math.nan if seeds is None else seconds_until(seeds, every, results)
@@ -548,18 +548,26 @@ def to_decide(
 
 def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], seeds: int | None) -> Text:
     """Name the other open rows that so many seeds leave open; empty if there are none."""
-    rows, baselines = dict[tuple[str, ...], str](), dict[str, None]()
+    rows, baselines = dict[tuple[str, ...], Text](), dict[str, None]()
     for each in compared:
         if each.score.verdict == "undecided" and (each.cells, each.against) != (target.cells, target.against):
             needs = each.comparison.needs
             if not (needs and needs.seeds and seeds and needs.seeds <= seeds) or needs.together:
-                rows[each.cells] = each.score.row.label
+                rows[each.cells] = name_of(each, compared)
                 baselines[each.comparison.against.label] = None
     more = [_("{count} more", count=len(rows) - OTHERS)] if len(rows) > OTHERS else []
     named = joined([*list(rows.values())[:OTHERS], *more], _("; "))
     if len(baselines) == 1:
         return _("Still undecided then against {baseline}: {rows}.", baseline=next(iter(baselines)), rows=named)
     return _("Still undecided then: {rows}.", rows=named) if rows else ""
+
+
+def name_of(each: PrimaryComparison, compared: Sequence[PrimaryComparison]) -> Text:
+    """Return the label of a row, with its section if rows of others are called the same."""
+    label = each.score.row.label
+    if any(other.score.row.label == label and other.cells != each.cells for other in compared):
+        return _("{label} ({section})", label=label, section=each.section.recorded.title)
+    return label
 
 
 def seconds_until(seeds: int, rows: Iterable[tuple[str, ...]], results: Results) -> float:

@@ -166,13 +166,15 @@ def costs_finding(panels: list[list[Point]], value: str, higher: bool, results: 
         )
         times = number_text(best.seconds / against.seconds)
         if best == against:
-            said.append(_("{label} has the best mean and costs least", label=best.label))
+            words = _("{label} has the best mean and costs least", label=best.label)
         elif times == "1":
-            said.append(_("{label} costs as much as {against}, for {size} in the mean",
-                          label=best.label, against=against.label, size=size))  # fmt: skip
+            words = _("{label} costs as much as {against}, for {size} in the mean",
+                      label=best.label, against=against.label, size=size)  # fmt: skip
         else:
-            said.append(_("{label} costs {times} times {against}, for {size} in the mean",
-                          label=best.label, times=times, against=against.label, size=size))  # fmt: skip
+            words = _("{label} costs {times} times {against}, for {size} in the mean",
+                      label=best.label, times=times, against=against.label, size=size)  # fmt: skip
+        data = panel[0].data
+        said.append(_("{data}: {words}", data=data, words=words) if len(panels) > 1 and data else words)
     untimed = [_("references are not timed")] if any(value in each.scores for each in results.study.references) else []
     return _("{parts}.", parts=joined([*said, *untimed], _("; ")))
 

@@ -146,6 +146,20 @@ def test_rows_stand_under_their_question_the_headlines_first_and_a_common_baseli
     ]  # fmt: skip
 
 
+def test_rows_of_the_same_name_are_told_apart_by_their_sections():
+    far = [one + by for one, by in zip(CE, OPEN["far"], strict=True)]
+    scores = {"ce": CE, "wild": FAR["wild"], "far": far}
+    part, results = made({name: {"test.accuracy": one} for name, one in scores.items()})
+    easy, hard = copy.deepcopy(part), copy.deepcopy(part)
+    put(easy, title="easy", rows=part.rows[:2])
+    put(hard, title="hard", rows=[part.rows[0], part.rows[2]])
+    put(part.rows[2], label="wild")
+    put(results.study, sections=[easy, hard])
+    first = overview(results, [compare_section(each, results)[1] for each in (easy, hard)], ["a", "b"])
+    assert str(first.next).startswith("Next, to decide wild (hard) against ce: ")
+    assert str(first.also_open) == "Still undecided then against ce: wild (easy)."
+
+
 def test_a_column_has_as_many_digits_as_its_median_interval_and_none_hides_a_difference():
     assert common_places([(2.0, 1.5), (0.31, 0.38), (-4.5, 2.9)]) == 1
     assert common_places([(2.0, 1.5), (0.31, 0.28), (-4.5, 2.9)]) == 2
