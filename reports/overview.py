@@ -127,10 +127,10 @@ class Overview:
     def ticks(self) -> list[float]:
         """Zero, the ends of the margin, and round numbers that are not too near to them."""
         low, high = self.ends
-        wide = self.margin is not None and self.margin > 0.12 * (high - low)
+        wide = self.margin is not None and self.margin > 0.04 * (high - low)
         named = [-self.margin, 0.0, self.margin] if wide and self.margin else [0.0]
         found = [*map(float, MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high))]
-        apart = [tick for tick in found if min(abs(tick - each) for each in named) > 0.12 * (high - low)]
+        apart = [tick for tick in found if min(abs(tick - each) for each in named) > 0.08 * (high - low)]
         edge = 0.05 * (high - low)  # room for half of a number
         return sorted([*named, *(tick for tick in apart if low + edge < tick < high - edge)])
 
