@@ -31,19 +31,23 @@ from reports.figures import canvas
 STUDY = Path(__file__).parents[1] / "configs/study"
 SHARED = "definitions, BERT from scratch"  # the setting whose data are those of another one
 REPLICATION, DRAW = "study-replication", 20261127  # file and seed of the draw, fixed before the first cell
+ORDER = ["better", "worse", "equivalent", "no", "open"]  # first words of the verdicts
+CHANCE = (
+    "± is the 95 % interval of the mean over the settings. If nothing had any effect, about {expected:.0f} of these "
+    "{count} means would still look better or worse."
+)
 SHAPES = {"better": "^", "worse": "v", "equivalent": "s"}
-INTRODUCTION, NOTES = STUDY / "introduction.md", STUDY / "notes.md"  # written by hand
+INTRODUCTION, NOTES, METHOD = (STUDY / f"{name}.md" for name in ("introduction", "notes", "method"))  # by hand
 RATE = re.compile(r" · (encoder_lr|middle)=[^·]*")  # differ between settings, and make no other row
 REPLICATED = (
     "Three verdicts, drawn from all of the primary scores by a seed that was fixed before the first cell, are repeated "
     "with seeds that the study did not use."
 )
-FIGURE = """
-![All differences to the baselines, in every setting and over them](figures/answers.svg)
-
-A mark is a setting: △ better, ▽ worse, □ equivalent, ○ undecided. A bar is the 95 % interval of the mean over the
-settings, its tick the mean, and the grey band the margin.
-"""
+LEGEND = (
+    "In the figures, a mark is a setting: △ better, ▽ worse, □ equivalent, ○ undecided. A bar is the 95 % interval of "
+    "the mean over the settings, its tick the mean, and the grey band the margin."
+)
+NAMED = 3  # most rows of a verdict that are named in a question's line
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,18 @@ class Answer:
         if len(self.lines) > 1 and len(own) == 1 and own <= set(SHAPES):
             return f"{own.pop()} in every setting"
         return self.pooled.verdict(self.margin)
+
+    @property
+    def name(self) -> str:
+        return f"{self.row} − {self.baseline}"
+
+    @property
+    def size(self) -> str:
+        """Return the range over settings if all agree, else the mean."""
+        gains = sorted(gains_of(self.lines))
+        if self.verdict.endswith("setting"):
+            return f"{signed(gains[0])} to {signed(gains[-1])}"
+        return points(self.pooled.mean, self.pooled.half_width)
 
 
 @dataclass(frozen=True)
@@ -125,16 +141,23 @@ def answer(score: str, lines: pd.DataFrame, primary: str) -> Answer:
 
 
 def pooled_lines(lines: pd.DataFrame) -> Pooled:
-    sign = np.where(lines.higher.astype(bool), 1.0, -1.0)
-    return pool(lines.difference.to_numpy(float) * sign, lines.standard_error.to_numpy(float))
+    return pool(gains_of(lines), lines.standard_error.to_numpy(float))
+
+
+def gains_of(lines: pd.DataFrame) -> np.ndarray:
+    return lines.difference.to_numpy(float) * np.where(lines.higher.astype(bool), 1.0, -1.0)
 
 
 def setting(title: str) -> str:
     return title.partition(" (")[2].rstrip(")")
 
 
+def signed(difference: float) -> str:
+    return f"{100 * difference:+.1f}".replace("-", "−")
+
+
 def points(difference: float, half: float) -> str:
-    return f"{100 * difference:+.1f} ± {100 * half:.1f}".replace("-", "−") if math.isfinite(half) else "–"
+    return f"{signed(difference)} ± {100 * half:.1f}" if math.isfinite(half) else "–"
 
 
 def table(question: Question) -> str:
@@ -152,7 +175,10 @@ def table(question: Question) -> str:
         whole = points(each.pooled.mean, each.pooled.half_width)
         whole += f", I² {100 * each.pooled.heterogeneity:.0f} %" if math.isfinite(each.pooled.half_width) else ""
         score = "" if each.score == each.primary else f" ({each.score.partition('.')[2]})"
-        body.append([f"{each.row} − {each.baseline}{score}", *cells, whole, f"**{each.verdict}**"])
+        kept = each.lines[each.lines.setting != SHARED]
+        rest = replace(each, lines=kept, pooled=pooled_lines(kept)).verdict
+        without = "" if rest == each.verdict else f" ({rest} without {SHARED})"
+        body.append([f"{each.name}{score}", *cells, whole, f"**{each.verdict}**{without}"])
     lines = [head, ["---"] * len(head), *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -170,9 +196,8 @@ def draw(found: list[Question], path: Path) -> None:
             names[place] = title
             place += 1
             for each in answers:
-                names[place] = f"{each.row} − {each.baseline}"
-                sign = np.where(each.lines.higher.astype(bool), 1, -1)
-                for difference, verdict in zip(each.lines.difference * sign, each.lines.verdict, strict=True):
+                names[place] = each.name
+                for difference, verdict in zip(gains_of(each.lines), each.lines.verdict, strict=True):
                     axes.plot(
                         100 * difference, place, SHAPES.get(verdict, "o"), ms=3.5, mfc="none", color="black", zorder=3
                     )
@@ -193,25 +218,42 @@ def draw(found: list[Question], path: Path) -> None:
 
 
 def summary(found: list[Question]) -> str:
-    """Return a line for each answer in a primary score, the clearest first."""
-    answers = [(question, each) for question in found for each in question.answers if each.score == each.primary]
-    order = ["better", "worse", "equivalent", "no", "open"]
-    answers.sort(key=lambda pair: (order.index(pair[1].verdict.split()[0]), -abs(pair[1].pooled.mean)))
-    lines = ["| | mean difference over the settings | verdict | in a setting |", "| --- | --- | --- | --- |"]
-    for question, each in answers:
-        counts = each.lines.verdict.value_counts(sort=False)
-        shown = ", ".join(f"{name} in {count}" for name, count in counts.items())
-        whole = points(each.pooled.mean, each.pooled.half_width)
-        rest = replace(
-            each, lines=(kept := each.lines[each.lines.setting != SHARED]), pooled=pooled_lines(kept)
-        ).verdict
-        without = "" if rest == each.verdict else f" ({rest} without {SHARED})"
-        lines.append(
-            f"| {question.title} {each.row} − {each.baseline} | {whole} | **{each.verdict}**{without} | {shown} |"
-        )
-    count = len(answers)
-    chance = f"Without any effect, about {0.05 * count:.1f} of these {count} means would look better or worse."
-    return "\n".join(lines) + "\n\n" + chance
+    """Return a line for each question: what the documents claim, and what holds for its rows in the primary score."""
+    asked = {each.title: [one for one in each.answers if one.score == one.primary] for each in found}
+    lines = [
+        f"| [{each.title}](#{anchor(each.title)}) | {claim(each)} | {in_words(asked[each.title])} |"
+        for each in found
+        if asked[each.title]
+    ]
+    count = sum(map(len, asked.values()))
+    head = ["| question | the documents | here, points |", "| --- | --- | --- |"]
+    return "\n".join([*head, *lines]) + "\n\n" + CHANCE.format(count=count, expected=0.05 * count)
+
+
+def claim(question: Question) -> str:
+    """Return the first sentence of a question's note."""
+    return re.split(r"(?<=\.)\s", question.claim)[0].rstrip(".").removeprefix("The document: ")
+
+
+def in_words(answers: list[Answer]) -> str:
+    """Return a sentence of verdicts, each with its rows and means over the settings, or with their number and range."""
+    by_verdict: dict[str, list[Answer]] = {}
+    for each in sorted(answers, key=lambda each: ORDER.index(each.verdict.split()[0])):
+        by_verdict.setdefault(each.verdict, []).append(each)
+    baselines, said = {each.baseline for each in answers}, []
+    for verdict, own in by_verdict.items():
+        rows = "; ".join(f"{each.row if len(baselines) == 1 else each.name} {each.size}" for each in own)
+        if len(own) > NAMED:
+            means = sorted(each.pooled.mean for each in own)
+            rows = f"{len(own)} of {len(answers)} rows, means {signed(means[0])} to {signed(means[-1])}"
+        said.append(f"**{verdict}**: {rows}")
+    against = f"against {answers[0].baseline}: " if len(baselines) == 1 else ""
+    return against + ". ".join(said)
+
+
+def anchor(title: str) -> str:
+    """Return the link to a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def experiments() -> dict[Path, Experiment]:
@@ -277,19 +319,21 @@ def cost(results: pd.DataFrame) -> tuple[int, float]:
     return len(cells), float(cells.seconds.sum()) / 3600
 
 
-def part(file: Path, experiment: Experiment, report: Path) -> tuple[str, list[Question]]:
-    """Return the section of one file, and its questions."""
+def part(file: Path, experiment: Experiment, report: Path, output: Path) -> tuple[str, list[Question]]:
+    """Return the section of one file, and its questions; draw its figure."""
     head = f"## {experiment.description}\n\n"
     if not (report / "comparisons.csv").exists():
         return f"{head}Not run yet: `configs/study/{file.name}`.\n", []
     found = list(questions(experiment, pd.read_csv(report / "comparisons.csv")))
+    draw(found, output / f"figures/{file.stem}.svg")
+    figure = f"![Differences to the baselines in every setting, and their means](figures/{file.stem}.svg)"
     body = [f"### {each.title}\n\n{each.claim}\n\n{table(each)}\n" for each in found]
-    return head + f"[The report of this file](../{experiment.name}/README.md)\n\n" + "\n".join(body), found
+    return f"{head}[The report of this file](../{experiment.name}/README.md)\n\n{figure}\n\n" + "\n".join(body), found
 
 
 def write(reports: Path, output: Path) -> None:
     """Write the page from the reports in a folder."""
-    parts, drawn = list[str](), list[Question]()
+    parts, answered = list[str](), list[Question]()
     costs = ["| file | cells | CPU-hours |", "| --- | --- | --- |"]
     for file, experiment in experiments().items():
         report = reports / experiment.name
@@ -297,25 +341,26 @@ def write(reports: Path, output: Path) -> None:
             cells, hours = cost(pd.read_csv(report / "results.csv"))
             costs.append(f"| [{file.name}](../../../configs/study/{file.name}) | {cells} | {hours:.1f} |")
         if experiment.evaluation.splits == ("test",) and experiment.name != REPLICATION:
-            words, found = part(file, experiment, report)
+            words, found = part(file, experiment, report, output)
             parts.append(words)
-            drawn += found
-    output.mkdir(parents=True, exist_ok=True)
-    if drawn:
-        draw(drawn, output / "figures/answers.svg")
-    before, after = (file.read_text(encoding="utf-8") for file in (INTRODUCTION, NOTES))
-    again = ["## Fresh seeds", REPLICATED, replicated(reports)]
+            answered += found
+    before, notes, method = (file.read_text(encoding="utf-8") for file in (INTRODUCTION, NOTES, METHOD))
     text = [
         before,
-        *([summary(drawn), FIGURE] if drawn else []),
-        after,
-        *again,
+        *([summary(answered)] if answered else []),
+        notes,
+        LEGEND,
         *parts,
+        "## Fresh seeds",
+        REPLICATED,
+        replicated(reports),
         "## What it cost",
         "\n".join(costs),
         "### Beside a fixed design",
         beside_fixed(reports),
+        method,
     ]
+    output.mkdir(parents=True, exist_ok=True)
     (output / "README.md").write_text("\n\n".join(each.strip() for each in text) + "\n", encoding="utf-8")
 
 

@@ -75,6 +75,21 @@ def test_rows_of_all_settings_of_a_question_stand_together():
     ]
     assert asked.answers[0].pooled.mean == pytest.approx(0.015) and not any(each.answers for each in others)
     assert "+1.5 ± 6.4" in study.table(asked)
+    line = study.summary([asked]).splitlines()[2]
+    assert line.startswith("| [Do R-Drop and contrast help?](#do-r-drop-and-contrast-help) | R-Drop 95.06, ")
+    assert line.endswith("is 0.14) | against ce: **open**: rdrop +1.5 ± 6.4 |")
+
+
+def test_what_all_settings_agree_on_is_said_with_its_range():
+    lines = pd.DataFrame({"section": ["Q? (a)", "Q? (b)"], "label": "rdrop", "against": "ce", "higher": True,
+        "difference": [0.02, 0.05], "standard_error": 0.004, "margin": 0.01, "verdict": "better"})  # fmt: skip
+    answers = [study.answer("test.accuracy", lines, "test.accuracy")]
+    assert study.in_words(answers) == "against ce: **better in every setting**: rdrop +2.0 to +5.0"
+    others = [study.answer("test.accuracy", lines.assign(label=f"row {i}", verdict="worse"), "") for i in range(4)]
+    assert study.in_words([*others, *answers]) == (
+        "against ce: **better in every setting**: rdrop +2.0 to +5.0. "
+        "**worse in every setting**: 4 of 5 rows, means +3.5 to +3.5"
+    )
 
 
 def test_a_fixed_design_finds_what_is_there_and_corrects_by_holm():
