@@ -135,7 +135,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     sections = [
         section_report(part, name, results, folder) for part, name in zip(results.study.sections, names, strict=True)
     ]
-    limits = [guard for section in sections for guard in section.limits]
+    limits = [section.limits for section in sections]
     sections, everywhere = said_once(sections)
     notes = [guard.words for guard in general(results)]
     forbidding = [words for section in sections for words in section.forbidding]

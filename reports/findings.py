@@ -358,4 +358,8 @@ def below_reference(scores: list[RowScore], section: Section, results: Results) 
             rows = [f"{score.row.label} ({score_text(value, score.mean, places=places)})" for score in below]
             ours = f"{name} ({score_text(value, reference[value], places=places)})"
             words = _("{reference} scores above {rows} (untested).")
+            if len(below) == len(scores) > 1:
+                best = max(below, key=lambda score: score.mean if score.higher else -score.mean)
+                words = _("{reference} scores above every row, even {rows} (untested).")
+                rows = [f"{best.row.label} ({score_text(value, best.mean, places=places)})"]
             yield Guard("reference", words.of(reference=ours, rows=listed(rows)))

@@ -39,6 +39,7 @@ CAVEATS = 2  # most caveats on the first screen
 OTHERS = 3  # most rows that are named as open too
 LONG_SIZE = 11  # letters of a difference that fit into the narrow column
 LONGEST_TASK = 120  # characters
+ORDER = ("better", "worse", "equivalent", "undecided")
 TOLD = {  # verdict → what the headline says of the next best row
     "better": _("also better than {label} ({size})"),
     "equivalent": _("equivalent to {label} ({size})"),
@@ -129,7 +130,7 @@ class Overview:
         low, high = self.ends
         wide = self.margin is not None and self.margin > 0.04 * (high - low)
         named = [-self.margin, 0.0, self.margin] if wide and self.margin else [0.0]
-        found = [*map(float, MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high))]
+        found = [*map(float, MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high))]
         apart = [tick for tick in found if min(abs(tick - each) for each in named) > 0.08 * (high - low)]
         edge = 0.05 * (high - low)  # room for half of a number
         return sorted([*named, *(tick for tick in apart if low + edge < tick < high - edge)])
@@ -144,12 +145,12 @@ def overview(
     results: Results,
     sections: Sequence[Section],
     anchors: Sequence[str],
-    caveats: Sequence[Guard] = (),
+    caveats: Sequence[Sequence[Guard]] = (),
     warnings: int = 0,
     forbidding: Sequence[Text] = (),
 ) -> Overview:
-    """Return the first screen. `caveats`: limits of the sections' findings, of which the first few are shown;
-    `warnings`: number of notes above tables; `forbidding`: the notes that forbid ranking."""
+    """Return the first screen. `caveats`: limits of each section's findings, of which the first few are shown, those of
+    the headline's section first; `warnings`: number of notes above tables; `forbidding`: the notes that forbid ranking."""
     value, study = primary(results, sections), results.study
     scale = unit(value) if value else 1.0
     compared = [
@@ -160,13 +161,18 @@ def overview(
     ]
     rows = sorted(forest_rows(compared, scale, results), key=lambda row: -row.gain)
     every = sorted([*rows, *reference_rows(compared, results, scale)], key=lambda row: -row.gain)
-    shown = every if len(every) <= MOST else [*every[: MOST // 2], *every[-MOST // 2 :]]
+    several = has_several_questions(rows)
+    most = 2 * MOST if several else MOST
+    shown = every if len(every) <= most else [*every[: MOST // 2], *every[-MOST // 2 :]]
     if study.board == "records":
         shown = some_records(
             [row for row in every if row.verdict in TESTED], [each.score.row.label for each in compared]
         )
     margin = next((scale * each.score.margin for each in compared if each.score.margin is not None), None)
-    by_kind = {guard.kind: guard.words for guard in reversed(caveats)}  # the first of each kind
+    best = winner(rows)
+    ordered = sorted(zip(anchors, caveats, strict=False), key=lambda pair: not (best and pair[0] == best.anchor))
+    first_ones = [guard for _anchor, guards in ordered for guard in guards]
+    by_kind = {guard.kind: guard.words for guard in reversed(first_ones)}  # the first of each kind
     no_baseline = missing_baseline(sections)
     groups = grouped(shown, compared, scale, results)
     second = None if study.board else next_best(rows, compared)
@@ -182,8 +188,8 @@ def overview(
         groups,
         _("difference to the best before") if study.board == "records" else _("difference"),
         device([row for group in groups for row in group.rows]),
-        headline_counts([row for row in every if row not in shown]),
-        [*forbidding[:CAVEATS], *limits(shown, margin), *list(reversed(by_kind.values()))[:CAVEATS]],
+        left_out([row for row in every if row not in shown]),
+        [*forbidding[:CAVEATS], *limits(shown, margin, scale > 1), *list(reversed(by_kind.values()))[:CAVEATS]],
         warnings,
         *next_step(rows, results, compared, no_baseline, second),
         origin(results),
@@ -205,13 +211,22 @@ def some_records(claims: Sequence[ForestRow], order: Sequence[str]) -> list[Fore
     return [row for row in ordered if row in kept]
 
 
-def headline_counts(rows: Sequence[ForestRow]) -> Text:
+def counted(rows: Sequence[ForestRow]) -> Text:
+    """Count the rows of each verdict."""
+    counts = Counter(row.verdict for row in rows)
+    order = [*(word for word in ORDER if word in counts), *(word for word in counts if word not in ORDER)]
+    return joined([_("{count} {verdict}", count=counts[word], verdict=WORDS[word]) for word in order], _(", "))
+
+
+def left_out(rows: Sequence[ForestRow]) -> Text:
     if not rows:
         return ""
-    counts = [
-        _("{count} {verdict}", count=count, verdict=word) for word, count in Counter(row.word for row in rows).items()
-    ]
-    return _("{count} more rows in their sections: {verdicts}", count=len(rows), verdicts=joined(counts, _("; ")))
+    return _("{count} more rows in their sections: {verdicts}", count=len(rows), verdicts=counted(rows))
+
+
+def has_several_questions(rows: Sequence[ForestRow]) -> bool:
+    """Return whether the rows belong to several questions with their own baselines."""
+    return len({row.section for row in rows}) > 1 and len({row.beside for row in rows}) > 1
 
 
 def decidable(compared: Sequence[PrimaryComparison]) -> list[PrimaryComparison]:
@@ -367,9 +382,9 @@ def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
             "{label} beats {against}: {size}", label=best.label, against=best.against, size=levels(best, value, size)
         )
         beats = _("{beats} (possibly negligible)", beats=beats) if best.perhaps_negligible else beats
-        # of several questions with their own baselines, the gain answers only one
-        if len({row.section for row in rows}) > 1 and len({row.beside for row in rows}) > 1:
-            beats = _("{section}: {beats}", section=best.section, beats=beats)
+        if has_several_questions(rows):  # the gain answers only one of them
+            counts = counted(rows)
+            return _("{verdicts}. {section}: {beats}", verdicts=counts, section=best.section, beats=beats)
         more = n_("{count} other row is better too", "{count} other rows are better too", others)
         return joined([beats, more], _("; ")) if others else beats
     if no_baseline and not rows:
@@ -394,14 +409,15 @@ def levels(row: ForestRow, value: str, size: Text) -> Text:
     """Return a difference with the means that it lies between, if it is theirs: rows with different seeds are compared
     by those that both have."""
     places = common_places([(row.difference, row.half_width)])
-    if (
-        unit(value) == 1
-        or places is None
-        or not math.isclose(row.level - row.baseline_level, row.difference, abs_tol=1e-9)
-    ):
+    if unit(value) == 1 or places is None or not has_its_levels(row):
         return size
     ends = {"before": fixed(row.baseline_level, places), "after": fixed(row.level, places)}
     return _("{score} {before} → {after} %, {size}", score=score_name(metric_of(value)), size=size, **ends)
+
+
+def has_its_levels(row: ForestRow) -> bool:
+    """Return whether a difference is that of the means shown."""
+    return math.isclose(row.level - row.baseline_level, row.difference, abs_tol=1e-9)
 
 
 def task(study: Study) -> str:
@@ -438,23 +454,21 @@ def interval(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -
         return ""
     by_text = {each.comparison.by_text for each in compared if each.comparison.tested}
     over = _("seeds and test texts") if by_text == {True} else _("seeds")
-    return _("±: 95 % interval over {over}, adjusted for multiple comparisons.", over=over)
+    return _("±: 95 % interval over {over}, joint for the rows of a question.", over=over)
 
 
-def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
+def limits(rows: Sequence[ForestRow], margin: float | None, share: bool) -> list[Text]:
     """Say what the lines, marks and dots on the first screen are."""
+    shaded: Text = "" if margin is None else with_unit(f"{margin:g}", share)
     if not any(math.isfinite(row.half_width) for row in rows):
-        return []
-    within = (
-        ""
-        if margin is None
-        else _(
-            "; shaded: ± {margin}, negligible; =: inside; possibly negligible: reaches in",
-            margin=f"{margin:g}",
-        )
-    )
-    notes: list[Text] = [_("▲▼: line excludes 0{within}; ?: otherwise.", within=within)]
-    return [*notes, _("Dots: seeds.")] if any(row.seeds for row in rows) else notes
+        return [_("Shaded: ± {margin}, negligible.", margin=shaded)] if shaded else []
+    within = _("; equivalent: within ± {margin} (shaded); possibly negligible: reaches in", margin=shaded)
+    notes: list[Text] = [_("Better, worse: line excludes 0{within}.", within=within if shaded else "")]
+    if any(row.seeds for row in rows):
+        notes.append(_("Dots: seeds."))
+    if not all(has_its_levels(row) for row in rows if math.isfinite(row.half_width)):
+        notes.append(_("Differences: of common seeds."))
+    return notes
 
 
 def origin(results: Results) -> Text:
@@ -563,9 +577,10 @@ def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], 
 
 
 def name_of(each: PrimaryComparison, compared: Sequence[PrimaryComparison]) -> Text:
-    """Return the label of a row, with its section if rows of others are called the same."""
+    """Return the label of a row, with its section if sections have their own baselines or rows of the same name."""
     label = each.score.row.label
-    if any(other.score.row.label == label and other.cells != each.cells for other in compared):
+    several = len({other.against for other in compared}) > 1 < len({other.anchor for other in compared})
+    if several or any(other.score.row.label == label and other.cells != each.cells for other in compared):
         return _("{label} ({section})", label=label, section=each.section.recorded.title)
     return label
 

@@ -110,9 +110,13 @@ def front(points: Sequence[Point], higher: bool) -> list[Point]:
 
 
 def costs_figure(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Any:
-    drawn = canvas(2.4 * len(panels))
-    axes = drawn.subplots(len(panels), 1, squeeze=False)[:, 0]
-    for axis, points, best in zip(axes, panels, fronts, strict=True):
+    across = min(len(panels), 2)
+    down = -(-len(panels) // across)
+    drawn = canvas(2.4 * down, WIDTH * across)
+    axes = drawn.subplots(down, across, squeeze=False).flatten()
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
+    for axis, points, best in zip(axes, panels, fronts, strict=False):
         axis.scatter([p.seconds for p in points], [p.score for p in points], s=12, color=GREY, linewidths=0)
         axis.plot(
             [p.seconds for p in best], [p.score for p in best], "o-", color=BETTER, drawstyle="steps-post", markersize=4

@@ -115,15 +115,19 @@ def test_a_gain_that_may_be_within_the_margin_is_called_so():
     section = compare_section(part, results)[1]
     assert str(findings.answer(section)) == "Compared with ce: good is better, possibly negligible."
     first = overview(results, [section], ["a"])
-    assert str(first.rows[1].word) == "better, possibly negligible" and "shaded: ± 1, negligible" in str(first.notes[0])
+    assert str(first.rows[1].word) == "better, possibly negligible" and "within ± 1 point (shaded)" in str(
+        first.notes[0]
+    )
     assert "negligibly" not in str(seen({"ce": CE, "good": shifted(0.1)}).rows[1].word)
 
 
 def test_the_headline_has_no_levels_that_are_not_those_of_its_difference():
     (row,) = [row for row in seen({"ce": CE, "good": shifted(0.1)}).rows if row.label == "good"]
     assert str(overviews.levels(row, "test.accuracy", "+10")) == "accuracy 70.00 → 80.02 %, +10"
+    assert "Differences: of common seeds." not in map(str, overviews.limits([row], None, True))
     put(row, baseline_level=69.0)  # of other seeds than those that both have
     assert str(overviews.levels(row, "test.accuracy", "+10")) == "+10"
+    assert "Differences: of common seeds." in map(str, overviews.limits([row], None, True))
 
 
 def test_costs_of_several_kinds_of_devices_are_not_shown():
@@ -144,6 +148,17 @@ def test_rows_stand_under_their_question_the_headlines_first_and_a_common_baseli
     assert [(group.title, [row.label for row in group.rows]) for group in first.groups] == [
         ("", ["ce"]), ("hard", ["good"]), ("easy", ["bad"]),
     ]  # fmt: skip
+
+
+def test_caveats_of_the_headlines_section_come_first():
+    part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
+    easy, hard = copy.deepcopy(part), copy.deepcopy(part)
+    put(easy, title="easy", rows=[part.rows[0], part.rows[2]])
+    put(hard, title="hard", rows=[part.rows[0], part.rows[1]])
+    put(results.study, sections=[easy, hard])
+    sections = [compare_section(each, results)[1] for each in (easy, hard)]
+    caveats = [[Guard("reference", words, False)] for words in ("of easy", "of hard")]
+    assert overview(results, sections, ["a", "b"], caveats).notes[-1] == "of hard"
 
 
 def test_rows_of_the_same_name_are_told_apart_by_their_sections():
@@ -237,7 +252,7 @@ def test_the_reference_stands_in_the_forest_without_an_interval_and_is_no_findin
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
     put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": 0.9})])
     caveats = [Guard(kind, kind, False) for kind in ("reference", "edge", "tuning", "another")]
-    first = overview(results, [compare_section(part, results)[1]], ["a"], caveats)
+    first = overview(results, [compare_section(part, results)[1]], ["a"], [caveats])
     assert [row.label for row in first.rows] == ["ce", "good", "wild", "bad", "TF-IDF"]
     assert (first.rows[-1].size, str(first.rows[-1].word)) == ("+20.0", "fitted once")
     assert str(first.headline).startswith("good beats ce") and first.notes[-2:] == ["reference", "edge"]
@@ -268,7 +283,9 @@ def test_rows_with_several_baselines_name_theirs_and_a_pair_stands_once():
     assert str(first.headline).startswith("good beats ce: ")
     put(other, title="Another question")
     sections = [compare_section(each, results)[1] for each in (part, other)]
-    assert str(overview(results, sections, ["a", "b"]).headline).startswith("A section: good beats ce: ")
+    assert str(overview(results, sections, ["a", "b"]).headline).startswith(
+        "1 better, 2 worse, 2 undecided. A section: good beats ce: "
+    )
 
 
 def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
