@@ -47,6 +47,7 @@ LEGEND = (
     "In the figures, a mark is a setting: △ better, ▽ worse, □ equivalent, ○ undecided. A bar is the 95 % interval of "
     "the mean over the settings, its tick the mean, and the grey band the margin."
 )
+NOT_RUN = "Not run yet."
 NAMED = 3  # most rows of a verdict that are named in a question's line
 
 
@@ -186,7 +187,8 @@ def table(question: Question) -> str:
 def draw(found: list[Question], path: Path) -> None:
     """Draw the answers in primary scores: a mark for each setting, a bar for the interval over them, the margin
     shaded."""
-    shown = {question.title: [each for each in question.answers if each.score == each.primary] for question in found}
+    primary = {each.title: [one for one in each.answers if one.score == one.primary] for each in found}
+    shown = {title: answers for title, answers in primary.items() if answers}
     rows = len(shown) + sum(map(len, shown.values()))
     with canvas.style():
         figure = canvas.canvas(0.19 * rows + 0.6, 7.5)
@@ -276,7 +278,7 @@ def replicated(reports: Path) -> str:
     """Return a table of the replicated verdicts: what the study found, and what fresh seeds find."""
     compared = reports / REPLICATION / "comparisons.csv"
     if not compared.exists():
-        return "Not run yet."
+        return NOT_RUN
     found = {
         each.name: pd.read_csv(reports / each.name / "comparisons.csv")
         for each in experiments().values()
@@ -296,7 +298,7 @@ def replicated(reports: Path) -> str:
 def beside_fixed(reports: Path) -> str:
     """Return each verdict of a fixed design beside ours."""
     if not fixed_design.FILE.exists():
-        return "Not run yet."
+        return NOT_RUN
     fixed = json.loads(fixed_design.FILE.read_text(encoding="utf-8"))
     experiment = experiments()[STUDY / fixed["file"]]
     lines = pd.read_csv(reports / experiment.name / "comparisons.csv")
@@ -323,11 +325,11 @@ def part(file: Path, experiment: Experiment, report: Path, output: Path) -> tupl
     """Return the section of one file, and its questions; draw its figure."""
     head = f"## {experiment.description}\n\n"
     if not (report / "comparisons.csv").exists():
-        return f"{head}Not run yet: `configs/study/{file.name}`.\n", []
+        return f"{head}{NOT_RUN}\n", []
     found = list(questions(experiment, pd.read_csv(report / "comparisons.csv")))
     draw(found, output / f"figures/{file.stem}.svg")
     figure = f"![Differences to the baselines in every setting, and their means](figures/{file.stem}.svg)"
-    body = [f"### {each.title}\n\n{each.claim}\n\n{table(each)}\n" for each in found]
+    body = [f"### {each.title}\n\n{each.claim}\n\n{table(each) if each.answers else NOT_RUN}\n" for each in found]
     return f"{head}[The report of this file](../{experiment.name}/README.md)\n\n{figure}\n\n" + "\n".join(body), found
 
 

@@ -164,6 +164,12 @@ def test_what_is_above_the_values_is_no_row_and_the_minus_of_the_page_is_one(pag
     assert results(page, "model,data,loss,std,n\nbase,sst,.8,.01,5\nnew,sst,.6,.01,5")["new"][0] == "better"
 
 
+def test_a_gain_that_may_be_within_the_margin_is_called_so(page):
+    shown = results(page, ROWS, margin="0.018")
+    assert shown["new"][0] == "better, possibly negligible"
+    assert page.inner_text("#finding") == "better: new (possibly negligible)."
+
+
 def test_one_run_could_never_have_shown_a_difference(page):
     shown = results(page, "base,0.81,0.82,0.80\nnew,0.99")
     assert shown["new"][0] == "one run has no interval: no difference could be shown"
@@ -186,6 +192,13 @@ def test_a_phone_shows_it_without_scrolling_sideways(page):
     results(page, ROWS)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert Axe().run(page).response["violations"] == []
+
+
+def test_long_names_and_large_numbers_fit_a_phone(page):
+    long = "llama-3-8b-instruct-lora-r64-alpha128-dropout0.05-epochs3-with-contrast"
+    shown = results(page, f"name,mean,std,n\nbase,81200000,400000,5\n{long},83100000,600000,5\n")
+    assert shown[long][-2] == "83100000" and shown[long][1].startswith("+1900000 ± ")
+    assert page.eval_on_selector(".wide", "box => box.scrollWidth <= box.clientWidth")
 
 
 def test_a_number_of_runs_is_no_run(page):
