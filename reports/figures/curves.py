@@ -25,7 +25,7 @@ from reports.figures.canvas import (
 )
 from reports.guards.rows import listed
 from reports.markdown import heading
-from reports.messages import Text, _, joined
+from reports.messages import Message, Text, _, joined
 from reports.statistics.summary import expected_best
 from reports.study import Results
 
@@ -168,11 +168,17 @@ def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure
     panels = [panel for panel in panels if panel.tables]  # terms without finite values have no line
     what = _("gradient norms of the loss terms {names}", names=joined([panel.title for panel in panels], _(", ")))
     path = path.with_name(f"{path.name}-gradients.png")
-    return saved_curves(section, panels, path, what, 1, one_scale=True, scale="log")
+    return saved_curves(section, panels, path, what, 1, _("gradient norm of {term}"), one_scale=True, scale="log")
 
 
 def saved_curves(
-    section: RecordedSection, panels: list[LinePanel], path: Path, what: Text, smoothing: int, **how: Any
+    section: RecordedSection,
+    panels: list[LinePanel],
+    path: Path,
+    what: Text,
+    smoothing: int,
+    first: Message | None = None,
+    **how: Any,
 ) -> Figure | None:
     if not panels:
         return None
@@ -184,16 +190,17 @@ def saved_curves(
         what=what, mean=mean, names=labels_in_words(labels), numbers=renamed(labels, "row"),
     )  # fmt: skip
     with style():
-        return save(draw_lines(panels, labels, "optimizer step", **how), path, caption, last_values(panels[0], labels))
+        said = last_values(panels[0], labels, first.of(term=panels[0].title) if first else panels[0].title)
+        return save(draw_lines(panels, labels, "optimizer step", **how), path, caption, said)
 
 
-def last_values(panel: LinePanel, labels: list[str]) -> Text:
+def last_values(panel: LinePanel, labels: list[str], what: Text) -> Text:
     """Say where the lines of a panel end, highest first."""
     ends = {labels[number]: float(table.iloc[-1].mean()) for number, table in panel.tables.items()}
     said = [
         _("{label} {score}", label=label, score=f"{ends[label]:.3g}") for label in sorted(ends, key=lambda x: -ends[x])
     ]
-    return _("{what} at the end: {rows}.", what=panel.title, rows=listed(said))
+    return _("Training curves, mean over seeds; {what} at the end: {rows}.", what=what, rows=listed(said))
 
 
 def loss_panels(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, Text, list[int]]]:

@@ -328,7 +328,9 @@ def tsne_finding(rows: list[RecordedRow], results: Results) -> Text:
         if row.cells[0] in scores
     ]
     seeds = ", ".join(map(str, sorted({row.seeds[0] for row in rows})))
-    return _("kNN accuracy of seed {seed}, %: {rows}.", seed=seeds, rows=joined(said, _("; "))) if said else ""
+    method = alignment_reference(rows, results).method
+    words = _("{method} of seed {seed}, coloured by class; kNN accuracy, %: {rows}.")
+    return words.of(method=method, seed=seeds, rows=joined(said, _("; "))) if said else ""
 
 
 def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], results: Results) -> Text:
