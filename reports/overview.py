@@ -186,7 +186,7 @@ def overview(
         _("difference to the best before") if study.board == "records" else _("difference"),
         device([row for group in groups for row in group.rows]),
         left_out([row for row in every if row not in shown]),
-        [*forbidding[:CAVEATS], *limits(shown, margin, scale > 1), *list(reversed(by_kind.values()))[:CAVEATS]],
+        [*forbidding[:CAVEATS], *limits(shown, margin), *list(reversed(by_kind.values()))[:CAVEATS]],
         warnings,
         *next_step(rows, results, compared, no_baseline, second),
         origin(results),
@@ -433,12 +433,12 @@ def interval(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -
         return ""
     by_text = {each.comparison.by_text for each in compared if each.comparison.tested}
     over = _("seeds and test texts") if by_text == {True} else _("seeds")
-    return _("±: 95 % interval over {over}, joint for the rows of a question.", over=over)
+    return _("±: 95 % interval over {over}, joint per question.", over=over)
 
 
-def limits(rows: Sequence[ForestRow], margin: float | None, share: bool) -> list[Text]:
+def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
     """Say what the lines, marks and dots on the first screen are."""
-    shaded: Text = "" if margin is None else with_unit(f"{margin:g}", share)
+    shaded = "" if margin is None else f"{margin:g}"
     if not any(math.isfinite(row.half_width) for row in rows):
         return [_("Shaded: ± {margin}, negligible.", margin=shaded)] if shaded else []
     within = _("; equivalent: within ± {margin} (shaded); possibly negligible: reaches in", margin=shaded)

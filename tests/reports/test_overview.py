@@ -115,19 +115,17 @@ def test_a_gain_that_may_be_within_the_margin_is_called_so():
     section = compare_section(part, results)[1]
     assert str(findings.answer(section)) == "Compared with ce: good is better, possibly negligible."
     first = overview(results, [section], ["a"])
-    assert str(first.rows[1].word) == "better, possibly negligible" and "within ± 1 point (shaded)" in str(
-        first.notes[0]
-    )
+    assert str(first.rows[1].word) == "better, possibly negligible" and "within ± 1 (shaded)" in str(first.notes[0])
     assert "negligibly" not in str(seen({"ce": CE, "good": shifted(0.1)}).rows[1].word)
 
 
 def test_the_headline_has_no_levels_that_are_not_those_of_its_difference():
     (row,) = [row for row in seen({"ce": CE, "good": shifted(0.1)}).rows if row.label == "good"]
     assert str(overviews.levels(row, "test.accuracy", "+10")) == "accuracy 70.00 → 80.02 %, +10"
-    assert "Differences: of common seeds." not in map(str, overviews.limits([row], None, True))
+    assert "Differences: of common seeds." not in map(str, overviews.limits([row], None))
     put(row, baseline_level=69.0)  # of other seeds than those that both have
     assert str(overviews.levels(row, "test.accuracy", "+10")) == "+10"
-    assert "Differences: of common seeds." in map(str, overviews.limits([row], None, True))
+    assert "Differences: of common seeds." in map(str, overviews.limits([row], None))
 
 
 def test_costs_of_several_kinds_of_devices_are_not_shown():
