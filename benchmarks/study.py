@@ -31,6 +31,7 @@ from reports.figures import canvas
 STUDY = Path(__file__).parents[1] / "configs/study"
 SHARED = "definitions, BERT from scratch"  # the setting whose data are those of another one
 REPLICATION, DRAW = "study-replication", 20261127  # file and seed of the draw, fixed before the first cell
+FEWEST = 3  # settings of a mean that has an interval: with two, Student's t has 12.7 standard errors
 ORDER = ["better", "worse", "equivalent", "no", "open"]  # first words of the verdicts
 CHANCE = (
     "± is the 95 % interval of the mean over the settings. If nothing had any effect, about {expected:.0f} of these "
@@ -95,11 +96,15 @@ class Answer:
 
     @property
     def size(self) -> str:
-        """Return the range over settings if all agree, else the mean."""
+        """Return the range over settings if all agree or are too few, else the mean, and what is open in some only."""
         gains = sorted(gains_of(self.lines))
-        if self.verdict.endswith("setting"):
-            return f"{signed(gains[0])} to {signed(gains[-1])}"
-        return points(self.pooled.mean, self.pooled.half_width)
+        if self.verdict.endswith("setting") or not math.isfinite(self.pooled.half_width):
+            shown = f"{signed(gains[0])} to {signed(gains[-1])}"
+        else:
+            shown = points(self.pooled.mean, self.pooled.half_width)
+        decided = self.lines.verdict[self.lines.verdict.isin(SHAPES)].value_counts(sort=False)
+        counts = ", ".join(f"{word} in {count} of {len(self.lines)}" for word, count in decided.items())
+        return f"{shown} ({counts})" if counts and self.verdict == "open" else shown
 
 
 @dataclass(frozen=True)
@@ -110,9 +115,9 @@ class Question:
 
 
 def pool(differences: np.ndarray, errors: np.ndarray) -> Pooled:
-    """Put independent differences together; a single one has no interval over settings."""
-    if len(differences) < 2:
-        return Pooled(float(differences[0]) if len(differences) else math.nan, math.nan, math.nan)
+    """Put independent differences together; fewer than FEWEST have no interval over settings that says anything."""
+    if len(differences) < FEWEST:
+        return Pooled(float(differences.mean()) if len(differences) else math.nan, math.nan, math.nan)
     found = combine_effects(differences, errors**2, method_re="iterated")
     spread = max(1.0, float(found.scale_hksj_re)) ** 0.5 * float(found.sd_eff_w_re)
     half = float(stats.t.ppf(0.975, len(differences) - 1)) * spread

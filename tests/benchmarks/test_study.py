@@ -40,6 +40,11 @@ def test_settings_are_put_together_as_by_hand(differences):
     assert (pooled.mean, pooled.half_width) == pytest.approx(by_hand(differences, errors), rel=2e-3)
 
 
+def test_two_settings_have_no_interval():
+    pooled = study.pool(np.array([0.02, 0.04]), np.array([0.004, 0.004]))
+    assert pooled.mean == pytest.approx(0.03) and math.isnan(pooled.half_width) and pooled.verdict(0.01) == "open"
+
+
 def test_an_interval_over_settings_covers_the_mean_of_all_settings():
     generator, covered = np.random.default_rng(0), 0
     for _ in range(600):
@@ -60,24 +65,24 @@ def test_verdicts_over_settings(mean, half, verdict):
 
 def test_rows_of_all_settings_of_a_question_stand_together():
     experiment = load_experiment(ROOT / "configs/study/recipes.yaml").experiment
-    titles = [section.title for section in experiment.sections][:2]
+    titles = [section.title for section in experiment.sections][:3]
     lines = [
         {"section": title, "row": 1, "label": f"rdrop · encoder_lr=0.{number}", "against": "ce",
          "value": "test.accuracy", "higher": True, "difference": 0.01 * number,
          "standard_error": 0.004, "difference_half_width": 0.01,
          "margin": 0.01, "verdict": "undecided", "common": 4}
-        for number, title in enumerate(titles, start=1)
+        for number, title in zip((1, 2, 1.5), titles, strict=True)
     ]  # fmt: skip
     asked, *others = study.questions(experiment, pd.DataFrame(lines))
     assert asked.title == "Do R-Drop and contrast help?" and "95.06" in asked.claim
     assert [(each.row, list(each.lines.setting)) for each in asked.answers] == [
-        ("rdrop", ["tweets, MiniLM", "definitions, MiniLM"])
+        ("rdrop", ["tweets, MiniLM", "definitions, MiniLM", "Chinese reviews, BERT from scratch"])
     ]
     assert asked.answers[0].pooled.mean == pytest.approx(0.015) and not any(each.answers for each in others)
-    assert "+1.5 ± 6.4" in study.table(asked)
+    assert "+1.5 ± 1.2" in study.table(asked)
     line = study.summary([asked]).splitlines()[2]
     assert line.startswith("| [Do R-Drop and contrast help?](#do-r-drop-and-contrast-help) | R-Drop 95.06, ")
-    assert line.endswith("is 0.14) | against ce: **open**: rdrop +1.5 ± 6.4 |")
+    assert line.endswith("is 0.14) | against ce: **better**: rdrop +1.5 ± 1.2 |")
 
 
 def test_what_all_settings_agree_on_is_said_with_its_range():
