@@ -26,6 +26,7 @@ from statsmodels.stats.meta_analysis import combine_effects
 from benchmarks import fixed_design
 from contrastive.config.experiment import Experiment
 from contrastive.grid.load import load_experiment
+from reports import markdown
 from reports.figures import canvas
 
 STUDY = Path(__file__).parents[1] / "configs/study"
@@ -159,11 +160,11 @@ def setting(title: str) -> str:
 
 
 def signed(difference: float) -> str:
-    return f"{100 * difference:+.1f}".replace("-", "−")
+    return markdown.signed(100 * difference, 1)
 
 
 def points(difference: float, half: float) -> str:
-    return f"{signed(difference)} ± {100 * half:.1f}" if math.isfinite(half) else "–"
+    return f"{signed(difference)} ± {markdown.fixed(100 * half, 1)}" if math.isfinite(half) else "–"
 
 
 def table(question: Question) -> str:
