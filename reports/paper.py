@@ -63,7 +63,8 @@ def write_paper(results: Results, folder: Path) -> None:
 def comparisons(report: Report) -> str:
     """Return the figure of the report's first screen, with headline and explanation as its caption."""
     first = report.summary
-    sentences = [f"{first.headline}.", first.setting, *first.notes]
+    asked = first.task if first.task[-1:] in ".?!" else f"{first.task}."
+    sentences = [asked, f"{first.headline}.", first.setting, *first.notes]
     return figures_tex([forest] if (forest := report.forests["en"]) else [], " ".join(map(str, sentences)))
 
 

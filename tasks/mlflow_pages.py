@@ -45,10 +45,11 @@ def describe_experiment(client: MlflowClient, report: Report, results: Results, 
     runs = f"#/experiments/{number}/runs"
     there = f"[The report]({runs}/{grid}/artifacts/report/{PAGES['en']}?{TRAINING})"
     listed = f"[runs by section, seed, score, verdict]({runs}?{TRAINING}&viewStateShareKey={VIEW})"
-    note = [f"{first.headline}.", str(first.setting), *map(str, first.notes), f"{there} · {listed}"]
+    step = f"{first.next} `{first.command}`" if first.command else ""
+    lines = [first.task, f"{first.headline}.", str(first.setting), step, *map(str, first.notes), f"{there} · {listed}"]
     tags = {
         "mlflow.experimentKind": "custom_model_development",
-        "mlflow.note.content": "\n\n".join(note),
+        "mlflow.note.content": "\n\n".join(filter(None, lines)),
         f"mlflow.sharedViewState.{VIEW}": json.dumps(view(first.score)),
     }
     held = client.get_experiment(number).tags

@@ -58,6 +58,7 @@ def test_the_experiment_says_what_was_found_and_leads_to_the_report(home: Path):
     client = tracking.open_tracker(home)
     experiment, (grid_run,) = client.get_experiment_by_name("small"), of_kind(client, "grid").values()
     note = experiment.tags["mlflow.note.content"]
+    assert note.startswith("small\n\n") and "Next, " in note
     assert report.finding in note and f"/runs/{grid_run.info.run_id}/artifacts/report/index.html" in note
     assert {item.path for item in client.list_artifacts(grid_run.info.run_id, "report")} >= {"report/index.html"}
     columns = json.loads(experiment.tags["mlflow.sharedViewState.ablate"])["selectedColumns"]
