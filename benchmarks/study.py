@@ -40,7 +40,7 @@ CHANCE = (
 )
 SHAPES = {"better": "^", "worse": "v", "equivalent": "s"}
 INTRODUCTION, NOTES, METHOD = (STUDY / f"{name}.md" for name in ("introduction", "notes", "method"))  # by hand
-RATE = re.compile(r" · (encoder_lr|middle)=[^·]*")  # differ between settings, and make no other row
+RATE = re.compile(r" · (encoder_lr|middle)=[^·]*?(?= ·|$)")  # differ between settings, and make no other row
 REPLICATED = (
     "Three verdicts, drawn from all of the primary scores by a seed that was fixed before the first cell, are repeated "
     "with seeds that the study did not use."
@@ -50,7 +50,7 @@ LEGEND = (
     "the mean over the settings, its tick the mean, and the grey band the margin."
 )
 NOT_RUN = "Not run yet."
-NAMED = 3  # most rows of a verdict that are named in a question's line
+NAMED = 4  # most rows of a verdict that are named in a question's line
 
 
 @dataclass(frozen=True)

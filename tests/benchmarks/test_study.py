@@ -67,7 +67,7 @@ def test_rows_of_all_settings_of_a_question_stand_together():
     experiment = load_experiment(ROOT / "configs/study/recipes.yaml").experiment
     titles = [section.title for section in experiment.sections][:3]
     lines = [
-        {"section": title, "row": 1, "label": f"rdrop · encoder_lr=0.{number}", "against": "ce",
+        {"section": title, "row": 1, "label": f"rdrop · encoder_lr=0.{number} · twice", "against": "ce",
          "value": "test.accuracy", "higher": True, "difference": 0.01 * number,
          "standard_error": 0.004, "difference_half_width": 0.01,
          "margin": 0.01, "verdict": "undecided", "common": 4}
@@ -76,13 +76,13 @@ def test_rows_of_all_settings_of_a_question_stand_together():
     asked, *others = study.questions(experiment, pd.DataFrame(lines))
     assert asked.title == "Do R-Drop and contrast help?" and "95.06" in asked.claim
     assert [(each.row, list(each.lines.setting)) for each in asked.answers] == [
-        ("rdrop", ["tweets, MiniLM", "definitions, MiniLM", "Chinese reviews, BERT from scratch"])
+        ("rdrop · twice", ["tweets, MiniLM", "definitions, MiniLM", "Chinese reviews, BERT from scratch"])
     ]
     assert asked.answers[0].pooled.mean == pytest.approx(0.015) and not any(each.answers for each in others)
     assert "+1.5 ± 1.2" in study.table(asked)
     line = study.summary([asked]).splitlines()[2]
     assert line.startswith("| [Do R-Drop and contrast help?](#do-r-drop-and-contrast-help) | R-Drop 95.06, ")
-    assert line.endswith("is 0.14) | against ce: **better**: rdrop +1.5 ± 1.2 |")
+    assert line.endswith("is 0.14) | against ce: **better**: rdrop · twice +1.5 ± 1.2 |")
 
 
 def test_what_all_settings_agree_on_is_said_with_its_range():
@@ -90,10 +90,10 @@ def test_what_all_settings_agree_on_is_said_with_its_range():
         "difference": [0.02, 0.05], "standard_error": 0.004, "margin": 0.01, "verdict": "better"})  # fmt: skip
     answers = [study.answer("test.accuracy", lines, "test.accuracy")]
     assert study.in_words(answers) == "against ce: **better in every setting**: rdrop +2.0 to +5.0"
-    others = [study.answer("test.accuracy", lines.assign(label=f"row {i}", verdict="worse"), "") for i in range(4)]
+    others = [study.answer("test.accuracy", lines.assign(label=f"row {i}", verdict="worse"), "") for i in range(5)]
     assert study.in_words([*others, *answers]) == (
         "against ce: **better in every setting**: rdrop +2.0 to +5.0. "
-        "**worse in every setting**: 4 of 5 rows, means +3.5 to +3.5"
+        "**worse in every setting**: 5 of 6 rows, means +3.5 to +3.5"
     )
 
 
