@@ -265,7 +265,7 @@ def templates(**settings: Any) -> Environment:
         keep_trailing_newline=True,
         **settings,
     )
-    environment.filters |= {"plain": plain, "code": code, "together": together, "whole_words": whole_words}
+    environment.filters |= {"plain": plain, "code": code, "together": together}
     return environment
 
 
@@ -316,11 +316,6 @@ def digest(text: str) -> str:
 def together(value: object) -> str:
     """Keep numbers on one line with what they are beside: +2.0 ± 1.5 points."""
     return re.sub(r" (?=[±→%]|points?\b|点)|(?<=[±→]) ", "\N{NO-BREAK SPACE}", str(value))
-
-
-def whole_words(command: str) -> Markup:
-    """Let lines of a command end at spaces only, not inside `--option`."""
-    return Markup(" ").join(Markup("<span>{}</span>").format(word) for word in command.split())
 
 
 def visible(value: object) -> object:
