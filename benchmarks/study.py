@@ -233,7 +233,7 @@ def summary(found: list[Question]) -> str:
         for each in found
         if asked[each.title]
     ]
-    count = sum(map(len, asked.values()))
+    count = sum(math.isfinite(each.pooled.half_width) for answers in asked.values() for each in answers)
     head = ["| question | the documents | here, points |", "| --- | --- | --- |"]
     return "\n".join([*head, *lines]) + "\n\n" + CHANCE.format(count=count, expected=0.05 * count)
 

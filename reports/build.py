@@ -315,7 +315,7 @@ def digest(text: str) -> str:
 
 def together(value: object) -> str:
     """Keep numbers on one line with what they are beside: +2.0 ± 1.5 points."""
-    return re.sub(r" (?=[±→%]|points?\b|点)|(?<=[±→]) ", "\N{NO-BREAK SPACE}", str(value))
+    return re.sub(r" (?=[±→%]|points?\b|个百分点)|(?<=[±→]) ", "\N{NO-BREAK SPACE}", str(value))
 
 
 def visible(value: object) -> object:

@@ -1,4 +1,4 @@
-"""What to do next after a report: the cheapest step that answers its headline, and what stays open after it."""
+"""The next step after a report: the cheapest one that answers its headline, and the rows that it leaves open."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence

@@ -158,8 +158,7 @@ def overview(
     ]
     rows = sorted(forest_rows(compared, scale, results), key=lambda row: -row.gain)
     every = sorted([*rows, *reference_rows(compared, results, scale)], key=lambda row: -row.gain)
-    several = has_several_questions(rows)
-    most = 2 * MOST if several else MOST
+    most = 2 * MOST if has_several_questions(rows) else MOST
     shown = every if len(every) <= most else [*every[: MOST // 2], *every[-MOST // 2 :]]
     if study.board == "records":
         shown = some_records(

@@ -368,6 +368,15 @@ def test_adapters_and_weights_that_share_one_learning_rate_were_not_tuned():
     assert of_kinds(adapters="0.3") == []
 
 
+def test_a_reference_above_every_row_is_said_with_the_best_of_them():
+    values = {"ce": {"test.accuracy": [0.6, 0.7, 0.8]}, "low": {"test.accuracy": [0.4, 0.5, 0.6]}}
+    for less, reference, best in (((), 0.9, "ce (70.0)"), (("test.accuracy",), 0.1, "low (50.0)")):
+        part, results = made(values, worse_is_more=less)
+        put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": reference})])
+        (guard,) = tuning(compare_section(part, results)[1], results)
+        assert f"scores above every row, even {best} (untested)." in str(guard.words)
+
+
 def test_rows_that_the_reference_beats_are_named_by_the_direction_of_the_score():
     values = {"ce": {"test.accuracy": [0.6, 0.7, 0.8]}, "low": {"test.accuracy": [0.4, 0.5, 0.6]}}
     for less, named in (((), "low (50.0)"), (("test.accuracy",), "ce (70.0)")):

@@ -10,6 +10,7 @@ from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import RecordedGrid, Reference
 from reports import figures, findings, messages
 from reports import overview as overviews
+from reports.build import together
 from reports.guards.rows import Guard
 from reports.looks import compare_section
 from reports.markdown import common_places, difference_text, score_text
@@ -117,6 +118,17 @@ def test_a_gain_that_may_be_within_the_margin_is_called_so():
     first = overview(results, [section], ["a"])
     assert str(first.rows[1].word) == "better, possibly negligible" and "within ± 1 (shaded)" in str(first.notes[0])
     assert "negligibly" not in str(seen({"ce": CE, "good": shifted(0.1)}).rows[1].word)
+
+
+@pytest.mark.parametrize(
+    ("words", "joined"),
+    [
+        ("68.6 → 70.6 %, +2.0 ± 1.5 points (two)", "68.6_→_70.6_%, +2.0_±_1.5_points (two)"),
+        ("+2.0 个百分点", "+2.0_个百分点"),
+    ],
+)
+def test_numbers_stay_on_a_line_with_what_they_are_beside(words: str, joined: str):
+    assert together(words).replace("\N{NO-BREAK SPACE}", "_") == joined
 
 
 def test_the_headline_has_no_levels_that_are_not_those_of_its_difference():

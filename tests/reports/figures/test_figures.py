@@ -229,6 +229,17 @@ def test_costs_count_every_process_and_tell_devices_apart():
     assert [point.label for point in points.configurations(results, "test.accuracy")] == ["ce", "ce+supcon"]
 
 
+def test_a_sentence_on_costs_names_its_data_if_there_are_several():
+    results = sample.results(sample.recipes())
+    panels = [[points.Point("ce", data, "CPU-seconds", 2.0, 0.5)] for data in ("tweets", "reviews")]
+    said = [str(points.costs_finding(some, "test.accuracy", True, results)) for some in (panels[:1], panels)]
+    once = "ce has the best mean and costs least"
+    assert [words.partition("; references")[0].rstrip(".") for words in said] == [
+        once,
+        f"tweets: {once}; reviews: {once}",
+    ]
+
+
 def test_the_best_of_lower_values_is_the_lowest_and_of_rows_with_all_their_seeds(tmp_path: Path):
     found = np.array([3.0, 1.0, 2.0, 5.0])
     assert curves.best_of_n(found, True)["best"].to_numpy() == pytest.approx(expected_best(found))
