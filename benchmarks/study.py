@@ -32,6 +32,7 @@ from reports.figures import canvas
 STUDY = Path(__file__).parents[1] / "configs/study"
 SHARED = "definitions, BERT from scratch"  # the setting whose data are those of another one
 REPLICATION, DRAW = "study-replication", 20261127  # file and seed of the draw, fixed before the first cell
+MOST = 50  # settings that are named as what would decide an open question; more are "more than 50"
 FEWEST = 3  # settings of a mean that has an interval: with two, Student's t has 12.7 standard errors
 ORDER = ["better", "worse", "equivalent", "no", "open"]  # first words of the verdicts
 CHANCE = (
@@ -50,6 +51,7 @@ LEGEND = (
     "the mean over the settings, its tick the mean, and the grey band the margin."
 )
 NOT_RUN = "Not run yet."
+PREDICTED = re.compile(r"Predicted: (.+?) for (\d+) cells; measured: (.+?); .*?median ([\d.]+)")  # of a report's footer
 NAMED = 4  # most rows of a verdict that are named in a question's line
 
 
@@ -69,6 +71,18 @@ class Pooled:
         if abs(self.mean) > self.half_width:
             return "better" if self.mean > 0 else "worse"
         return "open"
+
+    def settings(self, count: int, margin: float) -> int | None:
+        """Return how many settings would decide what `count` leave open, if mean and spread stay as they are."""
+        if self.verdict(margin) != "open" or not math.isfinite(self.half_width):
+            return None
+        spread = self.half_width * count**0.5 / quantile(count)
+        decided = (
+            n
+            for n in range(count + 1, MOST + 1)
+            if replace(self, half_width=spread * quantile(n) / n**0.5).verdict(margin) != "open"
+        )
+        return next(decided, MOST)
 
 
 @dataclass(frozen=True)
@@ -96,6 +110,12 @@ class Answer:
         return f"{self.row} − {self.baseline}"
 
     @property
+    def needs(self) -> str:
+        """Return how many settings would decide an open question."""
+        count = self.pooled.settings(len(self.lines), self.margin) if self.verdict == "open" else None
+        return "" if count is None else f", needs {'more than ' if count == MOST else ''}{count} settings"
+
+    @property
     def size(self) -> str:
         """Return the range over settings if all agree or are too few, else the mean, and what is open in some only."""
         gains = sorted(gains_of(self.lines))
@@ -115,13 +135,18 @@ class Question:
     answers: list[Answer]
 
 
+def quantile(count: int) -> float:
+    """Return the factor of a standard error that makes it a 95 % interval over so many settings."""
+    return float(stats.t.ppf(0.975, count - 1))
+
+
 def pool(differences: np.ndarray, errors: np.ndarray) -> Pooled:
     """Put independent differences together; fewer than FEWEST have no interval over settings that says anything."""
     if len(differences) < FEWEST:
         return Pooled(float(differences.mean()) if len(differences) else math.nan, math.nan, math.nan)
     found = combine_effects(differences, errors**2, method_re="iterated")
     spread = max(1.0, float(found.scale_hksj_re)) ** 0.5 * float(found.sd_eff_w_re)
-    half = float(stats.t.ppf(0.975, len(differences) - 1)) * spread
+    half = quantile(len(differences)) * spread
     return Pooled(float(found.mean_effect_re), half, max(0.0, float(found.i2)))
 
 
@@ -185,7 +210,7 @@ def table(question: Question) -> str:
         kept = each.lines[each.lines.setting != SHARED]
         rest = replace(each, lines=kept, pooled=pooled_lines(kept)).verdict
         without = "" if rest == each.verdict else f" ({rest} without {SHARED})"
-        body.append([f"{each.name}{score}", *cells, whole, f"**{each.verdict}**{without}"])
+        body.append([f"{each.name}{score}", *cells, whole, f"**{each.verdict}**{each.needs}{without}"])
     lines = [head, ["---"] * len(head), *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -321,10 +346,12 @@ def beside_fixed(reports: Path) -> str:
     return words + "\n\n" + "\n".join(table)
 
 
-def cost(results: pd.DataFrame) -> tuple[int, float]:
-    """Return the number of cells and their hours."""
-    cells = results.drop_duplicates("cell").dropna(subset="seconds")
-    return len(cells), float(cells.seconds.sum()) / 3600
+def cost(report: Path) -> str:
+    """Return the cells of a report, their hours, and the minutes that were predicted and measured."""
+    cells = pd.read_csv(report / "results.csv").drop_duplicates("cell").dropna(subset="seconds")
+    said = PREDICTED.search((report / "README.md").read_text(encoding="utf-8"))
+    predicted = "{} for {} cells | {}, {} ×".format(*said.groups()) if said else "– | –"
+    return f"{len(cells)} | {float(cells.seconds.sum()) / 3600:.1f} | {predicted}"
 
 
 def part(file: Path, experiment: Experiment, report: Path, output: Path) -> tuple[str, list[Question]]:
@@ -342,12 +369,11 @@ def part(file: Path, experiment: Experiment, report: Path, output: Path) -> tupl
 def write(reports: Path, output: Path) -> None:
     """Write the page from the reports in a folder."""
     parts, answered = list[str](), list[Question]()
-    costs = ["| file | cells | CPU-hours |", "| --- | --- | --- |"]
+    costs = ["| file | cells | CPU-hours | predicted | measured, median of a cell |", "| --- | --- | --- | --- | --- |"]
     for file, experiment in experiments().items():
         report = reports / experiment.name
         if (report / "results.csv").exists():
-            cells, hours = cost(pd.read_csv(report / "results.csv"))
-            costs.append(f"| [{file.name}](../../../configs/study/{file.name}) | {cells} | {hours:.1f} |")
+            costs.append(f"| [{file.name}](../../../configs/study/{file.name}) | {cost(report)} |")
         if experiment.evaluation.splits == ("test",) and experiment.name != REPLICATION:
             words, found = part(file, experiment, report, output)
             parts.append(words)

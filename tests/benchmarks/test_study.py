@@ -63,6 +63,24 @@ def test_verdicts_over_settings(mean, half, verdict):
     assert study.Pooled(mean, half, 0.0).verdict(0.01) == verdict
 
 
+def test_an_open_mean_names_the_settings_that_would_decide_it():
+    """Spread of 1 point: the interval of 6 settings is ± 2.571 / 6 ** 0.5 = 1.05 points, that of 5 ± 1.24."""
+    half = 0.01 * stats.t.ppf(0.975, 2) / 3**0.5
+    assert study.Pooled(0.011, half, 0.0).settings(3, 0.01) == 6
+    assert study.Pooled(0.0, half, 0.0).settings(3, 0.01) == 7  # ± 0.92: no difference that matters
+    assert study.Pooled(0.01, half, 0.0).settings(3, 0.0101) == 7  # ± 0.92 < 1
+    assert study.Pooled(0.001, 0.5, 0.0).settings(3, 0.01) == study.MOST
+    assert study.Pooled(0.03, half, 0.0).settings(3, 0.01) is None  # better already
+
+
+def test_the_cost_of_a_file_stands_beside_what_was_predicted(tmp_path):
+    pd.DataFrame({"cell": ["a", "a", "b"], "seconds": [1800, 1800, 900]}).to_csv(tmp_path / "results.csv")
+    (tmp_path / "README.md").write_text("*Predicted: 40 min for 2 cells; measured: 45 min; median 1.10)*\n")
+    assert study.cost(tmp_path) == "2 | 0.8 | 40 min for 2 cells | 45 min, 1.10 ×"
+    (tmp_path / "README.md").write_text("")
+    assert study.cost(tmp_path) == "2 | 0.8 | – | –"
+
+
 def test_rows_of_all_settings_of_a_question_stand_together():
     experiment = load_experiment(ROOT / "configs/study/recipes.yaml").experiment
     titles = [section.title for section in experiment.sections][:3]
