@@ -20,9 +20,12 @@ from contrastive.config import registry
 from contrastive.models.tuning import HEADS
 from contrastive.training.gather import any_rank
 from contrastive.training.sharding import Shared
+from contrastive.views.types import VectorGroup
 
 COLLAPSED = 0.1  # vectors count as collapsed below this fraction of the spread of random directions
 SHRUNK = 0.1  # and projections below this fraction of their first standard deviation
+NARROWED = 0.25  # and vectors that a term compares below this fraction of their first spread: contrast should widen it
+COMPARED = "spread.compared"
 PATIENCE = 10  # optimizer steps in which every term and parameter must have shown a gradient
 
 
@@ -160,12 +163,26 @@ def projected_geometry(projections: dict[str, Tensor]) -> dict[str, float]:
     return spreads | {f"std.{name}": float(rows.std(0).mean()) for name, rows in whole.items()}
 
 
+def compared_geometry(groups: Sequence[VectorGroup]) -> dict[str, float]:
+    """Return the spread of the vectors that the terms compare, the smallest over the groups (layers). Vectors of tokens
+    can collapse while those of the sentences do not."""
+    whole = [group.vectors[group.mask].detach().double() for group in groups if group.mask.sum() > 1]
+    return {COMPARED: min(spread_of(F.normalize(rows, dim=-1)) for rows in whole)} if whole else {}
+
+
+def least_of(name: str, first: float) -> float:
+    """Return the value below which a measure of `geometry` says that vectors have collapsed, from its first value."""
+    if name == COMPARED:
+        return max(COLLAPSED, NARROWED * first)
+    return COLLAPSED if name.startswith("spread") else SHRUNK * first
+
+
 def collapsed_since(log: Path) -> int | None:
-    """Return the step since which the vectors or projections have been collapsed until the end, or None."""
+    """Return the step since which vectors, or those that a term compares, have collapsed until the end, or None."""
     rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     rows = [row for row in rows if "spread" in row]
-    least = {name: COLLAPSED if name.startswith("spread") else SHRUNK * value for row in rows[:1]
-             for name, value in row.items() if name.startswith(("spread", "std."))}  # fmt: skip
+    least = {name: least_of(name, first) for row in rows[:1] for name, first in row.items()
+             if name.startswith(("spread", "std."))}  # fmt: skip
     since = None
     for row in reversed(rows):
         if all(row.get(name, limit) >= limit for name, limit in least.items()):

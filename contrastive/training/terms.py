@@ -52,6 +52,11 @@ def loss_floors(output: Output, labels: Int[Tensor, " n"], objective: Objective)
     return floors
 
 
+def compares_vectors(objective: Objective) -> bool:
+    """Return whether a term reads vectors of the view, and not only logits or guesses."""
+    return any(call_signature(LOSSES[name])[0] not in ("logits", "surprise") for name in objective.term_weights())
+
+
 @cache
 def call_signature(loss: Callable[..., Any]) -> tuple[str, tuple[str, ...]]:
     """Return the name of a loss's first parameter, and the names of its keyword-only parameters."""

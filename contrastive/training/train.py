@@ -34,8 +34,14 @@ from contrastive.models import model as models
 from contrastive.runs import stopping
 from contrastive.training import checkpoint, gradcache, sharding
 from contrastive.training.gather import any_rank, gather_batch
-from contrastive.training.health import GradientAudit, geometry, projected_geometry, watch_projections
-from contrastive.training.terms import loss_floors, loss_terms
+from contrastive.training.health import (
+    GradientAudit,
+    compared_geometry,
+    geometry,
+    projected_geometry,
+    watch_projections,
+)
+from contrastive.training.terms import compares_vectors, loss_floors, loss_terms
 from contrastive.views.batches import Batch, collate, count_steps, optimizer_steps, training_batches
 from contrastive.views.types import Output
 
@@ -135,6 +141,8 @@ class CellTraining:
         is_due = step % CHECK_EVERY == 0 or step == self.total - 1
         if is_due:
             line |= geometry(result.output.sentences[:, 0]) | projected_geometry(self.projections)
+            if compares_vectors(self.cell.objective):
+                line |= compared_geometry(result.output.groups)
         if is_due or self.audit.silent_terms:
             gradients, are_parameter_gradients = self.shared.term_gradients(result.encoded, result.output)
             norms = self.audit.look_at_terms(result.values, gradients)

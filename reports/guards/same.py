@@ -272,7 +272,7 @@ def collapsed(section: RecordedSection, results: Results, cells: list[SectionCel
         since, lambda cell: cell.run.provenance and cell.run.provenance.collapsed_since
     ).items():
         words = _(
-            "{location}: from step {step} on, all vectors or their projections in the loss are nearly the same",
+            "{location}: from step {step} on, the vectors, or those that the loss compares, are nearly all the same",
             location=where(affected),
             step=step,
         )

@@ -199,7 +199,7 @@ SPOILED: dict[str, tuple[Spoil, str, bool, str]] = {
     "other count": (measured(count=599), "examples", True, "test.accuracy differ"),
     "idle seeds": (idle, "idle seeds", False, "k=2 · α=0.5"),
     "chance": (at_chance, "chance", False, "predicting the largest class: k=2 · α=0.5."),
-    "collapse": (provenance("collapsed_since", 40), "collapsed", False, "from step 40 on, all vectors"),
+    "collapse": (provenance("collapsed_since", 40), "collapsed", False, "from step 40 on, the vectors"),
     "alarm": (measured("test.collapsed", value=1.0), "collapsed", False, "all test embeddings have one direction"),
     "alarm of others": (alarm_of_mean, "collapsed", False, "embeddings (mean) have"),
     "one seed": (cut(1), "one seed", True, "One seed per row"),

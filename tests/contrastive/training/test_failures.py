@@ -6,6 +6,7 @@ What can, goes on; and a collapse of the embeddings is told with its step.
 import functools
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from contrastive.training.job import TrainRequest
 from contrastive.training.train_cell import train_cell
 from contrastive.views import VIEWS
 from contrastive.views.cluster import cluster
+from contrastive.views.topk_tokens import topk_tokens
 from contrastive.views.types import VectorGroup, View
 from tests.contrastive.training.trained import folder_of, make, numbers, run
 
@@ -149,12 +151,43 @@ def test_a_collapse_behind_the_projector_is_seen(fault: str | None, home: Path, 
     assert (collapsed_since(folder / "metrics.jsonl") is None) == (fault is None)
 
 
+@pytest.mark.parametrize("collapses", [False, True])
+def test_a_collapse_of_the_compared_tokens_is_seen(
+    collapses: bool, source: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Tokens that all become equal, beside sentence vectors that stay apart."""
+
+    def equal_tokens(encode, batch, *, k):
+        view = topk_tokens(encode, batch, k=k)
+        shrink = 1e-3 if collapses else 1.0  # of the differences between the tokens
+        groups = [replace(g, vectors=shrink * g.vectors + 1.0 - shrink) for g in view.groups]
+        return View(groups, view.sentences)
+
+    monkeypatch.setitem(VIEWS, "topk_tokens", equal_tokens)
+    for loss in ("ce", "ce+supcon"):
+        log = run(make(source, loss=loss, view="topk_tokens", k=2)) / "metrics.jsonl"
+        first = json.loads(log.read_text().splitlines()[0])
+        assert first["spread"] > 0.1 and ("spread.compared" in first) == (loss != "ce")
+        assert collapsed_since(log) == (0 if collapses and loss != "ce" else None)
+
+
 @pytest.mark.parametrize(
     ("spreads", "since"),
     [([0.5, 0.4], None), ([0.5, 0.05, 0.01], 20), ([0.01, 0.5], None), ([0.01, 0.5, 0.02], 40), ([0.02, 0.02], 0)],
 )
 def test_a_collapse_counts_when_it_lasts(spreads: list[float], since: int | None, tmp_path: Path):
     rows = [{"step": 20 * i, "spread": spread} for i, spread in enumerate(spreads)] + [{"step": 99, "loss": 1.0}]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert collapsed_since(tmp_path / "metrics.jsonl") == since
+
+
+@pytest.mark.parametrize(
+    "spreads, since", [([0.8, 0.15], 20), ([0.8, 0.25], None), ([0.3, 0.09], 20), ([0.3, 0.11], None)]
+)
+def test_compared_vectors_that_lose_three_quarters_of_their_spread_have_collapsed(
+    spreads: list[float], since: int | None, tmp_path: Path
+):
+    rows = [{"step": 20 * i, "spread": 0.5, "spread.compared": spread} for i, spread in enumerate(spreads)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert collapsed_since(tmp_path / "metrics.jsonl") == since
 
