@@ -30,25 +30,29 @@ from reports import markdown
 from reports.figures import canvas
 
 STUDY = Path(__file__).parents[1] / "configs/study"
-SHARED = "definitions, BERT from scratch"  # the setting whose data are those of another one
 REPLICATION, DRAW = "study-replication", 20261127  # file and seed of the draw, fixed before the first cell
 MOST = 50  # settings that are named as what would decide an open question; more are "more than 50"
 FEWEST = 3  # settings of a mean that has an interval: with two, Student's t has 12.7 standard errors
-ORDER = ["better", "worse", "equivalent", "no", "open"]  # first words of the verdicts
+ORDER = ["better", "worse", "equivalent", "mean", "open"]  # first words of the verdicts
 CHANCE = (
-    "± is the 95 % interval of the mean over the settings. If nothing had any effect, about {expected:.0f} of these "
-    "{count} means would still look better or worse."
+    "± is the 95 % interval of the weighted mean over the settings. If nothing had any effect, about {expected:.0f} of "
+    "these {count} means would still look better or worse; as some share a baseline or trainings, they could be wrong "
+    "together."
 )
 SHAPES = {"better": "^", "worse": "v", "equivalent": "s"}
 INTRODUCTION, NOTES, METHOD = (STUDY / f"{name}.md" for name in ("introduction", "notes", "method"))  # by hand
-RATE = re.compile(r" · (encoder_lr|middle)=[^·]*?(?= ·|$)")  # differ between settings, and make no other row
+WORDS = [
+    (r" · (encoder_lr|middle)=[^·]*?(?= ·|$)", ""),  # differ between settings, and make no other row
+    (r"encoder_lr=", "rate "), (r"layer_decay=1$", "no decay"), (r"layer_decay=", "decay "),
+    (r"whiten:\d+", "whitened"), (r"cluster · clusters=(\d+)", r"\1 clusters"), (r"\bk=", "K="),
+]  # fmt: skip
 REPLICATED = (
     "Three verdicts, drawn from all of the primary scores by a seed that was fixed before the first cell, are repeated "
     "with seeds that the study did not use."
 )
 LEGEND = (
     "In the figures, a mark is a setting: △ better, ▽ worse, □ equivalent, ○ undecided. A bar is the 95 % interval of "
-    "the mean over the settings, its tick the mean, and the grey band the margin."
+    "the weighted mean over the settings, its tick the mean, and the grey band the margin."
 )
 NOT_RUN = "Not run yet."
 PREDICTED = re.compile(r"Predicted: (.+?) for (\d+) cells; measured: (.+?); .*?median ([\d.]+)")  # of a report's footer
@@ -67,7 +71,7 @@ class Pooled:
         if not math.isfinite(self.half_width):
             return "open"
         if abs(self.mean) + self.half_width < margin:
-            return "no difference that matters"
+            return f"mean within {100 * margin:.0f} point{'' if round(100 * margin) == 1 else 's'}"
         if abs(self.mean) > self.half_width:
             return "better" if self.mean > 0 else "worse"
         return "open"
@@ -102,7 +106,7 @@ class Answer:
         """Return what every setting says, or else what holds over the settings."""
         own = set(self.lines.verdict)
         if len(self.lines) > 1 and len(own) == 1 and own <= set(SHAPES):
-            return f"{own.pop()} in every setting"
+            return f"{own.pop()} in {'both settings' if len(self.lines) == 2 else 'every setting'}"
         return self.pooled.verdict(self.margin)
 
     @property
@@ -116,10 +120,25 @@ class Answer:
         return "" if count is None else f", needs {'more than ' if count == MOST else ''}{count} settings"
 
     @property
+    def fragile(self) -> str:
+        """Return the settings without which what holds over the settings would not."""
+        if self.verdict == "open":
+            return ""
+        settings = list(self.lines.setting)
+        lost = [name for name in settings if self.without(name).verdict == "open"]
+        some = "the settings" if lost == settings else f"{len(lost)} of the {len(settings)} settings"
+        named = lost[0] if len(lost) == 1 else f"any one of {some}"
+        return f" (open without {named})" if lost else ""
+
+    def without(self, setting: str) -> "Answer":
+        kept = self.lines[self.lines.setting != setting]
+        return replace(self, lines=kept, pooled=pooled_lines(kept))
+
+    @property
     def size(self) -> str:
         """Return the range over settings if all agree or are too few, else the mean, and what is open in some only."""
         gains = sorted(gains_of(self.lines))
-        if self.verdict.endswith("setting") or not math.isfinite(self.pooled.half_width):
+        if re.search("settings?$", self.verdict) or not math.isfinite(self.pooled.half_width):
             shown = f"{signed(gains[0])} to {signed(gains[-1])}"
         else:
             shown = points(self.pooled.mean, self.pooled.half_width)
@@ -166,10 +185,15 @@ def questions(experiment: Experiment, comparisons: pd.DataFrame) -> Iterator[Que
 
 def answer(score: str, lines: pd.DataFrame, primary: str) -> Answer:
     pooled = pooled_lines(lines)
-    row, baseline = (
-        " / ".join(dict.fromkeys(lines[name].str.replace(RATE, "", regex=True))) for name in ("label", "against")
-    )
+    row, baseline = (" / ".join(dict.fromkeys(map(readable, lines[name]))) for name in ("label", "against"))
     return Answer(row, baseline, score, lines, pooled, float(lines.margin.min()), primary)
+
+
+def readable(label: str) -> str:
+    """Return the name of a row without what differs between the settings, and without names of options."""
+    for pattern, words in WORDS:
+        label = re.sub(pattern, words, label)
+    return label
 
 
 def pooled_lines(lines: pd.DataFrame) -> Pooled:
@@ -195,7 +219,7 @@ def points(difference: float, half: float) -> str:
 def table(question: Question) -> str:
     """Return a question's table: a line for each row, a column for each setting, and what holds over all of them."""
     settings = list(dict.fromkeys(name for each in question.answers for name in each.lines.setting))
-    head = ["", *settings, "mean over the settings", "verdict"]
+    head = ["", *settings, "weighted mean", "verdict"]
     body = []
     for each in question.answers:
         by_setting = each.lines.set_index("setting")
@@ -207,10 +231,7 @@ def table(question: Question) -> str:
         whole = points(each.pooled.mean, each.pooled.half_width)
         whole += f", I² {100 * each.pooled.heterogeneity:.0f} %" if math.isfinite(each.pooled.half_width) else ""
         score = "" if each.score == each.primary else f" ({each.score.partition('.')[2]})"
-        kept = each.lines[each.lines.setting != SHARED]
-        rest = replace(each, lines=kept, pooled=pooled_lines(kept)).verdict
-        without = "" if rest == each.verdict else f" ({rest} without {SHARED})"
-        body.append([f"{each.name}{score}", *cells, whole, f"**{each.verdict}**{each.needs}{without}"])
+        body.append([f"{each.name}{score}", *cells, whole, f"**{each.verdict}**{each.needs}{each.fragile}"])
     lines = [head, ["---"] * len(head), *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -350,7 +371,7 @@ def cost(report: Path) -> str:
     """Return the cells of a report, their hours, and the minutes that were predicted and measured."""
     cells = pd.read_csv(report / "results.csv").drop_duplicates("cell").dropna(subset="seconds")
     said = PREDICTED.search((report / "README.md").read_text(encoding="utf-8"))
-    predicted = "{} for {} cells | {}, {} ×".format(*said.groups()) if said else "– | –"
+    predicted = "{} for {} of them | {}, {} ×".format(*said.groups()) if said else "– | –"
     return f"{len(cells)} | {float(cells.seconds.sum()) / 3600:.1f} | {predicted}"
 
 
@@ -369,7 +390,10 @@ def part(file: Path, experiment: Experiment, report: Path, output: Path) -> tupl
 def write(reports: Path, output: Path) -> None:
     """Write the page from the reports in a folder."""
     parts, answered = list[str](), list[Question]()
-    costs = ["| file | cells | CPU-hours | predicted | measured, median of a cell |", "| --- | --- | --- | --- | --- |"]
+    costs = [
+        "| file | trainings | CPU-hours | predicted | measured, median of a training |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for file, experiment in experiments().items():
         report = reports / experiment.name
         if (report / "results.csv").exists():

@@ -56,7 +56,7 @@ def test_an_interval_over_settings_covers_the_mean_of_all_settings():
 
 @pytest.mark.parametrize(
     "mean, half, verdict",
-    [(0.02, 0.01, "better"), (-0.02, 0.01, "worse"), (0.004, 0.005, "no difference that matters"),
+    [(0.02, 0.01, "better"), (-0.02, 0.01, "worse"), (0.004, 0.005, "mean within 1 point"),
      (0.004, 0.007, "open"), (0.02, math.nan, "open")],
 )  # fmt: skip
 def test_verdicts_over_settings(mean, half, verdict):
@@ -76,7 +76,7 @@ def test_an_open_mean_names_the_settings_that_would_decide_it():
 def test_the_cost_of_a_file_stands_beside_what_was_predicted(tmp_path):
     pd.DataFrame({"cell": ["a", "a", "b"], "seconds": [1800, 1800, 900]}).to_csv(tmp_path / "results.csv")
     (tmp_path / "README.md").write_text("*Predicted: 40 min for 2 cells; measured: 45 min; median 1.10)*\n")
-    assert study.cost(tmp_path) == "2 | 0.8 | 40 min for 2 cells | 45 min, 1.10 ×"
+    assert study.cost(tmp_path) == "2 | 0.8 | 40 min for 2 of them | 45 min, 1.10 ×"
     (tmp_path / "README.md").write_text("")
     assert study.cost(tmp_path) == "2 | 0.8 | – | –"
 
@@ -107,12 +107,32 @@ def test_what_all_settings_agree_on_is_said_with_its_range():
     lines = pd.DataFrame({"section": ["Q? (a)", "Q? (b)"], "label": "rdrop", "against": "ce", "higher": True,
         "difference": [0.02, 0.05], "standard_error": 0.004, "margin": 0.01, "verdict": "better"})  # fmt: skip
     answers = [study.answer("test.accuracy", lines, "test.accuracy")]
-    assert study.in_words(answers) == "against ce: **better in every setting**: rdrop +2.0 to +5.0"
+    assert study.in_words(answers) == "against ce: **better in both settings**: rdrop +2.0 to +5.0"
     others = [study.answer("test.accuracy", lines.assign(label=f"row {i}", verdict="worse"), "") for i in range(5)]
     assert study.in_words([*others, *answers]) == (
-        "against ce: **better in every setting**: rdrop +2.0 to +5.0. "
-        "**worse in every setting**: 5 of 6 rows, means +3.5 to +3.5"
+        "against ce: **better in both settings**: rdrop +2.0 to +5.0. "
+        "**worse in both settings**: 5 of 6 rows, means +3.5 to +3.5"
     )
+
+
+def test_a_verdict_names_the_settings_without_which_it_is_open():
+    lines = pd.DataFrame({"setting": ["a", "b", "c", "d"], "label": "rdrop", "against": "ce", "higher": True,
+        "standard_error": 0.004, "margin": 0.01, "verdict": ["better", "better", "undecided", "better"]})  # fmt: skip
+    for differences, words in (
+        ([0.02, 0.021, 0.019, 0.02], ""),
+        ([0.013, 0.013, 0.001, 0.014], " (open without any one of 3 of the 4 settings)"),
+        ([0.02, 0.02, 0.02, 0.005], " (open without any one of 2 of the 4 settings)"),
+        ([0.03, -0.02, 0.0, 0.04], ""),  # open in any case
+    ):
+        found = study.answer("test.accuracy", lines.assign(difference=differences), "test.accuracy")
+        assert found.fragile == words, (differences, found.verdict)
+
+
+def test_names_of_options_are_words_on_the_page():
+    assert study.readable("ce+supcon · encoder_lr=0.003 · frozen head") == "ce+supcon · frozen head"
+    assert study.readable("encoder_lr=0.003 · frozen head") == "rate 0.003 · frozen head"
+    assert study.readable("layer_decay=1") == "no decay" and study.readable("layer_decay=0.95") == "decay 0.95"
+    assert study.readable("cluster · clusters=4") == "4 clusters" and study.readable("k=2 · α=0.5") == "K=2 · α=0.5"
 
 
 def test_a_fixed_design_finds_what_is_there_and_corrects_by_holm():
