@@ -44,6 +44,7 @@ from reports.study import Kind
 
 BETWEEN = r"[-_ .,/]"  # a name and its seed
 EVALUATED, TRAINED = "eval_", re.compile(r"train(?:ing)?[_/]|loss$")  # scores of transformers' trainer, and its log
+ON_TRAINING, HELD_OUT = {"train", "training"}, {"test", "eval", "val", "valid", "validation", "dev"}  # words of names
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
 MOST_SORTED = 0.75  # share of the rows that are sorted, from which runs seem to be listed by their scores
 MOST_SCORES = 10  # with more columns of numbers, users must say which are scores
@@ -231,8 +232,16 @@ def scores_by_name_or_values(table: Table, known: Columns) -> Known:
         frames = [own for _, own in table.frame.groupby(known.groups)] if repeated else [table.frame]
         names = [name for name in names if is_score(name) or any(own[name].nunique() != 1 for own in frames)]
     precise = [name for name in names if is_score(name) or not is_whole(table.frame[name])]
-    scores = known.scores or (*(precise or names),)
+    scores = known.scores or held_out_first(precise or names)
     return table, replace(known, scores=scores, unused=tuple(name for name in others if name not in scores))
+
+
+def held_out_first(names: Sequence[str]) -> tuple[str, ...]:
+    """Leave out scores of training data beside the same ones of held-out data; of the others, put those last."""
+    words = {name: {*words_of(name)} for name in names}
+    held_out = [own - HELD_OUT for own in words.values() if own & HELD_OUT]
+    kept = [name for name, own in words.items() if not (own & ON_TRAINING and own - ON_TRAINING in held_out)]
+    return (*sorted(kept, key=lambda name: bool(words[name] & ON_TRAINING)),)
 
 
 def shared_seeds(table: Table, known: Columns) -> Known:

@@ -53,7 +53,7 @@ SAID = "± was read as the standard deviation over runs"
 
 
 def without_unfinished(table: Table, known: Columns) -> Known:
-    """Leave out lines whose state or status is not finished, if some are; keep lines of failed runs aside.
+    """Keep lines aside whose state or status is not finished, if some are: those of failed runs, and those still open.
 
     A run has failed that is neither finished nor open; where no line says finished, by its word for a failure.
     """
@@ -64,7 +64,8 @@ def without_unfinished(table: Table, known: Columns) -> Known:
         finished, still_open = states.str.match(FINISHED), states.str.match(OPEN)
         finished = finished if finished.any() else ~states.str.contains(FAILED) & ~still_open
         if finished.any() and not finished.all():
-            return replace(table, frame=table.frame[finished], failed=table.frame[~finished & ~still_open]), known
+            failed, waiting = table.frame[~finished & ~still_open], table.frame[~finished & still_open]
+            return replace(table, frame=table.frame[finished], failed=failed, still_open=waiting, state=name), known
     return table, known
 
 
@@ -164,8 +165,9 @@ def last_step_of_each_run(table: Table, known: Columns) -> Known:
     last = groups.transform("max") == steps
     ends = " to ".join(f"{end:g}" for end in sorted({steps[last].min(), steps[last].max()}))
     note, early = f"the last line of each run is used ({step} {ends})", int((steps[last] < steps[last].max()).sum())
-    note += f"; {early} of {int(last.sum())} runs end earlier than the others and may have failed" if early else ""
-    return replace(table, frame=table.frame[last]), replace(known, notes=(*known.notes, note))
+    uneven = {"early": {"early": early, "count": int(last.sum()), "ends": f"{step} {ends}"}} if early else {}
+    known = replace(known, notes=(*known.notes, note), reading={**known.reading, **uneven})
+    return replace(table, frame=table.frame[last]), known
 
 
 def marks_beside_numbers(table: Table, known: Columns) -> Known:

@@ -39,6 +39,8 @@ class Table:
     kinds: Mapping[str, Kind] = field(default_factory=dict)  # of scores whose kind the table says
     settings: frozenset[str] = frozenset()  # columns that are known to be no scores
     failed: pd.DataFrame = field(default_factory=pd.DataFrame)  # lines of runs that failed
+    still_open: pd.DataFrame = field(default_factory=pd.DataFrame)  # lines of runs that have not ended
+    state: str = ""  # the column that says so
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Columns:
     unused: tuple[str, ...] = ()  # columns of numbers that were taken for no scores
     unpaired: Literal["", "numbered", "sorted"] = ""  # why equal values of `seed` are not paired
     notes: tuple[str, ...] = ()  # what users should know about how the table was read
+    reading: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # and readers: see reports/guards/rows.py
 
     @property
     def pairing(self) -> Literal["seeds", "none", "means"]:

@@ -18,7 +18,7 @@ from ablate.board import check_board, records, texts_by_cell, ties
 from ablate.columns import choose, described, failed_runs
 from ablate.directions import higher_is_better
 from ablate.metric import LARGEST
-from ablate.names import SECONDS, is_empty, number_of, whole
+from ablate.names import NUMBER, RUNS, SECONDS, SEED, all_named, is_empty, number_of, whole
 from ablate.table import Columns, Table, of_frame, usual_form
 from contrastive.config.experiment import Show
 from contrastive.config.scores import USUAL_MARGIN, margin_of, score_facts
@@ -107,6 +107,7 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
         foreign=True, command=command, assumed=assumed,
         pairing="none" if {*question.sigma} >= {*scale} else columns.pairing,
         unpaired=columns.unpaired, numbers=str(columns.seed), board=question.board,
+        reading={**columns.reading, **left_open(table, columns), **without_seeds(table, columns)},
         sigma={name: size / scale[name] for name, size in question.sigma.items()},
         texts=texts_by_cell(question.texts, lines, table) if question.texts else {},
     )  # fmt: skip
@@ -124,6 +125,25 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
         digest=hashlib.sha256(repr([study.sections, study.margins, by_cell]).encode()).hexdigest()[:16],
         texts=texts, text_marks=marks,
     )  # fmt: skip
+
+
+def left_open(table: Table, columns: Columns) -> dict[str, dict[str, object]]:
+    """Say which lines are left out because their run has not ended, and of which rows."""
+    if not len(table.still_open):
+        return {}
+    states = comma_list([*dict.fromkeys(map(str, table.still_open[table.state]))])
+    known = {*columns.row} <= {*table.still_open.columns}
+    named = table.still_open[[*dict.fromkeys(columns.row)]] if known else pd.DataFrame()
+    labels = [label_of(dict(zip(columns.row, line, strict=True))) for line in named.itertuples(index=False)]
+    rows = comma_list([*dict.fromkeys(labels)]) or "?"
+    return {"open": {"count": len(table.still_open), "states": f"{table.state} {states}", "rows": rows}}
+
+
+def without_seeds(table: Table, columns: Columns) -> dict[str, dict[str, object]]:
+    """Say that lines of a row are taken for runs if no column has seeds or numbers of runs."""
+    named = columns.seed or columns.deviations or all_named(table, [*SEED, *RUNS, NUMBER])
+    repeated = table.frame.duplicated(columns.groups).any()
+    return {} if named or not repeated else {"no seeds": {}}
 
 
 def lines_of(table: Table, columns: Columns) -> pd.DataFrame:
@@ -329,7 +349,7 @@ def percent(table: Table, score: str, lines: pd.DataFrame, values: pd.Series, as
 
 def label_of(axes: Mapping[str, Any]) -> str:
     if len(axes) == 1:
-        return str(next(iter(axes.values())))
+        return re.sub(r"[\r\n]+", " ", str(next(iter(axes.values()))))
     return " · ".join(str(v) if isinstance(v, str) and number_of(v) is None else f"{n}={v}" for n, v in axes.items())
 
 

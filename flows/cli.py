@@ -233,7 +233,7 @@ def judge(
     baseline: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")] = "",
     candidate: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")] = "",
     metric: Annotated[str, typer.Option(metavar="REGEX", help="Finds the number: 'loss: ([-+0-9.e]+)'.")] = "",
-    lower: Annotated[bool, typer.Option("--lower", help="Lower is better.")] = False,
+    lower: Annotated[bool | None, typer.Option("--lower/--higher", help="Whether lower or higher is better.")] = None,
     margin: Annotated[
         float | None, typer.Option(metavar="SIZE", help="Difference too small to matter: decides `equivalent`.")
     ] = None,
@@ -269,7 +269,7 @@ def judge(
     4 the baseline failed, 5 another error. With --check: 0 the receipt is sound, 1 it is not, 3 it cannot be read.
     """
     from flows.judging import check as check_receipt
-    from flows.judging import judge_in_ledger, judge_pair
+    from flows.judging import judge_in_ledger, judge_pair, lower_is_better
 
     check_receipt_options(context, check, rerun)
     if check is not None:
@@ -277,9 +277,11 @@ def judge(
     if ledger is not None:
         check_ledger_options(context, candidate)
         how = engine, as_json, timeout, receipt, seeds_from
-        raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, lower, *how))
+        is_lower = lower_is_better(metric, lower, ledger)
+        raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, is_lower, *how))
     more = {"engine": engine, "jobs": jobs, "budget": budget, "timeout": timeout}
-    pair = {"baseline": baseline, "candidate": candidate, "metric": metric, "lower": lower, "margin": margin}
+    pair = {"baseline": baseline, "candidate": candidate, "metric": metric, "margin": margin}
+    pair |= {"lower": lower_is_better(metric, lower)}
     pair |= {"max_runs": MOST_RUNS if max_runs is None else max_runs, "seeds_from": seeds_from}
     raise typer.Exit(judge_pair(pair, folder, gate, as_json, receipt, **more))
 

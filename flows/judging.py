@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablate.identity import Identity, identity_of, note_outputs
-from contrastive.errors import UserError
+from contrastive.errors import UserError, brief
 from contrastive.runs.store import home, write_atomic
 from flows.terminal import complain, say, seconds_of, tell
 
@@ -207,6 +208,20 @@ def check_same(folder: Path, duel: "Duel") -> None:
 
 LEDGER_CODES = {"kept": 0, "dropped": 1, "failed": BROKEN}
 BASELINE_FAILED = 4  # exit code of a ledger
+
+
+def lower_is_better(metric: str, lower: bool | None, ledger: Path | None = None) -> bool:
+    """Return the direction that was asked for, or that higher is better.
+
+    Raise UserError if the metric's name says otherwise, unless a ledger has fixed its direction.
+    """
+    from ablate.directions import higher_is_better
+
+    begun = ledger is not None and (ledger / "ledger.json").exists()
+    name = re.sub(r"\([^()]*\)|\\.|[\[\]{}^$*+?|:=]", " ", metric)  # without its group and signs
+    if lower is None and not begun and higher_is_better(name) is False:
+        raise UserError(f"--metric `{brief(metric)}`: lower seems to be better; say --lower, or --higher if it is not")
+    return bool(lower)
 
 
 def judge_in_ledger(

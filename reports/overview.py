@@ -9,11 +9,11 @@ from functools import cached_property
 
 from matplotlib.ticker import MaxNLocator
 
-from contrastive.config.scores import metric_of
+from contrastive.config.scores import title_of
 from contrastive.errors import brief
 from reports.compare import Comparison, Section
 from reports.forest import ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
-from reports.guards.rows import Guard, of_texts
+from reports.guards.rows import Guard, listed, of_texts
 from reports.markdown import (
     common_places,
     difference_text,
@@ -73,7 +73,7 @@ class Overview:
     @property
     def heads(self) -> list[Text]:
         """Heads of the columns: difference, level, and cost if it is known."""
-        name = score_name(metric_of(self.score))
+        name = score_name(title_of(self.score))
         less = "" if self.higher else _(" (lower is better)")
         return [
             _("{difference}, points{less}", difference=self.difference, less=less)
@@ -172,7 +172,8 @@ def overview(
     no_baseline = missing_baseline(sections)
     groups = grouped(shown, compared, scale, results)
     second = None if study.board else next_best(rows, compared)
-    found = headline(rows, value, no_baseline, in_other_scores(value, sections), beside_next_best(second))
+    beside = [said for said in (beside_next_best(second), worse_elsewhere(best, value, sections)) if said]
+    found = headline(rows, value, no_baseline, in_other_scores(value, sections), beside)
     return Overview(
         task(study),
         running(results) or board_headline(rows, results) or found,
@@ -255,6 +256,18 @@ def in_other_scores(value: str, sections: Sequence[Section]) -> Text:
     return _("in other scores: {verdicts}", verdicts=joined(named, _(", "))) if named else ""
 
 
+def worse_elsewhere(best: ForestRow | None, value: str, sections: Sequence[Section]) -> Text:
+    """Name the other scores in which the row with the largest gain is worse."""
+    names = {
+        score.value: score_name(title_of(score.value))
+        for section in sections
+        for score, _comparison in section.comparisons
+        if best and (*score.row.cells,) == best.cells and not score.row.variant and score.value != value
+        if score.verdict == "worse"
+    }
+    return _("worse in {scores}", scores=listed([*names.values()])) if names else ""
+
+
 def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
     """Count the rows that cannot be told from the first one, or the records that hold; empty if there is no board."""
     if not (results.study.board or results.study.texts):
@@ -301,13 +314,13 @@ def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
 
 
 def headline(
-    rows: Sequence[ForestRow], value: str, no_baseline: str = "", other_scores: Text = "", next_best: Text = ""
+    rows: Sequence[ForestRow], value: str, no_baseline: str = "", other_scores: Text = "", beside: Sequence[Text] = ()
 ) -> Text:
-    """Return the largest significant gain, and whether it was told from the `next_best` row; without one, a summary of
-    all comparisons, and of `other_scores`."""
+    """Return the largest significant gain, and what stands `beside` it: whether it was told from the next best row, and
+    where that row is worse; without a gain, a summary of all comparisons, and of `other_scores`."""
     said = finding(rows, value, no_baseline)
-    more = next_best if winner(rows) else other_scores
-    return joined([said, more], _("; ")) if more else said
+    more = beside if winner(rows) else [other_scores] if other_scores else []
+    return joined([said, *more], _("; ")) if more else said
 
 
 def next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -> PrimaryComparison | None:
@@ -388,9 +401,9 @@ def levels(row: ForestRow, value: str, size: Text) -> Text:
     by those that both have."""
     places = common_places([(row.difference, row.half_width)])
     if unit(value) == 1 or places is None or not has_its_levels(row):
-        return size
+        return size if value == "score" else _("{score} {size}", score=score_name(title_of(value)), size=size)
     ends = {"before": fixed(row.baseline_level, places), "after": fixed(row.level, places)}
-    return _("{score} {before} → {after} %, {size}", score=score_name(metric_of(value)), size=size, **ends)
+    return _("{score} {before} → {after} %, {size}", score=score_name(title_of(value)), size=size, **ends)
 
 
 def has_its_levels(row: ForestRow) -> bool:

@@ -46,6 +46,12 @@ def margin_of(score: str, declared: Mapping[str, float]) -> float | None:
     return USUAL_MARGIN if math.isfinite(score_facts(score).width) else None
 
 
+def title_of(score: str) -> str:
+    """Return the name of a score for readers: without our variant and split, except for training texts."""
+    own = re.fullmatch(r"(?:.+/)?(?:test|validation|transfer)\.(.+)", score)
+    return own[1] if own else score
+
+
 def metric_of(score: str) -> str:
     """Return the metric in the name of a score: `svm_accuracy` for whiten:64/test.svm_accuracy."""
     return score.rpartition("/")[2].rpartition(".")[2]

@@ -203,6 +203,24 @@ def unpaired(section: RecordedSection, results: Results, cells: list[SectionCell
         yield Guard("unpaired", UNPAIRED[results.study.unpaired].of(seed=results.study.numbers))
 
 
+READING = {
+    "open": _("{count} lines are left out, as their runs have not ended ({states}), of these rows: {rows}."),
+    "early": _(
+        "{early} of {count} runs end earlier than the others ({ends}): they may have failed, or trained for less time."
+    ),
+    "no seeds": _(
+        "No column has seeds, so each line of a row is taken for a run of its own. If lines are checkpoints or parts "
+        "of one training, the intervals are too narrow."
+    ),
+}
+
+
+def as_read(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    """Say what of another program's runs was left out, and what was taken for a run."""
+    for kind, values in results.study.reading.items():
+        yield Guard(kind, READING[kind].of(**values))
+
+
 def assumed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Name the scores of another program whose direction is not known from their names."""
     names = results.study.assumed
@@ -280,6 +298,7 @@ CHECKS = (
     without_provenance,
     smaller_micro_batch,
     unpaired,
+    as_read,
     assumed,
     known_sigma,
     texts_alone,

@@ -95,7 +95,7 @@ def test_commands_and_metrics_are_only_shown_in_a_comment(escape):
     assert len(shown) == len(tokens(fenced(text))) == 1
 
 
-@pytest.mark.parametrize("metric", ["loss: (.*)", "`(.*)", "(.*)\n\n<b>@name"])
+@pytest.mark.parametrize("metric", ["los: (.*)", "`(.*)", "(.*)\n\n<b>@name"])
 def test_output_of_a_run_that_failed_is_only_shown_in_a_comment(metric, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for candidate in (f"echo '{HOSTILE}'; exit {{seed}}1", f"printf '%s\\n' '```' '{HOSTILE}' '```' {{seed}}"):

@@ -21,6 +21,7 @@ from ablate.identity import identity_of
 from ablate.metric import number_in
 from contrastive.errors import UserError
 from flows.cli import app, main
+from flows.judging import lower_is_better
 from reports.statistics.cutoffs import looks_up_to
 
 METRIC = "loss: ([-0-9.naif]+)"
@@ -53,6 +54,21 @@ def script(tmp_path, monkeypatch) -> str:
 def judge(script: str, options: str = "", *arguments: str):
     command = ["judge", "--baseline", script, "--candidate", f"{script} {options}", "--metric", METRIC, "--lower"]
     return CliRunner().invoke(app, [*command, *arguments])
+
+
+@pytest.mark.parametrize(
+    "metric", ["loss: ([-+0-9.e]+)", "val_bpb=(.*)", r"eval\.perplexity\s(\d+)", "(.*) s of latency"]
+)
+def test_a_metric_that_is_better_if_lower_needs_its_direction(metric: str, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for more in ([], ["--ledger", "ledger"]):
+        done = CliRunner().invoke(
+            app, ["judge", "--baseline", "b {seed}", "--candidate", "c", "--metric", metric, *more]
+        )
+        assert "lower seems to be better; say --lower, or --higher" in str(done.exception)
+        assert not any(tmp_path.iterdir())
+    assert lower_is_better("accuracy: (.*)", None) is False and lower_is_better("(.*)", None) is False
+    assert lower_is_better(metric, True) is True and lower_is_better(metric, False) is False
 
 
 def code_digest(*commands: str, metric: str) -> str:

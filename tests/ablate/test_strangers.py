@@ -83,7 +83,8 @@ def test_a_run_that_stopped_early_is_told():
     frame = pd.DataFrame(lines, columns=["model", "seed", "epoch", "acc"])
     frame = frame[~((frame["model"] == "new") & (frame["seed"] == 1) & (frame["epoch"] > 3))]
     found = ablate.judge(frame, baseline="base")
-    assert "(epoch 3 to 10); 1 of 4 runs end earlier than the others and may have failed" in found.columns
+    assert found.columns.endswith("the last line of each run is used (epoch 3 to 10)")
+    assert "1 of 4 runs end earlier than the others (epoch 3 to 10)" in found.warnings[0]
 
 
 @pytest.mark.parametrize(("text", "value"), [
@@ -289,3 +290,52 @@ def test_markdown_keeps_its_lines_with_any_line_ends(tmp_path):
     found = read(str(tmp_path / "t.csv"), "")
     assert [*found.frame.index] == ["line 5", "line 6"]
     assert found.frame.to_dict("list") == {"m": ["a", "b"], "seed": ["0", "0"], "acc": [".8", ".9"]}
+
+
+def test_a_training_score_is_not_the_headline_beside_the_same_score_of_test_data():
+    frame = table("m,seed,train/acc,train/loss,test/acc / base,3,.90,.2,.80 / base,8,.91,.3,.81 / base,15,.90,.2,.80 / "
+                  "new,3,.99,.1,.75 / new,8,.99,.1,.77 / new,15,.98,.2,.75")  # fmt: skip
+    found = ablate.judge(frame, baseline="base")
+    assert [score.value for score in found.comparisons] == ["test/acc", "train/loss"]
+    assert "not used: train/acc" in found.columns and "new beats base" not in str(found)
+    alone = ablate.judge(frame, baseline="base", score="train/acc")
+    assert "new beats base: train/acc 90.3 → 98.7 %" in str(alone)
+
+
+def test_a_headline_names_the_scores_in_which_the_winner_is_worse(tmp_path):
+    frame = table("m,seed,bleu,f1,loss / base,3,20.1,.800,.50 / base,8,20.2,.811,.51 / base,15,20.4,.805,.49 / "
+                  "new,3,29.1,.703,.90 / new,8,29.3,.711,.92 / new,15,29.2,.699,.91")  # fmt: skip
+    assert str(ablate.judge(frame, baseline="base")).endswith("; worse in f1 and loss")
+    assert str(ablate.judge(frame[["m", "seed", "bleu"]], baseline="base")).startswith("new beats base: bleu +8.97")
+
+
+def test_runs_that_have_not_ended_are_said_to_be_left_out_with_their_rows():
+    frame = table("m,seed,acc,status / base,3,.80,done / base,8,.81,done / new,3,.9,done / new,8,.91,running / "
+                  "best,3,.95,pending / best,8,.96,pending")  # fmt: skip
+    (said,) = [each for each in ablate.judge(frame, baseline="base").warnings if "left out" in each]
+    assert "3 lines are left out" in said and "(status running, pending), of these rows: new, best." in said
+    assert not any("left out" in each for each in ablate.judge(frame[:3], baseline="base").warnings)
+
+
+def test_lines_without_seeds_are_taken_for_runs_with_a_warning_and_checkpoints_are_not():
+    frame = table("m,layer,acc / a,1,.80 / a,2,.82 / a,3,.81 / b,1,.90 / b,2,.92 / b,3,.91")
+    assert any("No column has seeds" in each for each in ablate.judge(frame, baseline="a").warnings)
+    seeded = frame.rename(columns={"layer": "seed"})
+    assert not any("No column has seeds" in each for each in ablate.judge(seeded, baseline="a").warnings)
+    for name in ("checkpoint", "ckpt", "iter", "round", "train_steps"):
+        with pytest.raises(UserError, match=f"increasing {name}; if they are a log, add a column seed"):
+            ablate.judge(frame.rename(columns={"layer": name}), row="m", baseline="a")
+
+
+def test_runs_of_unequal_length_are_a_warning_of_the_report():
+    frame = table(
+        "m,seed,epoch,acc / a,1,1,.5 / a,1,2,.6 / a,2,1,.5 / a,2,2,.6 / b,1,1,.5 / b,1,9,.9 / b,2,1,.5 / b,2,9,.91"
+    )
+    said = ablate.judge(frame, baseline="a").warnings
+    assert any("2 of 4 runs end earlier than the others (epoch 2 to 9)" in each for each in said)
+
+
+def test_a_line_break_in_a_name_makes_no_line_of_its_own():
+    frame = pd.DataFrame({"m": ["a"] * 3 + ["b\nc, acc: better"] * 3, "seed": [3, 8, 15] * 2,
+                          "acc": [.8, .81, .8, .9, .91, .92]})  # fmt: skip
+    assert "b c, acc: better beats a" in str(ablate.judge(frame, baseline="a"))

@@ -136,7 +136,7 @@ def test_the_headline_has_no_levels_that_are_not_those_of_its_difference():
     assert str(overviews.levels(row, "test.accuracy", "+10")) == "accuracy 70.00 → 80.02 %, +10"
     assert "Differences: of common seeds." not in map(str, overviews.limits([row], None))
     put(row, baseline_level=69.0)  # of other seeds than those that both have
-    assert str(overviews.levels(row, "test.accuracy", "+10")) == "+10"
+    assert str(overviews.levels(row, "test.accuracy", "+10")) == "accuracy +10"
     assert "Differences: of common seeds." in map(str, overviews.limits([row], None))
 
 
