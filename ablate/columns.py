@@ -4,6 +4,7 @@ RULES are applied in their order. Each takes the table and what is known of its 
 known. What no rule knows is asked for.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -47,6 +48,8 @@ EVALUATED, TRAINED = "eval_", re.compile(r"train(?:ing)?[_/]|loss$")  # scores o
 ON_TRAINING, HELD_OUT = {"train", "training"}, {"test", "eval", "val", "valid", "validation", "dev"}  # words of names
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
 MOST_SORTED = 0.75  # share of the rows that are sorted, from which runs seem to be listed by their scores
+SURELY_SORTED = 0.01  # chance of the order of runs, times the scores, for those after the first: with several, honest
+# tables are often sorted by one of them
 MOST_SCORES = 10  # with more columns of numbers, users must say which are scores
 
 
@@ -284,7 +287,7 @@ def check_found(table: Table, known: Columns, given: Columns) -> None:
 def rows_of(table: Table, known: Columns) -> pd.Series:
     """Return the row of each line, with its data set."""
     frame = table.frame[known.groups].astype(str)
-    return pd.Series([" ".join(values) for values in frame.itertuples(index=False)], frame.index)
+    return pd.Series([" ".join(map(str, values)) for values in frame.itertuples(index=False)], frame.index)
 
 
 def why_unpaired(table: Table, columns: Columns, given: Columns) -> Literal["", "numbered", "sorted"]:
@@ -296,11 +299,14 @@ def why_unpaired(table: Table, columns: Columns, given: Columns) -> Literal["", 
         return ""
     if given.seed is None and columns.seed in all_named(table, usual.RUNS):
         return "numbered"
-    return "sorted" if any(is_sorted(table, columns, score) for score in columns.scores) else ""
+    chances = [chance_of_order(table, columns, score) for score in columns.scores]
+    by_chance = [chances[0] < 1, *(chance * len(chances) < SURELY_SORTED for chance in chances[1:])]
+    return "sorted" if any(by_chance) else ""
 
 
-def is_sorted(table: Table, columns: Columns, score: str) -> bool:
-    """Return whether most rows, and two at least, are sorted by the score in one direction.
+def chance_of_order(table: Table, columns: Columns, score: str) -> float:
+    """Return how probable it is that so many rows are sorted by the score in one direction if the order means nothing;
+    1 unless most rows, and two at least, are.
 
     Only if seeds count: 42, 43, 44, or 0, 10, 20. Rows of three runs count only if seeds are 0, 1, 2 or 1, 2, 3: others
     that follow the seeds would often be sorted too.
@@ -311,12 +317,15 @@ def is_sorted(table: Table, columns: Columns, score: str) -> bool:
     }).astype({"seed": float, "score": float})  # fmt: skip
     values = frame.groupby(["row", "seed"])["score"].mean().dropna()
     if evenly_spaced(frame["seed"]) is None:
-        return False
+        return 1.0
     least = 3 if counted(frame["seed"]) else 4
     rows = [part for _, part in values.groupby("row") if len(part) >= least]
     rising = sum(part.is_monotonic_increasing and part.nunique() > 1 for part in rows)
     falling = sum(part.is_monotonic_decreasing and part.nunique() > 1 for part in rows)
-    return max(rising, falling) >= max(2, MOST_SORTED * len(rows))
+    found = max(rising, falling)
+    if found < max(2, MOST_SORTED * len(rows)):
+        return 1.0
+    return min(1.0, 2 * math.comb(len(rows), found) / math.factorial(min(map(len, rows))) ** found)
 
 
 def described(columns: Columns, kinds: Mapping[str, Kind], assumed: Sequence[str], paired: bool = True) -> str:

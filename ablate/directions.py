@@ -64,6 +64,8 @@ def higher_is_better(score: str) -> bool | None:
     """Return whether higher values of a score are better, by its name; None if no word of the name is known."""
     if "↑" in score or "↓" in score:
         return "↑" in score
+    if said := re.search(r"\b(lower|smaller|less|higher|larger|more)(?: is| ?=)? better\b", score, re.IGNORECASE):
+        return said[1].lower() in ("higher", "larger", "more")
     words = words_of(re.split(r"@|[ _]at[ _]", score)[0])  # of ndcg@10, TPR@FPR=1% what stands before
     if "per" in words[1:-1]:
         place = words.index("per", 1)

@@ -286,7 +286,8 @@ def amount(value: Any, least: float = -math.inf) -> float | None:
 
 def expanded(table: Table, known: Columns, found: Mapping[str, Sequence[Moments]], what: str) -> Known:
     """Return the table with one line for each run behind a mean, and its columns."""
-    count = named(table, usual.COUNT)
+    counts_of_means = [name for name in table.frame.columns if plain(name).endswith(("_count", "_n"))]  # acc_count
+    count = named(table, usual.COUNT) or next(iter(counts_of_means), None)
     if count is None:
         raise UserError(f"{table.name}: {what}, without the number of runs; add a column n with the number of runs")
     wanted = "a whole number of runs"

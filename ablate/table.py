@@ -7,6 +7,7 @@ import ast
 import csv
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +25,8 @@ from reports.study import Kind
 MLFLOW = "mlflow:"
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".json", ".xlsx", ".md")
 DELIMITERS = ",;\t"
+BAR = "\ue000"  # for what Markdown writes as \\| in a cell
+PIVOTED = ("seed", "run", "trial", "fold", "repeat")  # names of the columns of a pivoted frame
 UNNAMED = "index"  # the first column of a table that pandas wrote: numbers of lines, or names
 DECIMAL = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))([.,])\d+(?: ?%)?")  # 1.234,5 %
 NUMBER_OR_NONE = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?(?: ?%)?|-|–|n/?a|nan|none|null|", re.IGNORECASE)
@@ -149,6 +152,8 @@ def of_frame(frame: pd.DataFrame, name: str) -> Table:
     if frame.empty:
         raise UserError(f"{name} has no rows; it needs one for each row and seed")
     titles = [" ".join(map(str, title)) if isinstance(title, tuple) else str(title) for title in [*frame.columns]]
+    if str(frame.columns.name).lower() in PIVOTED:  # a column for each seed, as `pivot` writes them
+        titles = [f"{frame.columns.name} {title}" for title in titles]
     frame = frame.set_axis(titles, axis=1)
     if any(name is not None for name in frame.index.names):  # as after `groupby`
         frame = pd.concat([frame.index.to_frame().rename(columns=str), frame], axis=1)
@@ -158,8 +163,9 @@ def of_frame(frame: pd.DataFrame, name: str) -> Table:
 
 
 def scalar(value: Any) -> Any:
-    """Return a nested value, such as a dict of settings, as text."""
-    return str(value) if hasattr(value, "__len__") and not isinstance(value, str) else value
+    """Return a nested value, such as a dict of settings, as text, and texts that look the same as the same text."""
+    text = str(value) if hasattr(value, "__len__") else value
+    return unicodedata.normalize("NFC", text) if isinstance(text, str) else text
 
 
 def _whole_file(path: Path, suffix: str) -> pd.DataFrame:
@@ -203,7 +209,7 @@ def _json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _delimited(path: Path, suffix: str) -> Iterator[tuple[str, dict[str, Any]]]:
     text = decoded(path)
     if suffix == ".md":  # its lines that begin with |
-        text = re.sub(r"^(?![ \t]*\|).+", "", text, flags=re.MULTILINE)
+        text = re.sub(r"^(?![ \t]*\|).+", "", text, flags=re.MULTILINE).replace(r"\|", BAR)
         if (count := len(re.findall(r"^[ \t]*\|[-:| \t]*-[-:| \t]*$", text, re.MULTILINE))) != 1:
             raise UserError(f"{brief(path)} has {count} tables whose lines begin with |; keep the lines of one")
     first = text.lstrip("\r\n").split("\n", 1)[0]
@@ -212,7 +218,7 @@ def _delimited(path: Path, suffix: str) -> Iterator[tuple[str, dict[str, Any]]]:
         text, delimiter = re.sub(r"^[-:| \t]+(?=\r?$)|^[ \t]*\||\|[ \t]*(?=\r?$)", "", text, flags=re.MULTILINE), "|"
     names, signs, rows = list[str](), dict[str, str](), list[tuple[str, list[str]]]()
     for place, values in records(brief(path), text, delimiter):
-        values = [value.strip() for value in values]
+        values = [value.strip().replace(BAR, "|") for value in values]
         if not any(values):
             continue
         if not names:

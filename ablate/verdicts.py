@@ -18,7 +18,7 @@ from ablate.board import check_board, records, texts_by_cell, ties
 from ablate.columns import choose, described, failed_runs
 from ablate.directions import higher_is_better
 from ablate.metric import LARGEST
-from ablate.names import NUMBER, RUNS, SECONDS, SEED, all_named, is_empty, number_of, whole
+from ablate.names import NESTED, NUMBER, RUNS, SECONDS, SEED, all_named, is_empty, number_of, whole
 from ablate.table import Columns, Table, of_frame, usual_form
 from contrastive.config.experiment import Show
 from contrastive.config.scores import USUAL_MARGIN, margin_of, score_facts
@@ -198,6 +198,7 @@ def check_values(table: Table, columns: Columns) -> None:
     seed = [columns.seed] if columns.seed else []
     checks: list[tuple[Sequence[str], Callable[[Any], bool], str]] = [
         (columns.scores, lambda value: str(value).strip().lower() in ("true", "false"), "is `{}`; write 1 or 0"),
+        (columns.scores, is_nested, "is `{}`; write each of its numbers into a column, as pandas.json_normalize does"),
         (columns.scores, lambda value: number_of(value) is None, "is `{}`, which is not a number"),
         (columns.scores, is_huge, "is `{}`, too large to compare; write nan if the run diverged"),
         (columns.row, is_empty, "is empty"),
@@ -213,6 +214,10 @@ def check_values(table: Table, columns: Columns) -> None:
     found = [text for _, text in sorted(wrong, key=lambda each: each[0])]
     if found:
         raise UserError("\n".join(found[:20] + ([f"and {len(found) - 20} more"] if len(found) > 20 else [])))
+
+
+def is_nested(value: Any) -> bool:
+    return isinstance(value, str) and NESTED.fullmatch(value.strip()) is not None
 
 
 def is_huge(value: Any) -> bool:

@@ -92,6 +92,6 @@ def parsed_size(option: str, text: str, columns: Columns) -> list[tuple[str, flo
         number = float(size)
     except ValueError:
         number = 0.0
-    if not number > 0:
+    if not 0 < number < math.inf:
         raise UserError(f"{option} {text}: write SCORE=SIZE with a size above 0, such as {option} accuracy=0.01")
     return [(score, number) for score in ([name] if name else columns.scores)]

@@ -31,6 +31,8 @@ UNKNOWN = listed("""
     return_std std_of_return 1-shot zeta score value mean metric points uniformity entropy 0 lr time_to_failure
     mean_time_to_failure     tokens_per_correct_answer
 """)
+HIGHER += ["loss (higher is better)", "zeta, larger = better"]
+LOWER += ["score (lower is better)", "accuracy - less is better"]
 CASES = [*((name, True) for name in HIGHER), *((name, False) for name in LOWER), *((name, None) for name in UNKNOWN)]
 
 

@@ -339,3 +339,48 @@ def test_a_line_break_in_a_name_makes_no_line_of_its_own():
     frame = pd.DataFrame({"m": ["a"] * 3 + ["b\nc, acc: better"] * 3, "seed": [3, 8, 15] * 2,
                           "acc": [.8, .81, .8, .9, .91, .92]})  # fmt: skip
     assert "b c, acc: better beats a" in str(ablate.judge(frame, baseline="a"))
+
+
+def test_an_order_by_one_of_many_scores_is_no_sign_of_sorted_runs_unless_it_is_sure():
+    scores = {f"t{i}_acc": [0.80, 0.82, 0.81, 0.84, 0.86, 0.85] for i in range(6)}
+    frame = pd.DataFrame({"m": ["base"] * 3 + ["new"] * 3, "seed": [0, 1, 2] * 2} | scores)
+    by_the_last = frame.assign(t5_acc=[0.80, 0.81, 0.82, 0.84, 0.85, 0.86])
+    assert "paired by seed" in ablate.judge(by_the_last, baseline="base").columns
+    by_the_first = frame.assign(t0_acc=by_the_last["t5_acc"])
+    assert "sorted by score" in ablate.judge(by_the_first, baseline="base").columns
+    longer = pd.DataFrame({
+        "m": ["base"] * 5 + ["new"] * 5, "seed": [*range(5)] * 2, "acc": [0.8, 0.9, 0.7, 0.8, 0.7] * 2,
+        "f1": [0.80, 0.81, 0.82, 0.83, 0.84, 0.9, 0.91, 0.92, 0.93, 0.94],
+    })  # fmt: skip
+    assert "sorted by score" in ablate.judge(longer, baseline="base").columns
+
+
+def test_frames_as_pandas_makes_them_are_read():
+    frame = table("m,seed,acc / base,1,.80 / base,3,.81 / base,4,.805 / new,1,.90 / new,3,.91 / new,4,.92")
+    wide = ablate.judge(frame.pivot(index="m", columns="seed", values="acc"), baseline="base")
+    assert verdicts(wide) == verdicts(ablate.judge(frame, baseline="base")) == {"new": "better"}
+    means = frame.groupby("m").agg({"acc": ["mean", "std", "count"]})
+    (found,) = ablate.judge(means, baseline="base").comparisons
+    assert (found.value, found.verdict, found.seeds) == ("acc", "better", 3)
+
+
+def test_a_bar_in_a_cell_of_markdown_belongs_to_its_name(tmp_path):
+    path = tmp_path / "t.md"
+    path.write_text("| m | seed | acc |\n|---|---|---|\n" + "".join(
+        f"| {name} | {seed} | {level + seed / 1000} |\n" for name, level in ((r"p(x\|y)", 0.8), ("new", 0.9))
+        for seed in (3, 8, 15)))  # fmt: skip
+    table, columns = choose(read(str(path), ""), Columns((), ()))
+    assert list(dict.fromkeys(table.frame["m"])) == ["p(x|y)", "new"] and columns.scores == ("acc",)
+
+
+def test_names_that_look_the_same_are_the_same_and_a_missing_one_is_a_mistake():
+    frame = table("m,seed,acc / b\u00e9,3,.80 / be\u0301,8,.81 / new,3,.9 / new,8,.91")
+    assert verdicts(ablate.judge(frame, baseline="b\u00e9")).keys() == {"new"}
+    with pytest.raises(UserError, match="row 3: m is empty"):
+        ablate.judge(frame.assign(m=["a", "a", None, "b"]), baseline="a")
+
+
+def test_nested_values_are_answered_by_what_makes_columns_of_them():
+    frame = pd.DataFrame({"m": ["a", "b"], "metrics": [{"acc": 0.8}, {"acc": 0.9}]})
+    with pytest.raises(UserError, match="write each of its numbers into a column, as pandas.json_normalize does"):
+        ablate.judge(frame, score="metrics", baseline="a")
