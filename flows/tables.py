@@ -78,11 +78,10 @@ def comparison_text(score: RowScore) -> str:
     compared = score.comparison
     if compared is None or not math.isfinite(compared.difference):
         return f"{score.row.label}, {score.value}: {score.verdict}"
-    if (factor := unit(score.value)) > 1:  # a share, which the page has in percent
+    factor, size = unit(score.value), f"{compared.difference:+.3g}"  # 100 for a share, which the page has in percent
+    if factor > 1 or math.isfinite(compared.half_width):
         size = difference_text(factor * compared.difference, factor * compared.half_width, most_of(score.value))
-        return f"{score.row.label}, {score.value}: {score.verdict}, {size} points"
-    width = f" ± {compared.half_width:.2g}" if math.isfinite(compared.half_width) else ""
-    return f"{score.row.label}, {score.value}: {score.verdict}, {compared.difference:+.3g}{width}"
+    return f"{score.row.label}, {score.value}: {score.verdict}, {size}{' points' if factor > 1 else ''}"
 
 
 def parsed_size(option: str, text: str, columns: Columns) -> list[tuple[str, float]]:

@@ -206,6 +206,7 @@ WRONG = [
     (["--records", "name"], "name is `r.`, neither a date nor a number"),
     (["--ties", "--score", "other"], "--ties ranks by one score; name it: --score points"),
     (["--ties", "--sigma", "points"], "write SCORE=SIZE with a size above 0, such as --sigma accuracy=0.01"),
+    (["--ties", "--margin", "points=inf"], "write SCORE=SIZE with a size above 0"),
     (["--ties", "--sigma", "acc=1"], "--sigma acc: no such score"),
     (["--ties", "--texts", "many"], "--texts says how well|give a number of test texts"),
 ]
