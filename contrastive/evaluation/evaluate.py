@@ -5,7 +5,7 @@ post-processing; the score name says which: `mean/whiten:256/test.svm_accuracy`.
 """
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from contrastive.data.tokens import open_tokens
 from contrastive.errors import UserError
 from contrastive.evaluation import metrics, parallel, post
 from contrastive.evaluation import transfer as transfers
+from contrastive.evaluation.metrics.anisotropy import all_equal
 from contrastive.evaluation.metrics.types import Inputs, Score
 from contrastive.evaluation.neighbours import nearest_images
 from contrastive.evaluation.picture import make_picture
@@ -108,6 +109,8 @@ def all_scores(
                     *split_scores(embeddings, logits, evaluation, vectors_name, transform, left_out),
                     *transfer_scores(embeddings, evaluation, vectors_name, transform),
                 ]
+            if not row:
+                scores += equal_vectors(embeddings, evaluation, {score.name for score in scores})
             notes |= {f"{row}{name}": reason for name, reason in left_out.items()}
             yield from (replace(score, name=f"{row}{score.name}") for score in scores)
 
@@ -134,6 +137,14 @@ def split_scores(
             for score in metrics.measure(evaluation.metrics, inputs, left_out):
                 yield replace(score, name=f"{split}.{score.name}")
             notes |= {f"{split}.{name}": reason for name, reason in left_out.items()}
+
+
+def equal_vectors(embeddings: Arrays, evaluation: Evaluation, measured: Set[str]) -> Iterator[Score]:
+    """Yield an alarm for each split whose trained vectors are all the same, unless it has been measured."""
+    for split in evaluation.splits:
+        vectors = embeddings[array_name(stored_split_name(split, evaluation, embeddings), "")]
+        if f"{split}.collapsed" not in measured and all_equal(vectors):
+            yield Score(f"{split}.collapsed", 1.0, False, len(vectors), "alarm")
 
 
 def transfer_scores(embeddings: Arrays, evaluation: Evaluation, vectors_name: str, transform: Transform) -> list[Score]:

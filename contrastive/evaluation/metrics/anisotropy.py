@@ -19,6 +19,7 @@ FACTS = MetricFacts(
     )
 )
 
+EQUAL = 0.01  # a spread below this is an alarm even where anisotropy is not measured
 COLLAPSED = 0.1  # threshold of the spread, where random directions have 1; same as in contrastive/training/health.py
 
 
@@ -32,21 +33,32 @@ def anisotropy(inputs: Inputs) -> list[Score]:
     """
     pairs.check_pairs(inputs)
     vectors = normalised(inputs.embeddings)
-    count, size = vectors.shape
+    count = len(vectors)
     length = np.square(vectors.sum(0)).sum()
     cosine = (length - np.square(vectors).sum()) / (count * (count - 1))
     vectors -= vectors.mean(0)
     shares = singular_values(vectors)
     shares /= max(shares.sum(), 1e-6)
     entropy = -(shares * np.log(np.maximum(shares, 1e-12))).sum()
-    spread = np.sqrt(np.square(vectors).mean(0)).mean() * size**0.5
+    spread = spread_of(vectors)
     return [
         Score("anisotropy", float(cosine), None, count, "cosine"),
         Score("effective_rank", float(np.exp(entropy)), None, count, "dimensions"),
         Score("top_singular_share", float(shares[0]), None, count, per_example=shares.astype(np.float32)),
-        Score("spread", float(spread), None, count),
+        Score("spread", spread, None, count),
         Score("collapsed", float(spread < COLLAPSED), False, count, "alarm"),
     ]
+
+
+def spread_of(centred: Float[np.ndarray, "n d"]) -> float:
+    """Return the mean standard deviation of a dimension of normalised, centred vectors, times √d."""
+    return float(np.sqrt(np.square(centred).mean(0)).mean() * centred.shape[1] ** 0.5)
+
+
+def all_equal(vectors: Float[np.ndarray, "n d"]) -> bool:
+    """Return whether vectors have the same direction to a hundredth, so that scores of them measure rounding."""
+    directions = normalised(vectors)
+    return len(vectors) > 1 and spread_of(directions - directions.mean(0)) < EQUAL
 
 
 def singular_values(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " k"]:

@@ -70,6 +70,18 @@ def test_every_score_of_every_split_is_kept_with_the_key(folder):
     assert first["standard_error"] == pytest.approx((55 / 60 * 5 / 60 / 60) ** 0.5)
 
 
+def test_vectors_that_are_all_the_same_are_an_alarm_whatever_is_measured(folder):
+    """Logistic regression standardises dimensions, and would read classes out of differences of a millionth."""
+    apart = np.load(folder / "embeddings.npz")["test"]
+    for spread, alarms in ((1.0, []), (1e-1, []), (1e-6, ["test.collapsed"])):
+        change(folder / "embeddings.npz", test=(np.ones(5) + spread * apart / 9).astype(np.float32))
+        in_place(folder, Evaluation(metrics=("accuracy", "logistic")))
+        assert scores(folder)["test.logistic_accuracy"] > 0.9
+        assert [name for name in scores(folder) if name.endswith("collapsed")] == alarms
+    in_place(folder, Evaluation(metrics=("anisotropy",)))
+    assert scores(folder)["test.collapsed"] == 1.0
+
+
 def test_a_split_without_texts(tmp_path):
     with pytest.raises(UserError, match="no validation texts to evaluate on: set data.validation"):
         in_place(filled(tmp_path, splits=("test",)), Evaluation(splits=("validation",)))
