@@ -32,6 +32,7 @@ from reports.figures import canvas
 STUDY = Path(__file__).parents[1] / "configs/study"
 REPLICATION, DRAW = "study-replication", 20261127  # file and seed of the draw, fixed before the first cell
 MOST = 50  # settings that are named as what would decide an open question; more are "more than 50"
+PALE = 0.2  # a half-width above this is drawn pale
 FEWEST = 3  # settings of a mean that has an interval: with two, Student's t has 12.7 standard errors
 ORDER = ["better", "worse", "equivalent", "mean", "open"]  # first words of the verdicts
 CHANCE = (
@@ -52,11 +53,15 @@ REPLICATED = (
     "with seeds that the study did not use."
 )
 LEGEND = (
-    "In the figures, a mark is a setting: △ better, ▽ worse, □ equivalent, ○ undecided. A bar is the 95 % interval of "
-    "the weighted mean over the settings, its tick the mean, and the grey band the margin."
+    "In the figures, a mark is a setting, by its colour: △ better, ▽ worse, □ equivalent, ○ undecided (pale: ± more "
+    "than 20 points). A bar is the 95 % interval of the weighted mean over three settings or more, its tick the mean, "
+    "and the grey band the margin. Bars do not account for interim checks or for the number of rows. Where a row has "
+    "another name in MiniLM than in the encoder from scratch, such as its layers, `/` stands between the two."
 )
 NOT_RUN = "Not run yet."
+RUN = "{run} of {files} files of questions have been run."
 PREDICTED = re.compile(r"Predicted: (.+?) for (\d+) cells; measured: (.+?); .*?median ([\d.]+)")  # of a report's footer
+SAYS_NOTHING = 0.5  # a half-width above this is of two or three seeds, and its size means nothing
 NAMED = 4  # most rows of a verdict that are named in a question's line
 
 
@@ -214,6 +219,8 @@ def signed(difference: float) -> str:
 
 
 def points(difference: float, half: float) -> str:
+    if half > SAYS_NOTHING:
+        return f"{signed(difference)} ± > {100 * SAYS_NOTHING:.0f}"
     return f"{signed(difference)} ± {markdown.fixed(100 * half, 1)}" if math.isfinite(half) else "–"
 
 
@@ -244,18 +251,19 @@ def draw(found: list[Question], path: Path) -> None:
     shown = {title: answers for title, answers in primary.items() if answers}
     rows = len(shown) + sum(map(len, shown.values()))
     with canvas.style():
-        figure = canvas.canvas(0.19 * rows + 0.6, 7.5)
+        figure = canvas.canvas(0.19 * rows + 0.8, 7.5)
         axes = figure.add_subplot()
-        place, names = 0, {}
+        place, names, colours = 0, dict[int, str](), dict[str, str]()
         for title, answers in shown.items():
             names[place] = title
             place += 1
             for each in answers:
                 names[place] = each.name
-                for difference, verdict in zip(gains_of(each.lines), each.lines.verdict, strict=True):
-                    axes.plot(
-                        100 * difference, place, SHAPES.get(verdict, "o"), ms=3.5, mfc="none", color="black", zorder=3
-                    )
+                for gain, line in zip(gains_of(each.lines), each.lines.itertuples(), strict=True):
+                    colour = colours.setdefault(line.setting, canvas.COLOURS[len(colours) + 1])
+                    pale = {"alpha": 0.35} if line.difference_half_width > PALE else {}
+                    shape = SHAPES.get(line.verdict, "o")
+                    axes.plot(100 * gain, place, shape, ms=3.5, mfc="none", color=colour, zorder=3, **pale)
                 if math.isfinite(each.pooled.half_width):
                     middle, half = 100 * each.pooled.mean, 100 * each.pooled.half_width
                     axes.plot([middle - half, middle + half], [place, place], color=canvas.COLOURS[0], lw=4, alpha=0.4)
@@ -269,6 +277,8 @@ def draw(found: list[Question], path: Path) -> None:
                 label.set_fontweight("bold")
         axes.set_ylim(place - 0.5, -0.5)
         axes.set_xlabel("difference to the baseline, points")
+        marks = [axes.plot([], [], "o", ms=3.5, mfc="none", color=colour)[0] for colour in colours.values()]
+        figure.legend(marks, [*colours], ncols=len(colours), loc="outside upper right", frameon=False)
         canvas.save(figure, path, "")
 
 
@@ -372,7 +382,7 @@ def cost(report: Path) -> str:
     """Return the cells of a report, their hours, and the minutes that were predicted and measured."""
     cells = pd.read_csv(report / "results.csv").drop_duplicates("cell").dropna(subset="seconds")
     said = PREDICTED.search((report / "README.md").read_text(encoding="utf-8"))
-    predicted = "{} for {} of them | {}, {} ×".format(*said.groups()) if said else "– | –"
+    predicted = "{} for {} of them | {} | {}".format(*said.groups()) if said else "– | – | –"
     return f"{len(cells)} | {float(cells.seconds.sum()) / 3600:.1f} | {predicted}"
 
 
@@ -383,17 +393,17 @@ def part(file: Path, experiment: Experiment, report: Path, output: Path) -> tupl
         return f"{head}{NOT_RUN}\n", []
     found = list(questions(experiment, pd.read_csv(report / "comparisons.csv")))
     draw(found, output / f"figures/{file.stem}.svg")
-    figure = f"![Differences to the baselines in every setting, and their means](figures/{file.stem}.svg)"
+    figure = f"![Differences to the baselines in every setting, and their weighted means](figures/{file.stem}.svg)"
     body = [f"### {each.title}\n\n{each.claim}\n\n{table(each) if each.answers else NOT_RUN}\n" for each in found]
     return f"{head}[The report of this file](../{experiment.name}/README.md)\n\n{figure}\n\n" + "\n".join(body), found
 
 
 def write(reports: Path, output: Path) -> None:
     """Write the page from the reports in a folder."""
-    parts, answered = list[str](), list[Question]()
+    parts, answered, ran = list[str](), list[Question](), 0
     costs = [
-        "| file | trainings | CPU-hours | predicted | measured, median of a training |",
-        "| --- | --- | --- | --- | --- |",
+        "| file | trainings | CPU-hours | predicted, CPU-min | measured, CPU-min | measured / predicted, median |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for file, experiment in experiments().items():
         report = reports / experiment.name
@@ -402,10 +412,12 @@ def write(reports: Path, output: Path) -> None:
         if experiment.evaluation.splits == ("test",) and experiment.name != REPLICATION:
             words, found = part(file, experiment, report, output)
             parts.append(words)
+            ran += bool(found)
             answered += found
     before, notes, method = (file.read_text(encoding="utf-8") for file in (INTRODUCTION, NOTES, METHOD))
     text = [
         before,
+        RUN.format(run=ran, files=len(parts)),
         *([summary(answered)] if answered else []),
         notes,
         LEGEND,

@@ -76,9 +76,9 @@ def test_an_open_mean_names_the_settings_that_would_decide_it():
 def test_the_cost_of_a_file_stands_beside_what_was_predicted(tmp_path):
     pd.DataFrame({"cell": ["a", "a", "b"], "seconds": [1800, 1800, 900]}).to_csv(tmp_path / "results.csv")
     (tmp_path / "README.md").write_text("*Predicted: 40 min for 2 cells; measured: 45 min; median 1.10)*\n")
-    assert study.cost(tmp_path) == "2 | 0.8 | 40 min for 2 of them | 45 min, 1.10 ×"
+    assert study.cost(tmp_path) == "2 | 0.8 | 40 min for 2 of them | 45 min | 1.10"
     (tmp_path / "README.md").write_text("")
-    assert study.cost(tmp_path) == "2 | 0.8 | – | –"
+    assert study.cost(tmp_path) == "2 | 0.8 | – | – | –"
 
 
 def test_rows_of_all_settings_of_a_question_stand_together():
