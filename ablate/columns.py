@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from ablate import names as usual
-from ablate.directions import words_of
+from ablate.directions import COSTS, DURATIONS, words_of
 from ablate.names import (
     all_named,
     free,
@@ -45,6 +45,7 @@ from reports.study import Kind
 
 BETWEEN = r"[-_ .,/]"  # a name and its seed
 EVALUATED, TRAINED = "eval_", re.compile(r"train(?:ing)?[_/]|loss$")  # scores of transformers' trainer, and its log
+COSTING = {*COSTS, *DURATIONS, "memory", "mem", "runtime"}  # of training and of testing are two costs
 ON_TRAINING, HELD_OUT = {"train", "training"}, {"test", "eval", "val", "valid", "validation", "dev"}  # words of names
 SETTING = 1.25  # a numeric column is a setting if it has at most this many times (lines / seeds) different values
 MOST_SORTED = 0.75  # share of the rows that are sorted, from which runs seem to be listed by their scores
@@ -135,12 +136,16 @@ def seeds_in_names(table: Table, known: Columns) -> Known:
         if known.seed is None:
             number = "seed" if all((part["kind"] or "").lower() == "seed" for part in parts) else usual.NUMBER
             divided[number], known = [int(part["seed"]) for part in parts], replace(known, seed=number)
-        failed = table.failed
-        if len(failed):
-            found = [match.group("row", "seed") if match else ("", "") for match in endings(failed, name, known.seed)]
-            failed = failed.assign(**{name: [row for row, _ in found], str(known.seed): [seed for _, seed in found]})
-        return replace(table, frame=table.frame.assign(**divided), failed=failed), known
+        aside = [with_divided_names(lines, name, str(known.seed)) for lines in (table.failed, table.still_open)]
+        return replace(table, frame=table.frame.assign(**divided), failed=aside[0], still_open=aside[1]), known
     return table, known
+
+
+def with_divided_names(lines: pd.DataFrame, name: str, seed: str) -> pd.DataFrame:
+    if not len(lines):
+        return lines
+    found = [match.group("row", "seed") if match else ("", "") for match in endings(lines, name, seed)]
+    return lines.assign(**{name: [row for row, _ in found], seed: [number for _, number in found]})
 
 
 def endings(frame: pd.DataFrame, name: str, seed: str | None) -> list[re.Match[str] | None]:
@@ -241,9 +246,10 @@ def scores_by_name_or_values(table: Table, known: Columns) -> Known:
 
 def held_out_first(names: Sequence[str]) -> tuple[str, ...]:
     """Leave out scores of training data beside the same ones of held-out data; of the others, put those last."""
-    words = {name: {*words_of(name)} for name in names}
-    held_out = [own - HELD_OUT for own in words.values() if own & HELD_OUT]
-    kept = [name for name, own in words.items() if not (own & ON_TRAINING and own - ON_TRAINING in held_out)]
+    words = {name: {*words_of(name), *re.findall(r"\d+", name)} for name in names}
+    held_out = [own - HELD_OUT for own in words.values() if not own & ON_TRAINING]
+    twice = [name for name, own in words.items() if own & ON_TRAINING and own - ON_TRAINING in held_out]
+    kept = [name for name in names if name not in twice or words[name] & COSTING]
     return (*sorted(kept, key=lambda name: bool(words[name] & ON_TRAINING)),)
 
 
@@ -325,7 +331,12 @@ def chance_of_order(table: Table, columns: Columns, score: str) -> float:
     found = max(rising, falling)
     if found < max(2, MOST_SORTED * len(rows)):
         return 1.0
-    return min(1.0, 2 * math.comb(len(rows), found) / math.factorial(min(map(len, rows))) ** found)
+    return min(1.0, 2 * math.comb(len(rows), found) * max(map(chance_of_row, rows)) ** found)
+
+
+def chance_of_row(scores: pd.Series) -> float:
+    """Return how probable it is that the scores of a row, in any order, rise: the same scores may stand in any."""
+    return math.prod(map(math.factorial, scores.value_counts())) / math.factorial(len(scores))
 
 
 def described(columns: Columns, kinds: Mapping[str, Kind], assumed: Sequence[str], paired: bool = True) -> str:

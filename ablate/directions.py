@@ -52,6 +52,9 @@ NEGATIONS = listed("neg negative inverse inv non not")  # turn the word after th
 SKIPPED = listed("brier likelihood log max mean median root")  # between the two, as in scikit-learn's names of scores
 SPREADS = listed("std variance deviation")  # of another score: nothing is known
 ENDINGS = ["accuracy", "error", "loss", "mse", "perplexity"]  # of a word: valloss, rmse
+SAID = re.compile(
+    r"(?<![a-z])(lower|smaller|less|higher|larger|more)[\W_]*(?:is|the)?[\W_]*better(?![a-z])", re.IGNORECASE
+)
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 LISTS = {
     "higher": HIGHER, "lower": LOWER, "phrases": PHRASES, "counted": COUNTED, "durations": DURATIONS,
@@ -64,7 +67,7 @@ def higher_is_better(score: str) -> bool | None:
     """Return whether higher values of a score are better, by its name; None if no word of the name is known."""
     if "↑" in score or "↓" in score:
         return "↑" in score
-    if said := re.search(r"\b(lower|smaller|less|higher|larger|more)(?: is| ?=)? better\b", score, re.IGNORECASE):
+    if said := SAID.search(score):
         return said[1].lower() in ("higher", "larger", "more")
     words = words_of(re.split(r"@|[ _]at[ _]", score)[0])  # of ndcg@10, TPR@FPR=1% what stands before
     if "per" in words[1:-1]:

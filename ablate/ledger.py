@@ -337,17 +337,17 @@ class Ledger:
         return run
 
 
-def settings(path: Path, metric: str, lower: bool, seeds_from: str = "") -> Settings:
+def settings(path: Path, metric: str, lower: bool | None, seeds_from: str = "") -> Settings:
     """Return the settings of a ledger, fixed by its first run; raise UserError if others are given."""
     file = path / "ledger.json"
     if not (path / "runs.jsonl").exists():
         if not metric:
             raise UserError("a new ledger needs --metric: a regular expression that finds the number in the output")
         check_metric(metric)
-        write_atomic(file, json.dumps(asdict(Settings(metric, lower, seeds_from))))
+        write_atomic(file, json.dumps(asdict(Settings(metric, bool(lower), seeds_from))))
     for begun in read_lines(file, Settings):
         for name, given in (("metric", metric), ("lower", lower), ("seeds-from", seeds_from)):
-            if given and given != (kept := getattr(begun, name.replace("-", "_"))):
+            if given not in (None, "") and given != (kept := getattr(begun, name.replace("-", "_"))):
                 raise UserError(
                     f"--{name} is `{brief(given)}`, but this ledger began with `{brief(kept) or 'none'}`; leave it "
                     "out, or begin another ledger"

@@ -21,7 +21,7 @@ MEAN, DEVIATION = listed("mean average avg"), listed("std sd stdev std_dev devia
 COUNT = listed("n count seeds n_seeds num_seeds runs n_runs")
 SPREADS = [*DEVIATION, *listed("ci ci95 ci_95 sem stderr std_err se half_width error_bar var variance")]
 STEPS = listed("step global_step _step trainer/global_step steps epoch training_iteration iteration timestep")
-STEPS += listed("total_timesteps checkpoint ckpt iter iters round rounds train_steps training_steps updates")
+STEPS += listed("total_timesteps checkpoint ckpt iter iters round")
 SECONDS = "seconds"  # column of the time that a run took
 IGNORED = STEPS + listed("""
     seconds runtime created date timestamp time user notes tags _runtime _timestamp state status sweep id run_id path

@@ -286,8 +286,10 @@ def amount(value: Any, least: float = -math.inf) -> float | None:
 
 def expanded(table: Table, known: Columns, found: Mapping[str, Sequence[Moments]], what: str) -> Known:
     """Return the table with one line for each run behind a mean, and its columns."""
-    counts_of_means = [name for name in table.frame.columns if plain(name).endswith(("_count", "_n"))]  # acc_count
-    count = named(table, usual.COUNT) or next(iter(counts_of_means), None)
+    of_means = all_named(table, [f"{plain(score)}_{kind}" for score in found for kind in ("count", "n")])  # acc_count
+    count = named(table, usual.COUNT) or next(iter(of_means), None)
+    if any((table.frame[name] != table.frame[count]).any() for name in of_means):
+        raise UserError(f"{table.name}: {comma_list(of_means)} differ; name one score at a time: --score COLUMN")
     if count is None:
         raise UserError(f"{table.name}: {what}, without the number of runs; add a column n with the number of runs")
     wanted = "a whole number of runs"

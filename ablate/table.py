@@ -153,7 +153,7 @@ def of_frame(frame: pd.DataFrame, name: str) -> Table:
         raise UserError(f"{name} has no rows; it needs one for each row and seed")
     titles = [" ".join(map(str, title)) if isinstance(title, tuple) else str(title) for title in [*frame.columns]]
     if str(frame.columns.name).lower() in PIVOTED:  # a column for each seed, as `pivot` writes them
-        titles = [f"{frame.columns.name} {title}" for title in titles]
+        titles = [f"{frame.columns.name} {title}" if title.isdecimal() else title for title in titles]
     frame = frame.set_axis(titles, axis=1)
     if any(name is not None for name in frame.index.names):  # as after `groupby`
         frame = pd.concat([frame.index.to_frame().rename(columns=str), frame], axis=1)

@@ -16,10 +16,10 @@ import pandas as pd
 
 from ablate.board import check_board, records, texts_by_cell, ties
 from ablate.columns import choose, described, failed_runs
-from ablate.directions import higher_is_better
+from ablate.directions import higher_is_better, words_of
 from ablate.metric import LARGEST
-from ablate.names import NESTED, NUMBER, RUNS, SECONDS, SEED, all_named, is_empty, number_of, whole
-from ablate.table import Columns, Table, of_frame, usual_form
+from ablate.names import NESTED, OF_RUNS, RUNS, SECONDS, SEED, all_named, is_empty, number_of, whole
+from ablate.table import Columns, Table, of_frame, scalar, usual_form
 from contrastive.config.experiment import Show
 from contrastive.config.scores import USUAL_MARGIN, margin_of, score_facts
 from contrastive.errors import UserError, brief_name
@@ -128,22 +128,23 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
 
 
 def left_open(table: Table, columns: Columns) -> dict[str, dict[str, object]]:
-    """Say which lines are left out because their run has not ended, and of which rows."""
+    """Say which lines are left out because their run did not finish, and of which rows."""
     if not len(table.still_open):
         return {}
-    states = comma_list([*dict.fromkeys(map(str, table.still_open[table.state]))])
+    states = table.still_open[table.state].fillna("").astype(str).str.strip().replace("", "empty")
     known = {*columns.row} <= {*table.still_open.columns}
-    named = table.still_open[[*dict.fromkeys(columns.row)]] if known else pd.DataFrame()
-    labels = [label_of(dict(zip(columns.row, line, strict=True))) for line in named.itertuples(index=False)]
-    rows = comma_list([*dict.fromkeys(labels)]) or "?"
-    return {"open": {"count": len(table.still_open), "states": f"{table.state} {states}", "rows": rows}}
+    axes = table.still_open[[*dict.fromkeys(columns.row)]].to_dict("records") if known else []
+    rows = comma_list([*dict.fromkeys(label_of({str(n): v for n, v in line.items()}) for line in axes)]) or "?"
+    said = f"{table.state} {comma_list([*dict.fromkeys(states)])}"
+    return {"open": {"count": len(table.still_open), "states": said, "rows": rows}}
 
 
 def without_seeds(table: Table, columns: Columns) -> dict[str, dict[str, object]]:
-    """Say that lines of a row are taken for runs if no column has seeds or numbers of runs."""
-    named = columns.seed or columns.deviations or all_named(table, [*SEED, *RUNS, NUMBER])
-    repeated = table.frame.duplicated(columns.groups).any()
-    return {} if named or not repeated else {"no seeds": {}}
+    """Say that lines of a row are taken for runs if no column has seeds, or numbers or names of runs."""
+    named = all_named(table, [*SEED, *RUNS, "cell", "run_id", "trial_id"])
+    numbered = named or any({*OF_RUNS} & {*words_of(name)} for name in table.frame.columns)
+    known = columns.seed or columns.deviations or table.kinds or numbered
+    return {} if known or not table.frame.duplicated(columns.groups).any() else {"no seeds": {}}
 
 
 def lines_of(table: Table, columns: Columns) -> pd.DataFrame:
@@ -197,9 +198,9 @@ def check_values(table: Table, columns: Columns) -> None:
     """Raise UserError for text among numbers, and for rows without a name or seed."""
     seed = [columns.seed] if columns.seed else []
     checks: list[tuple[Sequence[str], Callable[[Any], bool], str]] = [
-        (columns.scores, lambda value: str(value).strip().lower() in ("true", "false"), "is `{}`; write 1 or 0"),
+        (columns.scores, is_truth, "is `{}`; write 1 or 0"),
         (columns.scores, is_nested, "is `{}`; write each of its numbers into a column, as pandas.json_normalize does"),
-        (columns.scores, lambda value: number_of(value) is None, "is `{}`, which is not a number"),
+        (columns.scores, is_word, "is `{}`, which is not a number"),
         (columns.scores, is_huge, "is `{}`, too large to compare; write nan if the run diverged"),
         (columns.row, is_empty, "is empty"),
         (seed, lambda value: whole(value) is None, "is `{}`, which is not a whole number"),
@@ -214,6 +215,14 @@ def check_values(table: Table, columns: Columns) -> None:
     found = [text for _, text in sorted(wrong, key=lambda each: each[0])]
     if found:
         raise UserError("\n".join(found[:20] + ([f"and {len(found) - 20} more"] if len(found) > 20 else [])))
+
+
+def is_truth(value: Any) -> bool:
+    return str(value).strip().lower() in ("true", "false")
+
+
+def is_word(value: Any) -> bool:
+    return number_of(value) is None and not is_truth(value) and not is_nested(value)
 
 
 def is_nested(value: Any) -> bool:
@@ -277,6 +286,7 @@ def ordered_rows(
 
 def baseline_of(names: Sequence[str], wanted: str | None, table: Table, columns: Columns) -> str:
     some = comma_list(names)
+    wanted = None if wanted is None else label_of({"": scalar(wanted)})
     if wanted is not None and wanted not in names:
         parts = [name for name in columns.row if wanted in {*map(str, table.frame[name])}]
         if parts and len(columns.row) > 1:
@@ -353,9 +363,9 @@ def percent(table: Table, score: str, lines: pd.DataFrame, values: pd.Series, as
 
 
 def label_of(axes: Mapping[str, Any]) -> str:
-    if len(axes) == 1:
-        return re.sub(r"[\r\n]+", " ", str(next(iter(axes.values()))))
-    return " · ".join(str(v) if isinstance(v, str) and number_of(v) is None else f"{n}={v}" for n, v in axes.items())
+    parts = [str(v) if isinstance(v, str) and number_of(v) is None else f"{n}={v}" for n, v in axes.items()]
+    label = str(next(iter(axes.values()))) if len(axes) == 1 else " · ".join(parts)
+    return re.sub(r"[\r\n]+", " ", label)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ model: weights by Paule and Mandel, intervals by Hartung, Knapp, Sidik and Jonkm
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -77,7 +78,7 @@ class Pooled:
         if not math.isfinite(self.half_width):
             return "open"
         if abs(self.mean) + self.half_width < margin:
-            return f"mean within {100 * margin:.0f} point{'' if round(100 * margin) == 1 else 's'}"
+            return f"mean within {100 * margin:g} point{'' if round(100 * margin, 6) == 1 else 's'}"
         if abs(self.mean) > self.half_width:
             return "better" if self.mean > 0 else "worse"
         return "open"
@@ -92,7 +93,7 @@ class Pooled:
             for n in range(count + 1, MOST + 1)
             if replace(self, half_width=spread * quantile(n) / n**0.5).verdict(margin) != "open"
         )
-        return next(decided, MOST)
+        return next(decided, MOST + 1)
 
 
 @dataclass(frozen=True)
@@ -123,18 +124,18 @@ class Answer:
     def needs(self) -> str:
         """Return how many settings would decide an open question."""
         count = self.pooled.settings(len(self.lines), self.margin) if self.verdict == "open" else None
-        return "" if count is None else f", needs {'more than ' if count == MOST else ''}{count} settings"
+        return "" if count is None else f", needs {count if count <= MOST else f'more than {MOST}'} settings"
 
     @property
     def fragile(self) -> str:
-        """Return the settings without which what holds over the settings would not."""
-        if self.verdict == "open":
+        """Return the settings without which what holds over them would not, if enough remain for an interval."""
+        settings, held = list(self.lines.setting), self.verdict.split()[0]
+        if held == "open" or len(settings) <= FEWEST:
             return ""
-        settings = list(self.lines.setting)
-        lost = [name for name in settings if self.without(name).verdict == "open"]
+        lost = [name for name in settings if self.without(name).verdict.split()[0] != held]
         some = "the settings" if lost == settings else f"{len(lost)} of the {len(settings)} settings"
         named = lost[0] if len(lost) == 1 else f"any one of {some}"
-        return f" (open without {named})" if lost else ""
+        return f" (not without {named})" if lost else ""
 
     def without(self, setting: str) -> "Answer":
         kept = self.lines[self.lines.setting != setting]
@@ -253,17 +254,20 @@ def draw(found: list[Question], path: Path) -> None:
     with canvas.style():
         figure = canvas.canvas(0.19 * rows + 0.8, 7.5)
         axes = figure.add_subplot()
-        place, names, colours = 0, dict[int, str](), dict[str, str]()
+        place, names = 0, dict[int, str]()
+        settings = dict.fromkeys(own for answers in shown.values() for each in answers for own in each.lines.setting)
+        colours = dict(zip(settings, itertools.cycle(canvas.COLOURS[1:])))
         for title, answers in shown.items():
             names[place] = title
             place += 1
             for each in answers:
                 names[place] = each.name
                 for gain, line in zip(gains_of(each.lines), each.lines.itertuples(), strict=True):
-                    colour = colours.setdefault(line.setting, canvas.COLOURS[len(colours) + 1])
                     pale = {"alpha": 0.35} if line.difference_half_width > PALE else {}
                     shape = SHAPES.get(line.verdict, "o")
-                    axes.plot(100 * gain, place, shape, ms=3.5, mfc="none", color=colour, zorder=3, **pale)
+                    axes.plot(
+                        100 * gain, place, shape, ms=3.5, mfc="none", color=colours[line.setting], zorder=3, **pale
+                    )
                 if math.isfinite(each.pooled.half_width):
                     middle, half = 100 * each.pooled.mean, 100 * each.pooled.half_width
                     axes.plot([middle - half, middle + half], [place, place], color=canvas.COLOURS[0], lw=4, alpha=0.4)

@@ -210,18 +210,26 @@ LEDGER_CODES = {"kept": 0, "dropped": 1, "failed": BROKEN}
 BASELINE_FAILED = 4  # exit code of a ledger
 
 
-def lower_is_better(metric: str, lower: bool | None, ledger: Path | None = None) -> bool:
-    """Return the direction that was asked for, or that higher is better.
+def lower_is_better(metric: str, lower: bool | None, ledger: Path | None = None) -> bool | None:
+    """Return the direction that was asked for, or that higher is better; None leaves it to a ledger that has begun.
 
-    Raise UserError if the metric's name says otherwise, unless a ledger has fixed its direction.
+    Raise UserError if the words of the metric say otherwise.
     """
     from ablate.directions import higher_is_better
 
-    begun = ledger is not None and (ledger / "ledger.json").exists()
-    name = re.sub(r"\([^()]*\)|\\.|[\[\]{}^$*+?|:=]", " ", metric)  # without its group and signs
-    if lower is None and not begun and higher_is_better(name) is False:
+    if lower is not None or (ledger is not None and (ledger / "runs.jsonl").exists()):
+        return lower
+    if next(filter(lambda told: told is not None, map(higher_is_better, words_of_metric(metric))), None) is False:
         raise UserError(f"--metric `{brief(metric)}`: lower seems to be better; say --lower, or --higher if it is not")
-    return bool(lower)
+    return False
+
+
+def words_of_metric(metric: str) -> Iterator[str]:
+    """Yield what a regular expression says before its first group, and after it: `loss` of `[Ll]oss=(.*)`."""
+    text = re.sub(r"\\.", " ", re.sub(r"\[(\w)\w\](?=\w)", r"\1", metric))
+    before, _, after = re.sub(r"\(\?P<(\w+)>", r"\1 (", text).partition("(")
+    for part in (before, after.partition(")")[2]):
+        yield re.sub(r"[^\w/% -]", " ", part).strip()
 
 
 def judge_in_ledger(
@@ -229,7 +237,7 @@ def judge_in_ledger(
     baseline: str,
     candidate: str,
     metric: str,
-    lower: bool,
+    lower: bool | None,
     engine: str,
     as_json: bool,
     timeout: str,
@@ -288,7 +296,7 @@ def show_ledger(folder: Path, as_json: bool, receipt: Path | None) -> int:
     from ablate.commands import RunFolder
     from ablate.ledger import Ledger, settings
 
-    kept = settings(folder, "", lower=False)
+    kept = settings(folder, "", lower=None)
     ledger = Ledger(RunFolder(folder, kept.metric), kept.lower, seeds_from=kept.seeds_from)
     ledger.load()
     for each in ledger.proposals:

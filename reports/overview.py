@@ -261,9 +261,9 @@ def worse_elsewhere(best: ForestRow | None, value: str, sections: Sequence[Secti
     names = {
         score.value: score_name(title_of(score.value))
         for section in sections
-        for score, _comparison in section.comparisons
-        if best and (*score.row.cells,) == best.cells and not score.row.variant and score.value != value
-        if score.verdict == "worse"
+        for score, pair in section.comparisons
+        if best and (*score.row.cells,) == best.cells and (*pair.against.cells,) == best.beside
+        if score.verdict == "worse" and score.value != value and not score.row.variant
     }
     return _("worse in {scores}", scores=listed([*names.values()])) if names else ""
 

@@ -47,8 +47,8 @@ def margin_of(score: str, declared: Mapping[str, float]) -> float | None:
 
 
 def title_of(score: str) -> str:
-    """Return the name of a score for readers: without our variant and split, except for training texts."""
-    own = re.fullmatch(r"(?:.+/)?(?:test|validation|transfer)\.(.+)", score)
+    """Return the name of a score for readers: without our variant, and without the split if it is that of the test."""
+    own = re.fullmatch(r"(?:.+/)?(?:test|transfer)\.(.+)", score)
     return own[1] if own else score
 
 

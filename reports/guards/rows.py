@@ -204,7 +204,7 @@ def unpaired(section: RecordedSection, results: Results, cells: list[SectionCell
 
 
 READING = {
-    "open": _("{count} lines are left out, as their runs have not ended ({states}), of these rows: {rows}."),
+    "open": _("Left out, as their runs did not finish ({states}): {count} of the lines, of these rows: {rows}."),
     "early": _(
         "{early} of {count} runs end earlier than the others ({ends}): they may have failed, or trained for less time."
     ),

@@ -32,7 +32,13 @@ UNKNOWN = listed("""
     mean_time_to_failure     tokens_per_correct_answer
 """)
 HIGHER += ["loss (higher is better)", "zeta, larger = better"]
-LOWER += ["score (lower is better)", "accuracy - less is better"]
+LOWER += [
+    "score_lower_is_better",
+    "points (lower=better)",
+    "points, the lower the better",
+    "score (lower is better)",
+    "accuracy - less is better",
+]
 CASES = [*((name, True) for name in HIGHER), *((name, False) for name in LOWER), *((name, None) for name in UNKNOWN)]
 
 

@@ -56,9 +56,10 @@ def judge(script: str, options: str = "", *arguments: str):
     return CliRunner().invoke(app, [*command, *arguments])
 
 
-@pytest.mark.parametrize(
-    "metric", ["loss: ([-+0-9.e]+)", "val_bpb=(.*)", r"eval\.perplexity\s(\d+)", "(.*) s of latency"]
-)
+@pytest.mark.parametrize("metric", [
+    "loss: ([-+0-9.e]+)", "val_bpb=(.*)", r"eval\.perplexity\s(\d+)", "(.*) s of latency", "loss: ([0-9.]+) acc",
+    "(?P<loss>[0-9.]+)", "[Ll]oss: (.*)",
+])  # fmt: skip
 def test_a_metric_that_is_better_if_lower_needs_its_direction(metric: str, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for more in ([], ["--ledger", "ledger"]):
@@ -67,7 +68,14 @@ def test_a_metric_that_is_better_if_lower_needs_its_direction(metric: str, tmp_p
         )
         assert "lower seems to be better; say --lower, or --higher" in str(done.exception)
         assert not any(tmp_path.iterdir())
-    assert lower_is_better("accuracy: (.*)", None) is False and lower_is_better("(.*)", None) is False
+    for other in ("accuracy: (.*)", "(.*)", "samples/sec: ([0-9.]+)", r"throughput \(tokens/sec\): (.*)",
+                  "acc: ([0-9.]+), loss", r"accuracy (\S+) after \S+ seconds"):  # fmt: skip
+        assert lower_is_better(other, None) is False
+    (tmp_path / "ledger.json").touch()  # of a ledger that was stopped before its first run
+    with pytest.raises(UserError, match="say --lower"):
+        lower_is_better(metric, None, tmp_path)
+    (tmp_path / "runs.jsonl").touch()
+    assert lower_is_better(metric, None, tmp_path) is None
     assert lower_is_better(metric, True) is True and lower_is_better(metric, False) is False
 
 

@@ -298,6 +298,10 @@ def test_a_training_score_is_not_the_headline_beside_the_same_score_of_test_data
     found = ablate.judge(frame, baseline="base")
     assert [score.value for score in found.comparisons] == ["test/acc", "train/loss"]
     assert "not used: train/acc" in found.columns and "new beats base" not in str(found)
+    bare = ablate.judge(frame.rename(columns={"test/acc": "acc"}), baseline="base")
+    assert [score.value for score in bare.comparisons] == ["acc", "train/loss"]
+    costs = frame.rename(columns={"train/acc": "train_time", "test/acc": "test_time"})
+    assert {score.value for score in ablate.judge(costs, baseline="base").comparisons} >= {"train_time", "test_time"}
     alone = ablate.judge(frame, baseline="base", score="train/acc")
     assert "new beats base: train/acc 90.3 → 98.7 %" in str(alone)
 
@@ -312,9 +316,12 @@ def test_a_headline_names_the_scores_in_which_the_winner_is_worse(tmp_path):
 def test_runs_that_have_not_ended_are_said_to_be_left_out_with_their_rows():
     frame = table("m,seed,acc,status / base,3,.80,done / base,8,.81,done / new,3,.9,done / new,8,.91,running / "
                   "best,3,.95,pending / best,8,.96,pending")  # fmt: skip
-    (said,) = [each for each in ablate.judge(frame, baseline="base").warnings if "left out" in each]
-    assert "3 lines are left out" in said and "(status running, pending), of these rows: new, best." in said
-    assert not any("left out" in each for each in ablate.judge(frame[:3], baseline="base").warnings)
+    (said,) = [each for each in ablate.judge(frame, baseline="base").warnings if "Left out" in each]
+    assert (
+        said
+        == "Left out, as their runs did not finish (status running, pending): 3 of the lines, of these rows: new, best."
+    )
+    assert not any("Left out" in each for each in ablate.judge(frame[:3], baseline="base").warnings)
 
 
 def test_lines_without_seeds_are_taken_for_runs_with_a_warning_and_checkpoints_are_not():
@@ -322,7 +329,7 @@ def test_lines_without_seeds_are_taken_for_runs_with_a_warning_and_checkpoints_a
     assert any("No column has seeds" in each for each in ablate.judge(frame, baseline="a").warnings)
     seeded = frame.rename(columns={"layer": "seed"})
     assert not any("No column has seeds" in each for each in ablate.judge(seeded, baseline="a").warnings)
-    for name in ("checkpoint", "ckpt", "iter", "round", "train_steps"):
+    for name in ("checkpoint", "ckpt", "iter", "round"):
         with pytest.raises(UserError, match=f"increasing {name}; if they are a log, add a column seed"):
             ablate.judge(frame.rename(columns={"layer": name}), row="m", baseline="a")
 
@@ -359,7 +366,15 @@ def test_frames_as_pandas_makes_them_are_read():
     frame = table("m,seed,acc / base,1,.80 / base,3,.81 / base,4,.805 / new,1,.90 / new,3,.91 / new,4,.92")
     wide = ablate.judge(frame.pivot(index="m", columns="seed", values="acc"), baseline="base")
     assert verdicts(wide) == verdicts(ablate.judge(frame, baseline="base")) == {"new": "better"}
+    again = frame.pivot(index="m", columns="seed", values="acc").reset_index()
+    assert verdicts(ablate.judge(again, row="m", baseline="base")) == {"new": "better"}
     means = frame.groupby("m").agg({"acc": ["mean", "std", "count"]})
+    unequal = means.set_axis(["acc_mean", "acc_std", "acc_count"], axis=1).assign(f1_mean=0.7, f1_std=0.1, f1_count=2)
+    with pytest.raises(UserError, match="differ; name one score at a time: --score COLUMN"):
+        ablate.judge(unequal, baseline="base")
+    others = table("m,acc,acc_std,param_count / base,.8,.01,7000 / new,.812,.01,7000")
+    with pytest.raises(UserError, match="without the number of runs"):
+        ablate.judge(others, baseline="base")
     (found,) = ablate.judge(means, baseline="base").comparisons
     assert (found.value, found.verdict, found.seeds) == ("acc", "better", 3)
 
@@ -376,6 +391,7 @@ def test_a_bar_in_a_cell_of_markdown_belongs_to_its_name(tmp_path):
 def test_names_that_look_the_same_are_the_same_and_a_missing_one_is_a_mistake():
     frame = table("m,seed,acc / b\u00e9,3,.80 / be\u0301,8,.81 / new,3,.9 / new,8,.91")
     assert verdicts(ablate.judge(frame, baseline="b\u00e9")).keys() == {"new"}
+    assert verdicts(ablate.judge(frame, baseline="be\u0301")).keys() == {"new"}
     with pytest.raises(UserError, match="row 3: m is empty"):
         ablate.judge(frame.assign(m=["a", "a", None, "b"]), baseline="a")
 
