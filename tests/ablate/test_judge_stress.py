@@ -34,7 +34,7 @@ def place(tmp_path, monkeypatch) -> Path:
 
 
 def judge(*more: str, baseline: str = "sh train.sh {seed}", candidate: str = "sh train.sh {seed} 1"):
-    words = ["judge", "--baseline", baseline, "--candidate", candidate, "--metric", METRIC]
+    words = ["judge", "--baseline", baseline, "--candidate", candidate, "--metric", METRIC, "--higher"]
     return CliRunner().invoke(app, [*words, *more])
 
 
@@ -127,7 +127,18 @@ def test_an_empty_file_of_commands_is_none_and_a_damaged_one_is_refused(place):
 @pytest.mark.parametrize("limit", [20, 300])
 def test_a_full_disk_is_named_and_nothing_is_lost(place, limit):
     """With 20 bytes the list of commands does not fit; with 300 the output of a run does not."""
-    words = ("judge", "--baseline", "sh t {seed}", "--candidate", "sh t {seed} 1", "--metric", METRIC, "--folder", "f")
+    words = (
+        "judge",
+        "--baseline",
+        "sh t {seed}",
+        "--candidate",
+        "sh t {seed} 1",
+        "--metric",
+        METRIC,
+        "--higher",
+        "--folder",
+        "f",
+    )
     (place / "t").write_text("head -c 1000 /dev/zero | tr '\\0' x && echo && echo loss: $1$2", encoding="utf-8")
     full = program(*words, "--max-runs", "4", limit=limit)
     assert full.returncode == 3 and "the disk is full" in full.stderr and "failed twice" not in full.stderr
@@ -187,7 +198,16 @@ def test_equal_numbers_end_a_duel_after_four_pairs(place):
 
 
 def test_a_known_verdict_loads_no_heavy_package(place):
-    words = ["judge", "--baseline", "echo loss: {seed}", "--candidate", "echo loss: 1{seed}", "--metric", METRIC]
+    words = [
+        "judge",
+        "--baseline",
+        "echo loss: {seed}",
+        "--candidate",
+        "echo loss: 1{seed}",
+        "--metric",
+        METRIC,
+        "--higher",
+    ]
     before = "import atexit, sys; heavy = {'torch', 'mlflow', 'pandas', 'numpy'}\n"
     before += "atexit.register(lambda: print(sorted(heavy & {*sys.modules})))"
     first, again = program(*words), program(*words, before=before)
@@ -210,7 +230,7 @@ def test_a_judge_that_runs_commands_stays_small(place, more):
     before = "import atexit, sys; heavy = {'matplotlib', 'mlflow', 'pandas', 'pyarrow', 'torch'}\n"
     used = "int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"  # not that of the parent
     before += f"atexit.register(lambda: print(sorted(heavy & {{*sys.modules}}), {used}))"
-    words = ["judge", "--baseline", "false {seed}", "--candidate", "false 1{seed}", "--metric", METRIC]
+    words = ["judge", "--baseline", "false {seed}", "--candidate", "false 1{seed}", "--metric", METRIC, "--higher"]
     done = program(*words, *more, before=before)
     loaded, memory = done.stdout.rsplit(maxsplit=1)
     assert "baseline failed twice" in done.stderr and loaded == "[]" and int(memory) < 130_000, done.stdout
@@ -238,7 +258,7 @@ def test_a_damaged_file_of_runs_is_named_with_its_line(place, line, why):
 
 
 LEDGER = ("judge", "--ledger", "night")
-NEW = ("--baseline", "sh train.sh {seed} 0", "--metric", METRIC)
+NEW = ("--baseline", "sh train.sh {seed} 0", "--metric", METRIC, "--higher")
 
 
 def propose(candidate: str | None, *more: str):

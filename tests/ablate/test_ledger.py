@@ -161,8 +161,8 @@ def test_an_interrupted_proposal_is_not_mixed_with_another(propose, tmp_path):
     ("arguments", "message"),
     [
         (["--baseline", "x {seed}"], "a new ledger needs --metric"),
-        (["--metric", METRIC], "a new ledger needs --baseline"),
-        (["--baseline", "x", "--metric", METRIC], "--baseline `x` has no"),
+        (["--metric", METRIC, "--lower"], "a new ledger needs --baseline"),
+        (["--baseline", "x", "--metric", METRIC, "--lower"], "--baseline `x` has no"),
         (["--baseline", "x {seed}", "--metric", METRIC, "--jobs", "2"], "--jobs has no effect with --ledger"),
     ],
 )

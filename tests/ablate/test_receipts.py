@@ -220,7 +220,7 @@ def test_seeds_follow_from_the_text_and_a_folder_keeps_them():
     seeds = list(dict.fromkeys(entry["seed"] for entry in entries() if entry["entry"] == "run"))
     assert seeds == [seed_at(number, "abc") for number in range(len(seeds))] and max(seeds) < 2**31
     assert len({seed_at(number, text) for number in range(99) for text in ("abc", "abd", "abc1")}) == 297
-    words = ("judge", "--baseline", BASELINE, "--candidate", CANDIDATE, "--metric", METRIC, "--folder", "f")
+    words = ("judge", "--baseline", BASELINE, "--candidate", CANDIDATE, "--metric", METRIC, "--higher", "--folder", "f")
     for more in (("--seeds-from", "abd"), ()):
         assert "f has seeds from another text (--seeds-from); name" in str(
             CliRunner().invoke(app, [*words, *more]).exception
@@ -236,7 +236,17 @@ def test_tries_that_failed_are_in_the_receipt():
     assert len(failed) == 1 and "ended with code 7: oh no" in failed[0]["failed"] and failed[0]["number"] == 2
     done = check()
     assert done.exit_code == 0 and "note: 1 tries failed" in done.output
-    words = ("--baseline", BASELINE, "--candidate", "false {seed}", "--metric", METRIC, "--receipt", "r.jsonl")
+    words = (
+        "--baseline",
+        BASELINE,
+        "--candidate",
+        "false {seed}",
+        "--metric",
+        METRIC,
+        "--higher",
+        "--receipt",
+        "r.jsonl",
+    )
     assert judge(*words).exit_code == 3 and entries()[-1]["verdict"] == "broken" and check().exit_code == 0
 
 
@@ -279,7 +289,9 @@ def test_numbers_moved_by_less_than_luck_are_found_by_all_runs_together():
 
 def test_a_receipt_replaces_no_other_file():
     Path("train.py").write_text("print(1)", encoding="utf-8")
-    done = judge("--baseline", BASELINE, "--candidate", CANDIDATE, "--metric", METRIC, "--receipt", "train.py")
+    done = judge(
+        "--baseline", BASELINE, "--candidate", CANDIDATE, "--metric", METRIC, "--higher", "--receipt", "train.py"
+    )
     assert "this is no receipt" in str(done.exception) and Path("train.py").read_text() == "print(1)"
 
 
@@ -307,6 +319,7 @@ def test_a_file_that_is_not_the_receipts_is_said_when_running_again(place):
         "sh a.sh {seed}1",
         "--metric",
         METRIC,
+        "--higher",
         "--receipt",
         "r.jsonl",
     )
@@ -328,6 +341,7 @@ def test_a_receipt_made_outside_git_is_sound_in_another_folder(place, monkeypatc
         "sh a.sh {seed}1",
         "--metric",
         METRIC,
+        "--higher",
         "--receipt",
         "r.jsonl",
     )
@@ -456,7 +470,7 @@ def test_a_damaged_receipt_gives_no_traceback(how):
 
 @pytest.mark.parametrize("words", [("--receipt", "r.jsonl"), ("--ledger", "night")])
 def test_a_command_that_no_receipt_can_hold_is_refused_before_it_runs(words):
-    done = judge("--baseline", BASELINE, "--candidate", f"{CANDIDATE} \udce9", "--metric", METRIC, *words)
+    done = judge("--baseline", BASELINE, "--candidate", f"{CANDIDATE} \udce9", "--metric", METRIC, "--higher", *words)
     assert done.exit_code != 0 and "is not UTF-8" in str(done.exception) and not Path("night/runs.jsonl").exists()
 
 

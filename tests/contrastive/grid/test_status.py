@@ -82,7 +82,8 @@ def test_other_metrics_are_measured_again_and_nothing_is_trained(home: Path, sou
     evaluate_cell(folder, few)
     assert only(make(source), few).action == "reuse"
     assert (folder / "TRAINED").read_bytes() == marker
-    assert [s["name"] for s in store.read_json(folder / "scores.json")["scores"]] == ["test.accuracy"]
+    names = [s["name"] for s in store.read_json(folder / "scores.json")["scores"]]
+    assert [name for name in names if name != "test.collapsed"] == ["test.accuracy"]  # an alarm of a tiny encoder
 
 
 def test_a_damaged_folder_is_found_and_recomputed(home: Path, source: str):
