@@ -25,7 +25,7 @@ STEPS += listed("total_timesteps checkpoint ckpt iter iters round")
 SECONDS = "seconds"  # column of the time that a run took
 IGNORED = STEPS + listed("""
     seconds runtime created date timestamp time user notes tags _runtime _timestamp state status sweep id run_id path
-    checkpoint cell commit line hostname end_time updated _wandb url unnamed:_0
+    cell commit line hostname end_time updated _wandb url unnamed:_0
 """)
 OF_TRAINER = re.compile(r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$")  # logged by transformers
 SETTING_NAMED = listed("""
