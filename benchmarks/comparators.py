@@ -22,6 +22,7 @@ from benchmarks import results
 from benchmarks.comparator_banks import Bank, banks
 from benchmarks.comparator_rules import EQUIVALENT, Rule, Said, Studies
 from benchmarks.simulation import percent
+from contrastive.runs.provenance import processor
 from reports.statistics.decide import ALPHA
 
 COMMAND = "python -m benchmarks.comparators"
@@ -253,7 +254,7 @@ def top() -> str:
     missing = "".join(f"; {package} (not installed here)" for package, found in versions.items() if not found)
     steps = " or ".join(f"{looks} looks of {added} runs" for added, looks in peers.ADASTOP.values())
     installed = ", ".join(f"{package} {found}" for package, found in versions.items() if found)
-    machine = f"{results.processor()}; Python {platform.python_version()}, {installed}."
+    machine = f"{processor()}; Python {platform.python_version()}, {installed}."
     text = TOP.format(adastop=steps, draws=rules.DRAWS, crossed=peers.CROSSED_DRAWS, missing=missing, machine=machine)
     parts = text.strip().split("\n\n")
     return "\n\n".join(part if part.startswith("- ") else wrapped(part) for part in parts)

@@ -1,15 +1,15 @@
 """What a fixed design takes for a file of the study: five seeds of every row, paired t-tests with Holm in each section.
 
-    python -m benchmarks.fixed_design configs/study/recipes.yaml    # writes benchmarks/fixed_design.json
+    time ablate run configs/study/unlabelled.yaml --until-decided --max-seeds 5 --budget 45m
+    python -m benchmarks.fixed_design configs/study/unlabelled.yaml 1500    # the seconds of that run, on this machine
 
-Hydra with the joblib launcher runs the cells, a process a core, without the reuse of repeated work. `python -m
-benchmarks.study` puts its verdicts beside those of `ablate run --until-decided`.
+It writes benchmarks/fixed_design.json. Hydra with the joblib launcher runs the cells, a process a core, without the
+reuse of repeated work. `python -m benchmarks.study` puts its verdicts beside those of `ablate run --until-decided`.
 """
 
 import argparse
 import json
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,7 +22,7 @@ from statsmodels.stats.multitest import multipletests
 
 from benchmarks import makespan, one_cell
 from contrastive.grid.load import load_experiment
-from contrastive.runs import store
+from contrastive.runs import provenance, store
 
 FILE = Path(__file__).with_name("fixed_design.json")
 SEEDS = 5
@@ -73,14 +73,17 @@ def judged(compared: dict[str, np.ndarray]) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
-    file = parser.parse_args().file
+    parser.add_argument("adaptive", type=int, metavar="SECONDS", help="what `ablate run` took for it, by the clock")
+    asked = parser.parse_args()
+    file = asked.file
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ABLATE_HOME"] = folder
         seconds, copy = run(file.absolute(), Path(folder))
         cells = len(load_experiment(copy).cells)
         document = {
-            "file": file.name, "command": " ".join(sys.argv[1:]), "seconds": round(seconds), "cells": cells,
-            "seeds": SEEDS, "verdicts": verdicts(copy),
+            "file": file.name, "seconds": round(seconds), "cells": cells, "seeds": SEEDS,
+            "adaptive_seconds": asked.adaptive, "verdicts": verdicts(copy),
+            "processor": f"{provenance.processor()}, {len(os.sched_getaffinity(0))} cores",
         }  # fmt: skip
     FILE.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"{cells} cells in {seconds / 60:.1f} min: {FILE}")

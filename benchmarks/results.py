@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from contrastive.runs.provenance import processor
+
 FILE = Path(__file__).with_name("results.md")
 PACKAGES = (
     "torch", "transformers", "accelerate", "sentence-transformers", "datasets", "ray", "hydra-core",
@@ -57,12 +59,6 @@ def version_of(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return ""
-
-
-def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def device() -> str:

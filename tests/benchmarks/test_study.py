@@ -145,7 +145,8 @@ def test_a_fixed_design_finds_what_is_there_and_corrects_by_holm():
 
 def test_a_fixed_design_stands_beside_the_verdicts_in_the_primary_score(tmp_path, monkeypatch):
     section = "Do R-Drop and contrast help? (tweets, MiniLM)"
-    fixed = {"file": "recipes.yaml", "seeds": 5, "cells": 10, "seconds": 90, "verdicts": [
+    fixed = {"file": "recipes.yaml", "seeds": 5, "cells": 10, "seconds": 90, "adaptive_seconds": 60,
+        "processor": "p", "verdicts": [
         {"section": section, "row": "R-Drop", "difference": 0.02, "p": 0.01, "verdict": "better"}]}  # fmt: skip
     monkeypatch.setattr(fixed_design, "FILE", tmp_path / "fixed.json")
     assert study.beside_fixed(tmp_path) == "Not run yet."
@@ -157,7 +158,33 @@ def test_a_fixed_design_stands_beside_the_verdicts_in_the_primary_score(tmp_path
     ]
     (tmp_path / "study-recipes").mkdir()
     pd.DataFrame(lines).to_csv(tmp_path / "study-recipes/comparisons.csv")
-    assert study.beside_fixed(tmp_path).endswith("| +2.0 better (p = 0.010) | +1.0 ± 3.0 undecided (4 seeds) |")
+    pd.DataFrame({"cell": ["a", "a", "b", "c"], "seconds": [1, 1, 2, None]}).to_csv(
+        tmp_path / "study-recipes/results.csv"
+    )
+    shown = study.beside_fixed(tmp_path)
+    assert "2 minutes for 5 seeds of every row, 10 trainings" in shown and "1 minutes for the 2 trainings" in shown
+    assert shown.endswith("| +2.0 better (p = 0.010) | +1.0 ± 3.0 undecided (4 seeds) |")
+
+
+def test_verdicts_in_the_primary_score_are_drawn_and_stand_beside_those_of_fresh_seeds(tmp_path, monkeypatch):
+    def report(name: str, *lines: dict[str, object]) -> None:
+        (tmp_path / name).mkdir()
+        pd.DataFrame(lines).to_csv(tmp_path / name / "comparisons.csv")
+
+    line = {"section": "S (tweets, MiniLM)", "against": "ce", "value": "test.accuracy", "difference_half_width": 0.01}
+    gain = line | {"label": "gain", "difference": 0.02, "verdict": "better"}
+    other = gain | {"value": "test.macro_f1", "difference": 0.5}
+    report("study-recipes", gain, other, line | {"label": "same", "difference": 0.001, "verdict": "undecided"})
+    assert study.drawn_for_replication(tmp_path) == [("recipes.yaml", "S (tweets, MiniLM)", "gain")]
+    assert study.replicated(tmp_path) == "Not run yet."
+    report(study.REPLICATION, gain | {"difference": -0.003, "verdict": "equivalent"})
+    named = load_experiment(study.STUDY / "recipes.yaml").experiment
+    monkeypatch.setattr(study, "experiments", lambda: {
+        study.STUDY / "recipes.yaml": named,
+        study.STUDY / "replication.yaml": named.model_copy(update={"name": study.REPLICATION})})  # fmt: skip
+    assert study.drawn_for_replication(tmp_path) == [("recipes.yaml", "S (tweets, MiniLM)", "gain")]
+    shown = "| S (tweets, MiniLM) gain − ce | +2.0 ± 1.0 better | −0.3 ± 1.0 equivalent |"
+    assert study.replicated(tmp_path).splitlines()[2:] == [shown]
 
 
 def test_the_committed_page_is_that_of_the_committed_reports(tmp_path):
