@@ -17,11 +17,15 @@ from contrastive.runs.store import cache_folder
 
 MOST = 20  # most splits of data that are checked, so that a plan stays quick
 ClassCounts = dict[str, dict[str, int]]  # split → class → texts
+ONE_SEED = (
+    "each row has one seed, so that no difference can be tested: list more in `seeds`, or let `ablate run FILE "
+    "--until-decided` add them"
+)
 
 
 @dataclass(frozen=True)
 class PreflightReport:
-    """`errors`: why nothing can be trained or evaluated; `warnings`: which cells or scores will be missing."""
+    """`errors`: why nothing can be trained or evaluated; `warnings`: which cells, scores, verdicts will be missing."""
 
     errors: list[str]
     warnings: list[str]
@@ -36,6 +40,8 @@ def preflight(plan: Plan, *, on_gpu: bool) -> PreflightReport:
     found = check_data(plan)
     if not on_gpu and any(cell.training.precision == "fp16" for cell in plan.to_train):
         found.errors.append("training.precision is fp16, which needs a GPU, but there is none here: take bf16 or fp32")
+    if {len(row.cells) for section in plan.resolved.sections if len(section.rows) > 1 for row in section.rows} == {1}:
+        found.warnings.append(ONE_SEED)
     return found
 
 

@@ -82,10 +82,17 @@ def test_data_that_cannot_be_divided_is_an_error_and_all_are_told_at_once(text):
 
 
 def test_where_some_data_can_be_used_the_rest_is_a_warning(text):
-    found = told(text(axes="axes: {train: [40, 4000]}"))
+    found = told(text(axes="axes: {train: [40, 4000]}").replace("seeds: [0]", "seeds: [0, 1]"))
     assert found.errors == []
     (line,) = found.warnings
     assert line.startswith("data train=4000: ") and line.endswith("(the cells with this data will fail)")
+
+
+def test_rows_of_one_seed_are_told_before_they_run(text):
+    compared = text(axes="axes: {epochs: [1, 2]}")
+    (line,) = told(compared).warnings
+    assert line.startswith("each row has one seed")
+    assert told(compared.replace("seeds: [0]", "seeds: [0, 1]")) == PreflightReport([], [])
 
 
 def test_a_share_of_a_gpu_that_is_not_there(text):
