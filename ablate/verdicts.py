@@ -107,7 +107,7 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
         foreign=True, command=command, assumed=assumed,
         pairing="none" if {*question.sigma} >= {*scale} else columns.pairing,
         unpaired=columns.unpaired, numbers=str(columns.seed), board=question.board,
-        reading={**columns.reading, **left_open(table, columns), **without_seeds(table, columns)},
+        reading={**columns.reading, **left_open(table, columns), **without_seeds(table, columns), **alike(lines)},
         sigma={name: size / scale[name] for name, size in question.sigma.items()},
         texts=texts_by_cell(question.texts, lines, table) if question.texts else {},
     )  # fmt: skip
@@ -145,6 +145,13 @@ def without_seeds(table: Table, columns: Columns) -> dict[str, dict[str, object]
     numbered = named or any({*OF_RUNS} & {*words_of(name)} for name in table.frame.columns)
     known = columns.seed or columns.deviations or table.kinds or numbered
     return {} if known or not table.frame.duplicated(columns.groups).any() else {"no seeds": {}}
+
+
+def alike(lines: pd.DataFrame) -> dict[str, dict[str, object]]:
+    """Say which rows have names that differ only in case, spaces, hyphens or underscores."""
+    labels = lines["label"].drop_duplicates()
+    same = labels[labels.str.casefold().str.replace(r"[\s_]|-(?!\d)", "", regex=True).duplicated(keep=False)]
+    return {"alike": {"rows": comma_list(list(same))}} if len(same) else {}
 
 
 def lines_of(table: Table, columns: Columns) -> pd.DataFrame:

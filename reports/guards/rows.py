@@ -212,6 +212,7 @@ READING = {
         "No column has seeds, so each line of a row is taken for a run of its own. If lines are checkpoints or parts "
         "of one training, the intervals are too narrow."
     ),
+    "alike": _("{rows}: these names differ only in case, spaces or hyphens, but are taken for different rows."),
 }
 
 

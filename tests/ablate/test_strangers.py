@@ -324,6 +324,15 @@ def test_runs_that_have_not_ended_are_said_to_be_left_out_with_their_rows():
     assert not any("Left out" in each for each in ablate.judge(frame[:3], baseline="base").warnings)
 
 
+def test_names_that_are_alike_are_different_rows_with_a_warning():
+    frame = table("m,seed,acc / base,3,.80 / base,8,.81 / Sim-CSE,3,.9 / Sim-CSE,8,.91 / simcse,3,.92 / simcse,8,.9")
+    assert ablate.judge(frame, baseline="base").warnings == [
+        "Sim-CSE, simcse: these names differ only in case, spaces or hyphens, but are taken for different rows."
+    ]
+    rates = frame.replace({"Sim-CSE": "rate 1e-3", "simcse": "rate 1e3"})
+    assert not ablate.judge(rates, baseline="base").warnings
+
+
 def test_lines_without_seeds_are_taken_for_runs_with_a_warning_and_checkpoints_are_not():
     frame = table("m,layer,acc / a,1,.80 / a,2,.82 / a,3,.81 / b,1,.90 / b,2,.92 / b,3,.91")
     assert any("No column has seeds" in each for each in ablate.judge(frame, baseline="a").warnings)
