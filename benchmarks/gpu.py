@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -120,12 +121,13 @@ def machine() -> list[Row]:
 
 
 def lacking() -> list[str]:
-    """Return the packages that pyproject.toml asks for and this Python lacks."""
+    """Return the packages that pyproject.toml asks for to train and this Python lacks."""
     from importlib.metadata import PackageNotFoundError
 
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("dependencies = [")[2].partition("\n]")[0]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     missing = []
-    for name in re.findall(r'^ +"([\w.-]+)', text, re.MULTILINE):
+    for asked in (*project["dependencies"], *project["optional-dependencies"]["train"]):
+        name = re.split(r"[^\w.-]", asked)[0]
         try:
             version(name)
         except PackageNotFoundError:

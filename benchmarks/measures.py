@@ -1,11 +1,10 @@
-"""Each measure, and the picture of all texts, beside the plain way with scikit-learn: seconds, memory and values.
+"""Each measure, and the SVM and the picture of all texts beside scikit-learn: seconds, memory and values.
 
     python -m benchmarks.measures EMBEDDINGS.npz [--texts N] [--repeats 1]
-    python -m benchmarks.measures EMBEDDINGS.npz --sizes 5000 10000 20000 40000
 
 EMBEDDINGS.npz holds `test` and `test.labels`, see benchmarks/embeddings.py. Each is a process of its own with two
 threads, and they take turns. Both ways have the same folds. The head's logits and the vectors of a second dropout mask
-are made up. `--sizes` prints the seconds of ours for so many texts. Pictures are judged in benchmarks/pictures.py.
+are made up. Pictures are judged in benchmarks/pictures.py.
 """
 
 import argparse
@@ -23,7 +22,7 @@ FOLDS, THREADS, TWICE = 5, 2, 1000
 ALL = "all of them"
 
 
-def measure(variant: str, path: str, texts: int, judged: bool) -> Run:
+def measure(variant: str, path: str, texts: int) -> Run:
     """Variants are the names of measures, `picture` and `all of them`, and with `plain ` before it scikit-learn's."""
     with np.load(path) as stored:
         vectors, labels = stored["test"][:texts], stored["test.labels"][:texts]
@@ -32,7 +31,7 @@ def measure(variant: str, path: str, texts: int, judged: bool) -> Run:
     way = PLAIN[name](vectors, labels) if plain else ours(name, vectors, labels)
     run = timed(lambda: found.update(way()))
     points = found.pop("points", None)
-    if judged and points is not None and name == "picture":
+    if points is not None and name == "picture":
         from benchmarks.pictures import judge
 
         found |= judge(vectors, points)
@@ -61,44 +60,14 @@ def ours(name: str, vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
     return run
 
 
-def crossed(classifier: Any, name: str) -> Callable[[Any, Any], Callable[[], dict[str, Any]]]:
-    """The mean of cross_val_score of a scikit-learn classifier that `classifier()` makes."""
-
-    def prepared(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
-        from sklearn.model_selection import StratifiedKFold, cross_val_score
-
-        model, splitter = classifier(), StratifiedKFold(FOLDS, shuffle=True, random_state=0)
-        return lambda: {name: float(cross_val_score(model, vectors, labels, cv=splitter).mean())}
-
-    return prepared
-
-
-def linear_svm() -> Any:
+def svm(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
+    from sklearn.model_selection import StratifiedKFold, cross_val_score
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import LinearSVC
 
-    return make_pipeline(StandardScaler(), LinearSVC())
-
-
-def probe() -> Any:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-
-
-def neighbour(metric: str) -> Any:
-    from sklearn.neighbors import KNeighborsClassifier
-
-    return KNeighborsClassifier(1, metric=metric)
-
-
-def knn(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
-    kinds = {"knn_accuracy": "euclidean", "knn_cosine_accuracy": "cosine"}
-    ways = [crossed(lambda kind=kind: neighbour(kind), name)(vectors, labels) for name, kind in kinds.items()]
-    return lambda: ways[0]() | ways[1]()
+    model, splitter = make_pipeline(StandardScaler(), LinearSVC()), StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    return lambda: {"svm_accuracy": float(cross_val_score(model, vectors, labels, cv=splitter).mean())}
 
 
 def tsne(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
@@ -107,12 +76,7 @@ def tsne(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
     return lambda: {"points": TSNE(random_state=0, n_jobs=THREADS).fit_transform(vectors)}
 
 
-PLAIN = {
-    "svm": crossed(linear_svm, "svm_accuracy"),
-    "logistic": crossed(probe, "logistic_accuracy"),
-    "knn": knn,
-    "picture": tsne,
-}
+PLAIN = {"svm": svm, "picture": tsne}
 
 
 def main() -> None:
@@ -120,14 +84,10 @@ def main() -> None:
     command.add_argument("embeddings", type=Path)
     command.add_argument("--texts", type=int, default=10**9, help="the first so many; left out: all")
     command.add_argument("--repeats", type=int, default=1)
-    command.add_argument("--sizes", type=int, nargs="*", default=[])
     command.add_argument("--only", nargs="*", help="these measures, or `picture`")
     asked = command.parse_args()
     names = asked.only or [*measured(), "picture", ALL]
-    if asked.sizes:
-        against_size(asked.embeddings, names, asked.sizes, asked.repeats)
-    else:
-        beside(asked.embeddings, names, asked.texts, asked.repeats)
+    beside(asked.embeddings, names, asked.texts, asked.repeats)
 
 
 def measured() -> list[str]:
@@ -136,14 +96,10 @@ def measured() -> list[str]:
     return list(registry.entries("contrastive.evaluation.metrics", "METRICS"))
 
 
-def turns(path: Path, variants: list[str], texts: int, repeats: int, judged: bool = False) -> dict[str, list[Run]]:
-    threads = {"OMP_NUM_THREADS": str(THREADS), "OPENBLAS_NUM_THREADS": str(THREADS), "PYTHONWARNINGS": "ignore"}
-    return take_turns("benchmarks.measures", variants, [str(path), texts, judged], repeats, threads)
-
-
 def beside(path: Path, names: list[str], texts: int, repeats: int) -> None:
     variants = [variant for name in names for variant in (name, *([f"plain {name}"] if name in PLAIN else []))]
-    found = turns(path, variants, texts, repeats, judged=True)
+    threads = {"OMP_NUM_THREADS": str(THREADS), "OPENBLAS_NUM_THREADS": str(THREADS), "PYTHONWARNINGS": "ignore"}
+    found = take_turns("benchmarks.measures", variants, [str(path), texts], repeats, threads)
     with np.load(path) as stored:
         shape = stored["test"][:texts].shape
     print(f"{shape[0]} × {shape[1]}, {THREADS} threads, {repeats} runs each (median seconds, largest MiB)\n")
@@ -168,18 +124,6 @@ def typical(runs: list[Run]) -> tuple[float, float]:
 
 def values(run: Run) -> str:
     return ", ".join(f"{name} {value:.4f}" for name, value in run.items() if name not in ("seconds", "mib"))
-
-
-def against_size(path: Path, names: list[str], sizes: list[int], repeats: int) -> None:
-    with np.load(path) as stored:
-        there, dimensions = stored["test"].shape
-    sizes = sorted({min(size, there) for size in sizes})
-    found = {size: turns(path, names, size, repeats) for size in sizes}
-    print(f"seconds (and MiB) of so many texts × {dimensions}, {THREADS} threads; the file holds {there}\n")
-    print("| measure | " + " | ".join(map(str, sizes)) + " |\n|---|" + "---|" * len(sizes))
-    for name in names:
-        cells = [typical(found[size][name]) for size in sizes]
-        print(f"| {name} | " + " | ".join(f"{seconds:.2f} ({mib:.0f})" for seconds, mib in cells) + " |")
 
 
 if __name__ == "__main__":

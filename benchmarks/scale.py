@@ -42,6 +42,9 @@ class Simulated(Engine):
     def max_in_flight(self) -> int:
         return 2 * self.devices
 
+    def parallel_trainings(self) -> int:
+        return self.devices
+
     def stop(self) -> None:
         self.finish()
 
