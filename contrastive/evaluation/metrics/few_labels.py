@@ -11,5 +11,5 @@ LABELS = 10  # of each class
 
 
 def few_labels(inputs: Inputs) -> list[Score]:
-    """Accuracy as of `logistic`, but each classifier is trained on ten texts of each class of the other folds."""
-    return [proportion("few_labels_accuracy", cross_validated(inputs, "logistic", LABELS))]
+    """Accuracy as of `logistic`, but classifiers (C = 1) are trained on ten texts of each class of the other folds."""
+    return [proportion("few_labels_accuracy", cross_validated(inputs, "logistic", most=LABELS))]

@@ -31,10 +31,14 @@ EPSILON = np.finfo(np.float64).eps
 Loss = Literal["hinge", "logistic"]
 
 
-def cross_validated(inputs: Inputs, loss: Loss, most: int | None = None) -> Bool[np.ndarray, " n"]:
-    """Return which texts a classifier (C = 1), standardised and trained on the other folds, gets right.
+def cross_validated(
+    inputs: Inputs, loss: Loss, strengths: tuple[float, ...] = (1.0,), most: int | None = None
+) -> Bool[np.ndarray, " n"]:
+    """Return which texts a classifier, standardised and trained on the other folds, gets right.
 
-    `most`: number of texts of each class, drawn at random from these folds, that it is trained on; None: all.
+    `strengths`: values of C, of which each fold takes the one that has the most right answers in the other folds (the
+    first of equals). `most`: number of texts of each class, drawn at random from these folds, that a classifier is
+    trained on; None: all.
     """
     classes, parts = np.unique(inputs.labels, return_inverse=True)[1], [test for _, test in folds(inputs)]
     members = np.ones((len(parts), len(classes)), bool)
@@ -44,11 +48,17 @@ def cross_validated(inputs: Inputs, loss: Loss, most: int | None = None) -> Bool
             drawn = np.random.default_rng(fold).permutation(np.flatnonzero(members[fold]))
             ranks = [np.flatnonzero(classes[drawn] == label)[most:] for label in np.unique(classes)]
             members[fold, drawn[np.concatenate(ranks)]] = False
-    classifiers = fit_classifiers(inputs.embeddings, classes, members, np.ones(len(parts)), loss=loss, scaled=True)
-    right = np.zeros(len(classes), bool)
-    for fold, test in enumerate(parts):
-        right[test] = classifiers.predict(inputs.embeddings[test], fold) == classes[test]
-    return right
+    right = np.zeros((len(strengths), len(classes)), bool)
+    for row, strength in enumerate(strengths):  # one after another: the weak ones need more steps
+        each = np.full(len(parts), strength)
+        classifiers = fit_classifiers(inputs.embeddings, classes, members, each, loss=loss, scaled=True)
+        for fold, test in enumerate(parts):
+            right[row, test] = classifiers.predict(inputs.embeddings[test], fold) == classes[test]
+    found = np.zeros(len(classes), bool)
+    for test in parts:
+        best = (right.sum(1) - right[:, test].sum(1)).argmax()
+        found[test] = right[best, test]
+    return found
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import importlib
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -17,6 +17,7 @@ from sklearn.svm import LinearSVC
 from contrastive.evaluation.metrics import linear, measure
 from contrastive.evaluation.metrics.knn import nearest_text
 from contrastive.evaluation.metrics.linear import folds
+from contrastive.evaluation.metrics.logistic import STRENGTHS
 from contrastive.evaluation.metrics.pairs import unit_rows
 from contrastive.evaluation.metrics.types import Inputs
 from tests.contrastive.evaluation.metrics.hostile import EMBEDDINGS, directions, inputs
@@ -63,10 +64,20 @@ def test_the_svm_is_the_cross_validation_of_a_pipeline(size):
     agrees("svm_accuracy", overlapping(size=size), model, 1e-3)
 
 
-@pytest.mark.parametrize(("size", "classes"), [(20, 2), (500, 3), (20, 20), (500, 20)])
-def test_logistic_regression_is_the_cross_validation_of_a_pipeline(size, classes):
-    model = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8, max_iter=20_000))
-    agrees("logistic_accuracy", overlapping(400, size, classes, apart=1.5), model, 1e-3)
+@pytest.mark.parametrize(("size", "classes"), [(20, 2), (500, 3), (20, 20)])
+def test_logistic_regression_takes_the_c_that_is_best_in_the_other_folds(size, classes):
+    given, right = overlapping(400, size, classes, apart=2.5), []
+    vectors = given.embeddings.astype(np.float64)
+    for strength in STRENGTHS:
+        model = make_pipeline(StandardScaler(), LogisticRegression(C=strength, tol=1e-8, max_iter=20_000))
+        right.append(cross_val_predict(model, vectors, given.labels, cv=SPLITTER) == given.labels)
+    expected = np.zeros(400, bool)
+    for train, test in SPLITTER.split(vectors, given.labels):
+        best = max(STRENGTHS, key=lambda strength: right[STRENGTHS.index(strength)][train].sum())
+        expected[test] = right[STRENGTHS.index(best)][test]
+    (score,) = measure(["logistic"], given)
+    assert score.value == pytest.approx(expected.mean(), abs=1e-3) and (score.per_example != expected).sum() <= 1
+    assert size == 20 or score.value > right[STRENGTHS.index(1.0)].mean()
 
 
 @pytest.mark.parametrize("each", [10, 3])
