@@ -47,7 +47,7 @@ WORDS = [
     (r" · (encoder_lr|middle)=[^·]*?(?= ·|$)", ""),  # differ between settings, and make no other row
     (r"encoder_lr=", "rate "), (r"layer_decay=1$", "no decay"), (r"layer_decay=", "decay "),
     (r"whiten:\d+", "whitened"), (r"cluster · clusters=(\d+)", r"\1 clusters"), (r"\bk=", "K="),
-    (r"\blayers=", "layers "),
+    (r"\blayers=", "layers "), (r"^untrained · ce$", "untrained"),
 ]  # fmt: skip
 REPLICATED = (
     "Three verdicts, drawn from all of the primary scores by a seed that was fixed before the first cell, are repeated "
