@@ -1,7 +1,7 @@
 """What a fixed design takes for a file of the study: five seeds of every row, paired t-tests with Holm in each section.
 
-    time ablate run configs/study/unlabelled.yaml --until-decided --max-seeds 5 --budget 45m
-    python -m benchmarks.fixed_design configs/study/unlabelled.yaml 1500    # the seconds of that run, on this machine
+    time ablate run configs/study/recipes.yaml --until-decided --max-seeds 8 --budget 45m
+    python -m benchmarks.fixed_design configs/study/recipes.yaml 1900    # the seconds of that run, on this machine
 
 It writes benchmarks/fixed_design.json. Hydra with the joblib launcher runs the cells, a process a core, without the
 reuse of repeated work. `python -m benchmarks.study` puts its verdicts beside those of `ablate run --until-decided`.
