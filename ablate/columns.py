@@ -109,6 +109,16 @@ def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
     return table, known if known.data else replace(known, data=tasks(table, known))
 
 
+def folds_of_each_seed(table: Table, known: Columns) -> Known:
+    """Number runs by fold beside a column of seeds or repeats."""
+    fold = next(iter(all_named(table, usual.FOLDS)), None)
+    if fold in (None, *known.row, *known.scores, *known.keys) or known.text or known.seed is None:
+        return table, known
+    if table.frame[known.seed].nunique() == 1:
+        return table, replace(known, seed=fold) if is_whole(table.frame[fold]) else known
+    return table, replace(known, fold=fold)
+
+
 def tasks(table: Table, known: Columns) -> str | None:
     """Return a column called task or env if the rows, which other columns of words name, were run on several."""
     words, lines = free(table, known)[0], len(table.frame)
@@ -264,8 +274,8 @@ def shared_seeds(table: Table, known: Columns) -> Known:
 
 RULES: list[Callable[[Table, Columns], Known]] = [
     without_unfinished, marks_beside_numbers, scores_below_each_other, seeds_beside_each_other, names_exist,
-    seeds_texts_and_data_by_name, last_step_of_each_run, means_in_cells, means_in_columns, seeds_in_names,
-    one_seed_of_texts, rows_by_words_and_settings, scores_by_name_or_values, shared_seeds,
+    seeds_texts_and_data_by_name, folds_of_each_seed, last_step_of_each_run, means_in_cells, means_in_columns,
+    seeds_in_names, one_seed_of_texts, rows_by_words_and_settings, scores_by_name_or_values, shared_seeds,
 ]  # fmt: skip
 
 
@@ -362,4 +372,4 @@ def pairing_described(columns: Columns) -> str:
         return f"not paired: the column {columns.seed} only numbers the runs; --paired pairs equal numbers"
     if columns.unpaired:
         return f"not paired: within each row, runs are sorted by score; --paired pairs equal values of {columns.seed}"
-    return f"paired by {columns.seed}"
+    return f"paired by {columns.seed}" + (f" and {columns.fold}" if columns.fold else "")

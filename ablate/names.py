@@ -12,7 +12,8 @@ from ablate.table import UNNAMED, Columns, Table
 
 SEED = listed("seed random_seed random_state rng_seed")
 NUMBER = "run number"  # column of the numbers that stood in names or headings
-RUNS = listed("repeat repetition replicate trial fold run s run_number")  # numbers that pair nothing
+FOLDS = listed("fold cv_fold fold_id")
+RUNS = [*listed("repeat repetition replicate trial run s run_number"), *FOLDS]  # numbers that pair nothing
 OF_RUNS = listed("seed rng init run runs trial rep replica replicate repeat fold split gpu id")  # words of names
 TEXT = listed("text_id example_id item_id sample_id question_id example item text")
 DATA = listed("data dataset data_set benchmark")

@@ -124,7 +124,8 @@ def seeds_beside_each_other(table: Table, known: Columns) -> Known:
         return table, known  # numbers of shots, or years
     derived = all_named(table, (*usual.MEAN, *usual.SPREADS))  # of the seeds beside them
     others = [name for name in table.frame.columns if name not in seeds and name not in derived]
-    number = "seed" if all(name.lower().startswith("seed") for name in seeds) else usual.NUMBER
+    starts = (start for start in ("seed", "fold") if all(name.lower().startswith(start) for name in seeds))
+    number = next(starts, usual.NUMBER)
     frame = table.frame.melt(others, [*seeds], number, "score", ignore_index=False)
     frame.index = frame.index + ", " + frame[number]
     return replace(table, frame=frame.assign(**{number: frame[number].map(seeds)})), known

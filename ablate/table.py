@@ -56,6 +56,7 @@ class Columns:
     text: str | None = None
     data: str | None = None
     section: str | None = None  # of our own export, if it has several
+    fold: str | None = None  # beside `seed`, if each seed has several
     deviations: tuple[str, ...] = ()  # with `count`: a table of means
     count: str | None = None
     unused: tuple[str, ...] = ()  # columns of numbers that were taken for no scores
@@ -70,7 +71,7 @@ class Columns:
     @property
     def keys(self) -> list[str]:
         """The columns that tell lines apart, but for the row."""
-        return [name for name in (self.seed, self.text, self.data, self.section) if name]
+        return [name for name in (self.seed, self.text, self.data, self.section, self.fold) if name]
 
     @property
     def groups(self) -> list[str]:
@@ -93,7 +94,24 @@ def read(source: str, tracking_uri: str) -> Table:
 
 def usual_form(table: Table) -> Table:
     """Return a table as trackers' clients write it with a column for each param and score."""
-    return with_params(with_dicts(table))
+    return with_params(with_dicts(with_splits(table)))
+
+
+def with_splits(table: Table) -> Table:
+    """Turn `cv_results_` of scikit-learn, which has a column for each split, into a line for each."""
+    splits = {name: match for name in table.frame.columns if (match := re.fullmatch(r"split(\d+)_(test_.+)", name))}
+    settings = {name: name.removeprefix("param_") for name in table.frame.columns if name.startswith("param_")}
+    if not splits or not settings:
+        return table
+    lines, places = list[dict[str, Any]](), list[str]()
+    for place, line in zip(table.frame.index, table.frame.to_dict("records"), strict=True):
+        own = {settings[name]: str(line[name]) for name in settings}
+        for fold in dict.fromkeys(match[1] for match in splits.values()):
+            scores = {match[2]: line[name] for name, match in splits.items() if match[1] == fold}
+            lines.append(own | {"fold": int(fold)} | scores)
+            places.append(f"{place}, split {fold}")
+    kinds = {match[2]: Kind(True, None) for match in splits.values()}  # in scikit-learn, higher is always better
+    return replace(table, frame=pd.DataFrame(lines, places), settings=frozenset(settings.values()), kinds=kinds)
 
 
 def with_params(table: Table) -> Table:

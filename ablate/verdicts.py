@@ -18,7 +18,7 @@ from ablate.board import check_board, records, texts_by_cell, ties
 from ablate.columns import choose, described, failed_runs
 from ablate.directions import higher_is_better, words_of
 from ablate.metric import LARGEST
-from ablate.names import NESTED, OF_RUNS, RUNS, SECONDS, SEED, all_named, is_empty, number_of, whole
+from ablate.names import FOLDS, NESTED, OF_RUNS, RUNS, SECONDS, SEED, all_named, is_empty, number_of, whole
 from ablate.table import Columns, Table, of_frame, scalar, usual_form
 from contrastive.config.experiment import Show
 from contrastive.config.scores import USUAL_MARGIN, margin_of, score_facts
@@ -100,6 +100,7 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
         check_board(table, columns, lines, f"--{question.board}", question.baseline)
     if question.texts and (other := [name for name in scale if not scores[name].dropna().between(0, 100).all()]):
         raise UserError(f"--texts says how well the texts alone tell shares apart; {brief_name(other[0])} is none")
+    fold = columns.fold or next((name for name in all_named(table, FOLDS) if name == columns.seed), None)
     study = Study(
         re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60] or "table",
         sections_of(lines, columns, question, table, title, kinds), table.name,
@@ -110,6 +111,7 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
         reading={**columns.reading, **left_open(table, columns), **without_seeds(table, columns), **alike(lines)},
         sigma={name: size / scale[name] for name, size in question.sigma.items()},
         texts=texts_by_cell(question.texts, lines, table) if question.texts else {},
+        folds=table.frame[fold].nunique() if fold else 0,
     )  # fmt: skip
     measured = [
         (cell, name, value, kinds[name].higher_is_better, kinds[name].count, "", None)
@@ -165,6 +167,8 @@ def lines_of(table: Table, columns: Columns) -> pd.DataFrame:
         failed = failed.assign(**dict.fromkeys(columns.scores, math.nan), **{str(columns.text): ""})
         unscored = read_lines(replace(table, frame=failed), columns).assign(lacks="is of a failed run")
         lines = pd.concat([lines, unscored], ignore_index=True)
+    if columns.fold:
+        lines["seed"] = lines.groupby(["seed", "fold"]).ngroup()
     if columns.seed is None:
         lines["seed"] = lines.groupby(["data", "label"]).cumcount()
     keys = zip(*(lines[name].tolist() for name in ("section", "data", "label", "seed")), strict=True)
@@ -188,7 +192,8 @@ def read_lines(table: Table, columns: Columns) -> pd.DataFrame:
     check_values(table, columns)
     frame = table.frame
     lines = pd.DataFrame({"place": frame.index, "axes": frame[[*dict.fromkeys(columns.row)]].to_dict("records")})
-    for kind, name in (("section", columns.section), ("data", columns.data), ("text", columns.text)):
+    kinds = ("section", "data", "text", "fold")
+    for kind, name in zip(kinds, (columns.section, columns.data, columns.text, columns.fold), strict=True):
         lines[kind] = [*map(str, frame[name])] if name else ""
     lines["lacks"] = "has no number"
     lines["label"] = [label_of(axes) for axes in lines["axes"]]

@@ -38,7 +38,7 @@ from reports.statistics.decide import (
     verdict,
 )
 from reports.statistics.power import Needed
-from reports.statistics.summary import interval_quantile, summarise
+from reports.statistics.summary import interval_quantile, summarise, widening
 from reports.study import Results
 
 GENERATOR = 20250625  # seed of the random numbers, the same in every report
@@ -59,6 +59,7 @@ class Comparison:
     side: int = 0  # 1: the interval is better than 0, -1: worse, 0: it contains 0
     unequal: bool = False  # whether its spread between seeds differs from that of the other rows
     needs: Needed | None = None  # the seeds or texts that would decide it
+    folds: bool = False  # whether runs are folds of a cross-validation, of which more would decide nothing
     needs_seconds: float = math.nan
     only_ours: tuple[int, ...] = ()  # for each seed, how many texts only this row has right
     only_theirs: tuple[int, ...] = ()
@@ -173,9 +174,12 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
         ).items()
     }
     study, stopping = results.study, results.study.stopping
+    most_runs = max((len(row.cells) for row in rows), default=0)
+    sigma = {value: widening(study.folds, most_runs) * size for value, size in study.sigma.items()}
+    judged = {key: seed_values.widened(study.folds) for key, seed_values in measured.items()}
     most_seeds = None if stopping is None else stopping.most_seeds
     decisions = (
-        decide_family(rows, measured, most_seeds, study.paired, study.foreign, study.board == "ties", study.sigma)
+        decide_family(rows, judged, most_seeds, study.paired, study.foreign, study.board == "ties", sigma)
         if may_compare
         else Decisions()
     )
@@ -183,7 +187,7 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     same_seeds = study.paired and (stopping is not None or len({tuple(row.seeds) for row in rows}) == 1)
     complete = may_rank and may_compare and all(score.complete for score in scores if score.tested)
     ranked = complete and min((len(row.cells) for row in rows), default=0) > 1 and same_seeds and len(rows) > 1
-    pairs = every_pair(rows, tested, measured, most_seeds) if ranked else {}
+    pairs = every_pair(rows, tested, judged, most_seeds) if ranked else {}
     tied = tied_for_best(scores, pairs)
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
     ended = "" if stopping is None else stopping.ended.get(section.title, "")
@@ -206,7 +210,7 @@ def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowSco
         bool(np.isfinite(numbers).all()),
         seeds,
         mean,
-        half_width,
+        half_width * widening(results.study.folds, seeds),
         margin_of(value, results.study.margins),
     )
 
@@ -226,10 +230,11 @@ def comparison(
     paired = decisions.groups[key].paired if key in decisions.groups else results.study.paired
     if paired:
         ours, theirs = ours.beside(theirs)
+    folds = results.study.folds > 0
     by_text, seeds = paired and ours.same_texts(theirs), min(len(ours.seeds), len(theirs.seeds))
     difference = float(ours.numbers.mean() - theirs.numbers.mean()) if seeds else math.nan
     unjudged: Verdict = "too early" if results.progress else "not comparable"
-    described = Comparison(against, seeds, difference, by_text, unjudged, paired=paired)
+    described = Comparison(against, seeds, difference, by_text, unjudged, paired=paired, folds=folds)
     if by_text and ours.per_text.dtype == np.bool_:
         counts = [mcnemar(our, their) for our, their in zip(ours.per_text, theirs.per_text, strict=True)]
         only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
@@ -246,7 +251,7 @@ def comparison(
     if results.study.board == "records" and not lacks(against, score, results):
         outcome = outcome_of_record(outcome, score, rows, measured, decisions, results)
     more_texts = not score.row.recorded.drawn
-    needs = decisions.needed(*key, score.margin, more_texts) if outcome == "undecided" else None
+    needs = decisions.needed(*key, score.margin, more_texts) if outcome == "undecided" and not folds else None
     return replace(
         described,
         verdict=outcome,

@@ -341,13 +341,14 @@ def next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) 
     if runner is None or runner.row.number == ours.comparison.against.number:
         return None
     found = section.pairs[score.value].decided if score.value in section.pairs else {}
-    pair = Comparison(runner.row, 0, score.mean - runner.mean, False)
+    pair = Comparison(runner.row, 0, score.mean - runner.mean, False, folds=ours.comparison.folds)
     if key := next((key for key in found if {*key} == {score.row.number, runner.row.number}), None):
         decided, group = found[key]
         size, half = decided.difference * (1 if key[0] == score.row.number else -1), decided.half_width
         told = verdict(size, half, bool(score.higher), score.margin, decided.seeds)
-        needs = group.needed(decided, score.margin, not score.row.recorded.drawn) if told == "undecided" else None
-        pair = Comparison(runner.row, decided.seeds, size, False, told, half, needs=needs)
+        open_still = told == "undecided" and not ours.comparison.folds
+        needs = group.needed(decided, score.margin, not score.row.recorded.drawn) if open_still else None
+        pair = replace(pair, seeds=decided.seeds, difference=size, verdict=told, half_width=half, needs=needs)
     return PrimaryComparison(replace(score, comparison=pair), pair, section, ours.anchor)
 
 

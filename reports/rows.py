@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from contrastive.config.scores import score_facts
 from contrastive.runs.recorded import Provenance, RecordedRow, RecordedSection
 from reports.messages import Message, _
 from reports.statistics.decide import Measurements
+from reports.statistics.summary import widening
 from reports.study import Results
 
 ANY = "any of them"  # label of a row that represents all configurations
@@ -140,6 +141,13 @@ class SeedValues:
         seeds = [self.seeds[position] for position in positions]
         texts = tuple(self.texts[position] for position in positions if self.texts)
         return SeedValues(seeds, self.numbers[positions], each, texts, self.higher, self.count)
+
+    def widened(self, folds: int) -> "SeedValues":
+        """Multiply the distances to the mean by what folds of a cross-validation need."""
+        if folds < 2 or not len(self.numbers):
+            return self
+        mean = self.numbers.mean()
+        return replace(self, numbers=mean + widening(folds, len(self.numbers)) * (self.numbers - mean))
 
     def beside(self, other: "SeedValues") -> tuple["SeedValues", "SeedValues"]:
         """Restrict both to the seeds that both have."""

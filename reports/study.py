@@ -65,6 +65,7 @@ class Study:
     sigma: Mapping[str, float] = field(default_factory=dict)  # score → known standard deviation of a run
     texts: Mapping[str, float] = field(default_factory=dict)  # cell → number of test texts, of shares without texts
     assumed: tuple[str, ...] = ()  # scores that are taken to be better if higher, for want of a known name
+    folds: int = 0  # of a cross-validation, if the runs are its folds
     reading: Mapping[str, Mapping[str, object]] = field(
         default_factory=dict
     )  # what of a table's runs readers should know

@@ -339,6 +339,8 @@ def given_up(comparison: Comparison, most_seeds: int | None) -> Text:
 def what_decides(comparison: Comparison, so_many: Message = IN_ALL) -> Text:
     """Say how many seeds or test texts would decide a comparison, and how long training the seeds takes."""
     needs, parts = comparison.needs, list[Message]()
+    if comparison.folds:
+        return _("more texts")
     if needs and needs.seeds is not None:
         seeds = so_many.of(seeds=needs.seeds)
         known = math.isfinite(comparison.needs_seconds)

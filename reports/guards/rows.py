@@ -212,13 +212,19 @@ READING = {
         "No column has seeds, so each line of a row is taken for a run of its own. If lines are checkpoints or parts "
         "of one training, the intervals are too narrow."
     ),
+    "folds": _(
+        "The runs are the {count} folds of a cross-validation, which share training texts. The intervals are widened "
+        "for it (Nadeau and Bengio, 2003); repeating the cross-validation narrows them little."
+    ),
     "alike": _("{rows}: these names differ only in case, spaces or hyphens, but are taken for different rows."),
 }
 
 
 def as_read(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Say what of another program's runs was left out, and what was taken for a run."""
-    for kind, values in results.study.reading.items():
+    study = results.study
+    folds = {"folds": {"count": study.folds}} if study.folds else {}
+    for kind, values in {**study.reading, **folds}.items():
         yield Guard(kind, READING[kind].of(**values))
 
 

@@ -41,6 +41,11 @@ ORDER = {
         UNKNOWN,
         Columns((), (), "Seed", "Text_ID", "dataset"),
     ),
+    "folds_of_each_seed": (
+        "m,seed,fold,f1 a,1,0,1 a,2,0,1",
+        Columns((), (), "seed"),
+        Columns((), (), "seed", fold="fold"),
+    ),
     "last_step_of_each_run": (
         "m,seed,step,f1 a,0,1,2 a,0,2,3",
         Columns((), (), "seed"),

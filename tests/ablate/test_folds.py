@@ -1,0 +1,79 @@
+"""Folds of a cross-validation: which columns have them, and how much wider the intervals are than those of seeds."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import GridSearchCV
+
+import ablate
+from ablate.verdicts import Verdicts
+from contrastive.errors import UserError
+
+
+def folds(repeats: int, folds: int, number: str = "seed") -> pd.DataFrame:
+    rng = np.random.default_rng(8)
+    lines = [(r, f, m, rng.normal(0.8, 0.01)) for r in range(repeats) for f in range(folds) for m in ("base", "new")]
+    return pd.DataFrame(lines, columns=[number, "fold", "model", "acc"])
+
+
+def half_width(found: Verdicts) -> float:
+    (score,) = found.comparisons
+    return score.comparison.half_width
+
+
+def judge(frame: pd.DataFrame, **given: object) -> Verdicts:
+    return ablate.judge(frame, baseline="base", **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_intervals_of_folds_are_those_of_nadeau_and_bengio(paired):
+    single = folds(1, 5).drop(columns="seed")
+    runs = single.rename(columns={"fold": "run"})
+    ratio = half_width(judge(single, paired=paired)) / half_width(judge(runs, paired=paired))
+    assert ratio == pytest.approx(math.sqrt(1 + 5 / 4))
+    assert half_width(judge(folds(1, 5), paired=paired)) == half_width(judge(single, paired=paired))  # one seed for all
+    assert any("5 folds of a cross-validation" in warning for warning in judge(single).warnings)
+
+
+def test_repeating_a_cross_validation_narrows_only_what_is_known_of_its_spread():
+    found = judge(folds(4, 5))
+    assert "paired by seed and fold" in found.columns and [c.seeds for c in found.comparisons] == [20]
+    numbered = folds(4, 5).assign(seed=lambda frame: 5 * frame["seed"] + frame["fold"]).drop(columns="fold")
+    ratio = half_width(found) / half_width(judge(numbered))
+    assert ratio == pytest.approx(math.sqrt(20 * (1 / 5 + 1 / 4)))
+    (comparison,) = found.comparisons
+    assert comparison.verdict == "undecided" and comparison.comparison.needs is None
+    assert "not paired: the column repeat" in judge(folds(4, 5, "repeat")).columns
+
+
+def test_a_page_says_that_more_seeds_decide_nothing_between_folds(tmp_path):
+    judge(folds(4, 5)).report(tmp_path)
+    page = (tmp_path / "README.md").read_text()
+    assert "| more texts |" in page and "more than 64 seeds" not in page
+
+
+def test_a_fold_that_a_row_lacks_is_told_and_one_that_is_there_twice_is_a_mistake():
+    frame = folds(2, 5)
+    found = judge(frame[~((frame["model"] == "new") & (frame["fold"] == 3) & (frame["seed"] == 1))])
+    assert [c.seeds for c in found.comparisons] == [9]
+    with pytest.raises(UserError, match="both are base, seed 0"):
+        judge(pd.concat([frame, frame[:1]]))
+
+
+def test_folds_may_have_a_seed_each():
+    frame = folds(1, 5).assign(seed=lambda own: own["fold"])
+    assert [c.seeds for c in judge(frame).comparisons] == [5]
+
+
+def test_the_results_of_a_grid_search_are_paired_by_its_splits():
+    texts, labels = load_breast_cancer(return_X_y=True)
+    search = GridSearchCV(RidgeClassifier(), {"alpha": [0.1, 1e6]}, cv=4, return_train_score=True).fit(texts, labels)
+    found = ablate.judge(pd.DataFrame(search.cv_results_), baseline="0.1")
+    assert "paired by fold" in found.columns and "test_score (higher is better)" in found.columns
+    (comparison,) = found.comparisons
+    means = search.cv_results_["mean_test_score"]
+    assert comparison.comparison.difference == pytest.approx(means[1] - means[0])
