@@ -39,7 +39,8 @@ ORDER = ["better", "worse", "equivalent", "mean", "open"]  # first words of the 
 CHANCE = (
     "± is the 95 % interval of the weighted mean over the settings. If nothing had any effect, about {expected:.0f} of "
     "these {count} means would still look better or worse; as some share a baseline or trainings, they could be wrong "
-    "together."
+    "together. In the settings, the intervals of a question hold together at 95 %: of {sections} questions × settings, about "
+    "{wrong:.0f} would have a false verdict."
 )
 SHAPES = {"better": "^", "worse": "v", "equivalent": "s"}
 INTRODUCTION, NOTES, METHOD = (STUDY / f"{name}.md" for name in ("introduction", "notes", "method"))  # by hand
@@ -296,7 +297,9 @@ def summary(found: list[Question]) -> str:
     ]
     count = sum(math.isfinite(each.pooled.half_width) for answers in asked.values() for each in answers)
     head = ["| question | the documents | here, points |", "| --- | --- | --- |"]
-    return "\n".join([*head, *lines]) + "\n\n" + CHANCE.format(count=count, expected=0.05 * count)
+    sections = len({name for each in found for answer in each.answers for name in answer.lines.section})
+    chance = CHANCE.format(count=count, expected=0.05 * count, sections=sections, wrong=0.05 * sections)
+    return "\n".join([*head, *lines]) + "\n\n" + chance
 
 
 def claim(question: Question) -> str:
