@@ -39,8 +39,8 @@ ORDER = ["better", "worse", "equivalent", "mean", "open"]  # first words of the 
 CHANCE = (
     "± is the 95 % interval of the weighted mean over the settings. If nothing had any effect, about {expected:.0f} of "
     "these {count} means would still look better or worse; as some share a baseline or trainings, they could be wrong "
-    "together. In the settings, the intervals of a question hold together at 95 %: of {sections} questions × settings, about "
-    "{wrong:.0f} would have a false verdict."
+    "together. In the settings, the intervals of a question hold together at 95 %: of {sections} questions × settings, "
+    "about {wrong:.0f} may have a false verdict."
 )
 SHAPES = {"better": "^", "worse": "v", "equivalent": "s"}
 INTRODUCTION, NOTES, METHOD = (STUDY / f"{name}.md" for name in ("introduction", "notes", "method"))  # by hand
