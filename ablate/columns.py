@@ -18,7 +18,9 @@ from ablate.names import (
     all_named,
     free,
     is_empty,
+    is_fold,
     is_no_score,
+    is_resampled,
     is_score,
     is_setting,
     is_stamp,
@@ -51,6 +53,7 @@ SETTING = 1.25  # a numeric column is a setting if it has at most this many time
 MOST_SORTED = 0.75  # share of the rows that are sorted, from which runs seem to be listed by their scores
 SURELY_SORTED = 0.01  # chance of the order of runs, times the scores, for those after the first: with several, honest
 # tables are often sorted by one of them
+MOST_FOLDS, USUAL_FOLDS = 20, 5  # of a cross-validation
 MOST_SCORES = 10  # with more columns of numbers, users must say which are scores
 
 
@@ -110,13 +113,27 @@ def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
 
 
 def folds_of_each_seed(table: Table, known: Columns) -> Known:
-    """Number runs by fold beside a column of seeds or repeats."""
-    fold = next(iter(all_named(table, usual.FOLDS)), None)
-    if fold in (None, *known.row, *known.scores, *known.keys) or known.text or known.seed is None:
+    """Number runs by fold, beside a column of seeds or repeats if there is one.
+
+    A single column of folds with more values than cross-validations usually have numbers repeats too, or random splits.
+    """
+    frame, taken = table.frame, {*known.row, *known.scores, known.data, known.section}
+    fold = next((name for name in frame.columns if name not in taken and is_fold(frame[name])), None)
+    if known.text or fold is None:
         return table, known
-    if table.frame[known.seed].nunique() == 1:
-        return table, replace(known, seed=fold) if is_whole(table.frame[fold]) else known
-    return table, replace(known, fold=fold)
+    others = [name for name in frame.columns if {*words_of(name)} & {*usual.REPEATS} and is_whole(frame[name])]
+    others = [name for name in ([known.seed] if known.seed else []) + others if name not in (*taken, fold)]
+    count, whole = frame[fold].nunique(), is_whole(frame[fold])
+    if others and frame[others[0]].nunique() > 1:
+        known = replace(known, seed=others[0], fold=fold)
+    elif not whole:
+        return table, known
+    else:
+        known = replace(known, seed=fold)
+    sure = others or (count <= MOST_FOLDS and plain(fold) not in usual.SPLITS)
+    folds = count if sure else min(count, USUAL_FOLDS)
+    told = {"folds": {"count": count}} if sure else {"splits": {"count": count, "name": fold, "folds": folds}}
+    return table, replace(known, folds=folds, reading={**known.reading, **told})
 
 
 def tasks(table: Table, known: Columns) -> str | None:
@@ -281,6 +298,12 @@ RULES: list[Callable[[Table, Columns], Known]] = [
 
 def check_found(table: Table, known: Columns, given: Columns) -> None:
     """Ask for the rows or the scores if no rule found them, and for the scores if there are too many."""
+    if resampled := [name for name in table.frame.columns if is_resampled(name) and name not in known.scores]:
+        raise UserError(
+            f"{table.name}: {brief_name(resampled[0])} numbers resamples of results, whose spread is not that of "
+            "trainings; give a line for each training, or for each of its texts (--text). If each is a training of its "
+            "own, name the column seed"
+        )
     names = ", ".join(brief_name(name) for name in table.frame.columns if not is_no_score(name))
     numbers = free(table, replace(known, scores=()))[1]
     if not known.row and known.seed and len(numbers) > 1 and table.frame[known.seed].is_unique:
@@ -313,7 +336,8 @@ def why_unpaired(table: Table, columns: Columns, given: Columns) -> Literal["", 
     """
     if columns.seed is None or columns.deviations or table.kinds:
         return ""
-    if given.seed is None and columns.seed in all_named(table, usual.RUNS):
+    called_seed = "seed" in words_of(columns.seed) or columns.seed in all_named(table, usual.SEED)
+    if given.seed is None and not columns.text and not called_seed:
         return "numbered"
     chances = [chance_of_order(table, columns, score) for score in columns.scores]
     by_chance = [chances[0] < 1, *(chance * len(chances) < SURELY_SORTED for chance in chances[1:])]

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,10 +12,11 @@ from ablate.table import UNNAMED, Columns, Table
 
 SEED = listed("seed random_seed random_state rng_seed")
 NUMBER = "run number"  # column of the numbers that stood in names or headings
-FOLDS = listed("fold cv_fold fold_id")
-RUNS = [*listed("repeat repetition replicate trial run s run_number"), *FOLDS]  # numbers that pair nothing
+REPEATS = listed("seed rep repeat repetition replicate run trial")  # words of columns beside one of folds
+RUNS = listed("rep repeat repetition replicate trial run s run_number fold")  # numbers that pair nothing
+SPLITS = listed("split split_id split_index cv_split cv_iter")  # folds, or random splits
 OF_RUNS = listed("seed rng init run runs trial rep replica replicate repeat fold split gpu id")  # words of names
-TEXT = listed("text_id example_id item_id sample_id question_id example item text")
+TEXT = listed("text_id example_id item_id sample_id question_id problem_id query_id prompt_id doc_id example item text")
 DATA = listed("data dataset data_set benchmark")
 TASK = listed("task env environment")  # data sets if a row has several
 MEAN, DEVIATION = listed("mean average avg"), listed("std sd stdev std_dev deviation")
@@ -26,7 +27,7 @@ STEPS += listed("total_timesteps checkpoint ckpt iter iters round")
 SECONDS = "seconds"  # column of the time that a run took
 IGNORED = STEPS + listed("""
     seconds runtime created date timestamp time user notes tags _runtime _timestamp state status sweep id run_id path
-    cell commit line hostname end_time updated _wandb url unnamed:_0
+    cell commit line hostname start_time end_time duration source_type source_name updated _wandb url unnamed:_0
 """)
 OF_TRAINER = re.compile(r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$")  # logged by transformers
 SETTING_NAMED = listed("""
@@ -136,4 +137,24 @@ def is_no_score(name: str) -> bool:
     first, *others = words_of(name) or [""]
     if first == "rank" and decided(others) is None:
         return True
-    return bool(OF_TRAINER.search(name.lower())) or re.split(r"[_.@/ -]+", name.lower())[-1] in SPREADS
+    return (
+        bool(OF_TRAINER.search(name.lower())) or re.split(r"[_.@/ -]+", name.lower().partition(",")[0])[-1] in SPREADS
+    )
+
+
+def label_of(axes: Mapping[str, Any]) -> str:
+    parts = [str(v) if isinstance(v, str) and number_of(v) is None else f"{n}={v}" for n, v in axes.items()]
+    label = str(next(iter(axes.values()))) if len(axes) == 1 else " · ".join(parts)
+    return re.sub(r"[\r\n]+", " ", label)
+
+
+def is_fold(values: pd.Series) -> bool:
+    """Return whether a column numbers the folds of a cross-validation, or random splits."""
+    name = str(values.name)
+    fold = {"fold", "kfold"} & {*words_of(name)} or (plain(name) in SPLITS and is_whole(values))
+    return bool(fold) and values.nunique() > 1
+
+
+def is_resampled(name: str) -> bool:
+    """Return whether a column numbers bootstrap samples of results."""
+    return any(word.startswith(("boot", "resampl")) for word in words_of(name))

@@ -57,6 +57,7 @@ class Columns:
     data: str | None = None
     section: str | None = None  # of our own export, if it has several
     fold: str | None = None  # beside `seed`, if each seed has several
+    folds: int = 0  # of a cross-validation, if the runs are its folds
     deviations: tuple[str, ...] = ()  # with `count`: a table of means
     count: str | None = None
     unused: tuple[str, ...] = ()  # columns of numbers that were taken for no scores
@@ -98,14 +99,22 @@ def usual_form(table: Table) -> Table:
 
 
 def with_splits(table: Table) -> Table:
-    """Turn `cv_results_` of scikit-learn, which has a column for each split, into a line for each."""
+    """Turn `cv_results_` of scikit-learn, which has a column for each split, into a line for each.
+
+    Number the lines of a row that `cross_validate` returned.
+    """
     splits = {name: match for name in table.frame.columns if (match := re.fullmatch(r"split(\d+)_(test_.+)", name))}
     settings = {name: name.removeprefix("param_") for name in table.frame.columns if name.startswith("param_")}
+    frame, names = table.frame, {*table.frame.columns}
+    words = [name for name in frame.columns if frame[name].map(lambda value: isinstance(value, str)).all()]
+    if "fit_time" in names and words and not {"fold", "split"} & names:
+        return replace(table, frame=frame.assign(fold=frame.groupby(words).cumcount()))
     if not splits or not settings:
         return table
     lines, places = list[dict[str, Any]](), list[str]()
     for place, line in zip(table.frame.index, table.frame.to_dict("records"), strict=True):
-        own = {settings[name]: str(line[name]) for name in settings}
+        own = {new: "none" if (value := line[name]) in ("", None) or value != value else str(value)
+               for name, new in settings.items()}  # fmt: skip
         for fold in dict.fromkeys(match[1] for match in splits.values()):
             scores = {match[2]: line[name] for name, match in splits.items() if match[1] == fold}
             lines.append(own | {"fold": int(fold)} | scores)

@@ -16,9 +16,10 @@ import pandas as pd
 
 from ablate.board import check_board, records, texts_by_cell, ties
 from ablate.columns import choose, described, failed_runs
-from ablate.directions import higher_is_better, words_of
+from ablate.directions import higher_is_better
+from ablate.doubts import doubts
 from ablate.metric import LARGEST
-from ablate.names import FOLDS, NESTED, OF_RUNS, RUNS, SECONDS, SEED, all_named, is_empty, number_of, whole
+from ablate.names import NESTED, SECONDS, is_empty, label_of, number_of, whole
 from ablate.table import Columns, Table, of_frame, scalar, usual_form
 from contrastive.config.experiment import Show
 from contrastive.config.scores import USUAL_MARGIN, margin_of, score_facts
@@ -100,7 +101,6 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
         check_board(table, columns, lines, f"--{question.board}", question.baseline)
     if question.texts and (other := [name for name in scale if not scores[name].dropna().between(0, 100).all()]):
         raise UserError(f"--texts says how well the texts alone tell shares apart; {brief_name(other[0])} is none")
-    fold = columns.fold or next((name for name in all_named(table, FOLDS) if name == columns.seed), None)
     study = Study(
         re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60] or "table",
         sections_of(lines, columns, question, table, title, kinds), table.name,
@@ -108,10 +108,10 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
         foreign=True, command=command, assumed=assumed,
         pairing="none" if {*question.sigma} >= {*scale} else columns.pairing,
         unpaired=columns.unpaired, numbers=str(columns.seed), board=question.board,
-        reading={**columns.reading, **left_open(table, columns), **without_seeds(table, columns), **alike(lines)},
+        reading={**columns.reading, **doubts(table, columns, lines)},
         sigma={name: size / scale[name] for name, size in question.sigma.items()},
         texts=texts_by_cell(question.texts, lines, table) if question.texts else {},
-        folds=table.frame[fold].nunique() if fold else 0,
+        folds=columns.folds,
     )  # fmt: skip
     measured = [
         (cell, name, value, kinds[name].higher_is_better, kinds[name].count, "", None)
@@ -127,33 +127,6 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
         digest=hashlib.sha256(repr([study.sections, study.margins, by_cell]).encode()).hexdigest()[:16],
         texts=texts, text_marks=marks,
     )  # fmt: skip
-
-
-def left_open(table: Table, columns: Columns) -> dict[str, dict[str, object]]:
-    """Say which lines are left out because their run did not finish, and of which rows."""
-    if not len(table.still_open):
-        return {}
-    states = table.still_open[table.state].fillna("").astype(str).str.strip().replace("", "empty")
-    known = {*columns.row} <= {*table.still_open.columns}
-    axes = table.still_open[[*dict.fromkeys(columns.row)]].to_dict("records") if known else []
-    rows = comma_list([*dict.fromkeys(label_of({str(n): v for n, v in line.items()}) for line in axes)]) or "?"
-    said = f"{table.state} {comma_list([*dict.fromkeys(states)])}"
-    return {"open": {"count": len(table.still_open), "states": said, "rows": rows}}
-
-
-def without_seeds(table: Table, columns: Columns) -> dict[str, dict[str, object]]:
-    """Say that lines of a row are taken for runs if no column has seeds, or numbers or names of runs."""
-    named = all_named(table, [*SEED, *RUNS, "cell", "run_id", "trial_id"])
-    numbered = named or any({*OF_RUNS} & {*words_of(name)} for name in table.frame.columns)
-    known = columns.seed or columns.deviations or table.kinds or numbered
-    return {} if known or not table.frame.duplicated(columns.groups).any() else {"no seeds": {}}
-
-
-def alike(lines: pd.DataFrame) -> dict[str, dict[str, object]]:
-    """Say which rows have names that differ only in case, spaces, hyphens or underscores."""
-    labels = lines["label"].drop_duplicates()
-    same = labels[labels.str.casefold().str.replace(r"[\s_]|-(?!\d)", "", regex=True).duplicated(keep=False)]
-    return {"alike": {"rows": comma_list(list(same))}} if len(same) else {}
 
 
 def lines_of(table: Table, columns: Columns) -> pd.DataFrame:
@@ -372,12 +345,6 @@ def percent(table: Table, score: str, lines: pd.DataFrame, values: pd.Series, as
             "write all in the same way" + ("" if is_share else f", or say --higher {score} or --lower {score}")
         )
     return 100.0 if is_share else 1.0
-
-
-def label_of(axes: Mapping[str, Any]) -> str:
-    parts = [str(v) if isinstance(v, str) and number_of(v) is None else f"{n}={v}" for n, v in axes.items()]
-    label = str(next(iter(axes.values()))) if len(axes) == 1 else " · ".join(parts)
-    return re.sub(r"[\r\n]+", " ", label)
 
 
 @dataclass(frozen=True)

@@ -209,12 +209,30 @@ READING = {
         "{early} of {count} runs end earlier than the others ({ends}): they may have failed, or trained for less time."
     ),
     "no seeds": _(
-        "No column has seeds, so each line of a row is taken for a run of its own. If lines are checkpoints or parts "
-        "of one training, the intervals are too narrow."
+        "No column has seeds, so each line of a row is taken for a run of its own. If lines are checkpoints, "
+        "days or parts of one training, the intervals are too narrow."
     ),
     "folds": _(
         "The runs are the {count} folds of a cross-validation, which share training texts. The intervals are widened "
         "for it (Nadeau and Bengio, 2003); repeating the cross-validation narrows them little."
+    ),
+    "splits": _(
+        "The {count} values of {name} are taken for random splits, or for repeats of {folds} folds, which share "
+        "training texts. The intervals are widened for it (Nadeau and Bengio, 2003). If they are the folds of one "
+        "cross-validation, name the column `fold` and add a column `repeat` of zeros; if trainings share no texts, "
+        "name it `seed`."
+    ),
+    "many": _(
+        "{count} lines of a row are taken for runs of their own. If they are resamples or parts of fewer runs, the "
+        "intervals are far too narrow."
+    ),
+    "shared": _(
+        "Not used: {names}, which lines of a row share. If lines with equal values are not runs of their own, the "
+        "intervals are too narrow: say what the column holds (--text, --data, --seed or --row)."
+    ),
+    "uneven": _(
+        "Not used: {names}, in which rows differ ({rows}), so that differences between rows may be due to it; name it "
+        "(--row or --data), or leave lines out."
     ),
     "alike": _("{rows}: these names differ only in case, spaces or hyphens, but are taken for different rows."),
 }
@@ -222,9 +240,7 @@ READING = {
 
 def as_read(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Say what of another program's runs was left out, and what was taken for a run."""
-    study = results.study
-    folds = {"folds": {"count": study.folds}} if study.folds else {}
-    for kind, values in {**study.reading, **folds}.items():
+    for kind, values in results.study.reading.items():
         yield Guard(kind, READING[kind].of(**values))
 
 

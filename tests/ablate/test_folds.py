@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import RidgeClassifier
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_validate
 
 import ablate
 from ablate.verdicts import Verdicts
@@ -18,6 +18,10 @@ def folds(repeats: int, folds: int, number: str = "seed") -> pd.DataFrame:
     rng = np.random.default_rng(8)
     lines = [(r, f, m, rng.normal(0.8, 0.01)) for r in range(repeats) for f in range(folds) for m in ("base", "new")]
     return pd.DataFrame(lines, columns=[number, "fold", "model", "acc"])
+
+
+def single(count: int) -> pd.DataFrame:
+    return folds(1, count).drop(columns="seed")
 
 
 def half_width(found: Verdicts) -> float:
@@ -31,12 +35,11 @@ def judge(frame: pd.DataFrame, **given: object) -> Verdicts:
 
 @pytest.mark.parametrize("paired", [True, False])
 def test_intervals_of_folds_are_those_of_nadeau_and_bengio(paired):
-    single = folds(1, 5).drop(columns="seed")
-    runs = single.rename(columns={"fold": "run"})
-    ratio = half_width(judge(single, paired=paired)) / half_width(judge(runs, paired=paired))
+    runs = single(5).rename(columns={"fold": "run"})
+    ratio = half_width(judge(single(5), paired=paired)) / half_width(judge(runs, paired=paired))
     assert ratio == pytest.approx(math.sqrt(1 + 5 / 4))
-    assert half_width(judge(folds(1, 5), paired=paired)) == half_width(judge(single, paired=paired))  # one seed for all
-    assert any("5 folds of a cross-validation" in warning for warning in judge(single).warnings)
+    assert half_width(judge(folds(1, 5), paired=paired)) == half_width(judge(single(5), paired=paired))  # one seed
+    assert any("5 folds of a cross-validation" in warning for warning in judge(single(5)).warnings)
 
 
 def test_repeating_a_cross_validation_narrows_only_what_is_known_of_its_spread():
@@ -77,3 +80,40 @@ def test_the_results_of_a_grid_search_are_paired_by_its_splits():
     (comparison,) = found.comparisons
     means = search.cv_results_["mean_test_score"]
     assert comparison.comparison.difference == pytest.approx(means[1] - means[0])
+
+
+@pytest.mark.parametrize(("name", "folds"), [("fold", 5), ("Fold #", 5), ("outer_fold", 5), ("split", 5)])
+def test_more_folds_than_a_cross_validation_has_are_repeats_or_splits(name, folds):
+    frame = single(50).rename(columns={"fold": name})
+    found = judge(frame)
+    assert found.results.study.folds == folds and f"The 50 values of {name} are taken for" in " ".join(found.warnings)
+    assert judge(frame, seed=name).results.study.folds == folds
+    assert judge(frame.assign(repeat=0)).results.study.folds == 50  # the folds of one, which users say so
+
+
+@pytest.mark.parametrize(("run", "fold"), [("rep", "fold"), ("Key_Run", "Key_Fold"), ("trial_seed", "kfold")])
+def test_runs_beside_folds_have_many_names(run, fold):
+    found = judge(folds(4, 5).rename(columns={"seed": run, "fold": fold}))
+    assert found.results.study.folds == 5 and [c.seeds for c in found.comparisons] == [20]
+    assert found.results.study.paired == ("seed" in run)
+
+
+def test_a_number_of_folds_is_no_fold():
+    frame = folds(4, 2).rename(columns={"fold": "n_folds"}).replace({"n_folds": {0: 5, 1: 10}})
+    assert ablate.judge(frame, baseline="n_folds=5 · base").results.study.folds == 0
+
+
+def test_what_cross_validate_returns_has_its_folds_in_order():
+    texts, labels = load_breast_cancer(return_X_y=True)
+    parts = [
+        pd.DataFrame(cross_validate(RidgeClassifier(alpha), texts, labels, cv=4)).assign(model=name)
+        for name, alpha in (("base", 0.1), ("new", 1e6))
+    ]
+    found = judge(pd.concat(parts, ignore_index=True), score="test_score")
+    assert found.results.study.folds == 4 and [c.seeds for c in found.comparisons] == [4]
+
+
+@pytest.mark.parametrize("name", ["boot_id", "bootstrap", "bootstrap_seed", "resample"])
+def test_resamples_are_not_runs(name):
+    with pytest.raises(UserError, match=f"{name} numbers resamples of results.*name the column seed"):
+        judge(single(50).rename(columns={"fold": name}))

@@ -42,9 +42,9 @@ ORDER = {
         Columns((), (), "Seed", "Text_ID", "dataset"),
     ),
     "folds_of_each_seed": (
-        "m,seed,fold,f1 a,1,0,1 a,2,0,1",
+        "m,seed,fold,f1 a,1,0,1 a,1,1,1 a,2,0,1",
         Columns((), (), "seed"),
-        Columns((), (), "seed", fold="fold"),
+        Columns((), (), "seed", fold="fold", folds=2, reading={"folds": {"count": 2}}),
     ),
     "last_step_of_each_run": (
         "m,seed,step,f1 a,0,1,2 a,0,2,3",

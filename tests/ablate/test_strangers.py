@@ -409,3 +409,53 @@ def test_nested_values_are_answered_by_what_makes_columns_of_them():
     frame = pd.DataFrame({"m": ["a", "b"], "metrics": [{"acc": 0.8}, {"acc": 0.9}]})
     with pytest.raises(UserError, match="write each of its numbers into a column, as pandas.json_normalize does"):
         ablate.judge(frame, score="metrics", baseline="a")
+
+
+def doubted(frame: pd.DataFrame, words: str, **given: object) -> bool:
+    return any(words in warning for warning in ablate.judge(frame, baseline="base", **given).warnings)
+
+
+def test_lines_of_a_row_that_share_what_is_not_used_are_doubted():
+    lines = [(m, task, k, (task + k) % 3 == 0) for m in ("base", "new") for task in range(4) for k in range(6)]
+    frame = pd.DataFrame(lines, columns=["model", "task_id", "completion_id", "acc"]).astype({"acc": float})
+    assert doubted(frame, "Not used: task_id, completion_id, which lines of a row share")
+    assert doubted(frame, "No column has seeds")  # a name with id in it does not number the runs if it repeats
+    own = frame.assign(task_id=range(48)).drop(columns="completion_id")
+    assert not doubted(own, "Not used") and not doubted(own, "No column has seeds")
+
+
+def test_rows_that_differ_in_what_is_not_used_are_doubted():
+    sizes = {"base": [8] * 5 + [64] * 5, "new": [64] * 5}
+    lines = [(m, n, 0.5 + n / 1000 + k / 500) for m, own in sizes.items() for k, n in enumerate(own)]
+    frame = pd.DataFrame(lines, columns=["model", "shots", "acc"])
+    assert doubted(frame, "Not used: shots, in which rows differ (base: 64, 8; new: 64)")
+    assert not doubted(frame[frame["shots"] == 64], "Not used")
+    corpora = frame.assign(shots=frame["shots"].map({8: "SST", 64: "MNLI"}).astype(str))
+    assert doubted(corpora, "Not used: shots, in which rows differ (base: MNLI, SST; new: MNLI)", row="model")
+
+
+def test_more_lines_than_anybody_trains_are_doubted():
+    frame = pd.DataFrame({"model": ["base"] * 120 + ["new"] * 120, "replicate": [*range(120)] * 2,
+                          "acc": np.random.default_rng(0).normal(0.8, 0.01, 240)})  # fmt: skip
+    assert doubted(frame, "120 lines of a row are taken for runs of their own")
+    assert not doubted(frame[frame["replicate"] < 99], "are taken for runs of their own")
+
+
+def test_samples_of_each_problem_are_compared_by_problem():
+    lines = [(m, p, k, (p + k) % 3 == 0) for m in ("base", "new") for p in range(4) for k in range(6)]
+    frame = pd.DataFrame(lines, columns=["model", "problem_id", "trial", "acc"]).astype({"acc": float})
+    found = ablate.judge(frame, baseline="base")
+    assert "paired by trial; texts by problem_id" in found.columns and not found.warnings
+
+
+def test_a_setting_that_a_search_left_out_is_none():
+    scores = {f"split{i}_test_score": [0.8, 0.9 + i / 100, 0.7 - i / 100] for i in range(3)}
+    search = pd.DataFrame({"param_kernel": ["linear", "rbf", "rbf"], "param_gamma": [np.nan, 0.1, 1.0]} | scores)
+    assert {*verdicts(ablate.judge(search, baseline="linear · gamma=none"))} == {"rbf · gamma=0.1", "rbf · gamma=1.0"}
+
+
+def test_errors_of_lm_eval_are_no_scores():
+    scores = table(
+        "m;seed;acc,none;acc_stderr,none / base;0;.8;.01 / base;1;.81;.011 / new;0;.9;.012 / new;1;.9;.01", ";"
+    )
+    assert {c.value for c in ablate.judge(scores, baseline="base").comparisons} == {"acc,none"}
