@@ -46,6 +46,7 @@ SHAPES = {"better": "^", "worse": "v", "equivalent": "s"}
 INTRODUCTION, NOTES, METHOD = (STUDY / f"{name}.md" for name in ("introduction", "notes", "method"))  # by hand
 WORDS = [
     (r" · (encoder_lr|middle)=[^·]*?(?= ·|$)", ""),  # differ between settings, and make no other row
+    (r"batch_size=(\d+) · accumulate=\d+", r"batch \1"),  # a step each 64 texts
     (r"encoder_lr=", "rate "), (r"layer_decay=1$", "no decay"), (r"layer_decay=", "decay "),
     (r"whiten:\d+", "whitened"), (r"cluster · clusters=(\d+)", r"\1 clusters"), (r"\bk=", "K="),
     (r"\blayers=", "layers "), (r"^untrained · ce$", "untrained"),
