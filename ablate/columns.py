@@ -103,7 +103,9 @@ def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
     seed, text, data = (next((n for n in own if n not in (*known.row, *known.scores)), None) for own in named)
     known = replace(known, seed=known.seed or seed, text=known.text or text, data=known.data or data)
     values = [] if known.seed is None else [value for value in table.frame[known.seed] if number_of(value) is None]
-    if values and len(values) == len(table.frame):
+    if values and len(values) == len(table.frame) and known.seed != seed:
+        known = replace(known, worded=True)
+    elif values and len(values) == len(table.frame):
         first = f"{table.frame.index[0]}: {known.seed} is `{brief_name(values[0])}`"
         raise UserError(
             f"{table.name}, {first}, which is not a whole number; "

@@ -143,7 +143,8 @@ def is_no_score(name: str) -> bool:
 
 
 def label_of(axes: Mapping[str, Any]) -> str:
-    parts = [str(v) if isinstance(v, str) and number_of(v) is None else f"{n}={v}" for n, v in axes.items()]
+    told = {name: value for name, value in axes.items() if not is_empty(value)} if len(axes) > 1 else axes
+    parts = [str(v) if isinstance(v, str) and number_of(v) is None else f"{n}={v}" for n, v in told.items()]
     label = str(next(iter(axes.values()))) if len(axes) == 1 else " · ".join(parts)
     return re.sub(r"[\r\n]+", " ", label)
 

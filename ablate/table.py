@@ -56,6 +56,7 @@ class Columns:
     text: str | None = None
     data: str | None = None
     section: str | None = None  # of our own export, if it has several
+    worded: bool = False  # whether the seeds are words, such as the names of raters
     fold: str | None = None  # beside `seed`, if each seed has several
     folds: int = 0  # of a cross-validation, if the runs are its folds
     deviations: tuple[str, ...] = ()  # with `count`: a table of means

@@ -140,7 +140,7 @@ def lines_of(table: Table, columns: Columns) -> pd.DataFrame:
         failed = failed.assign(**dict.fromkeys(columns.scores, math.nan), **{str(columns.text): ""})
         unscored = read_lines(replace(table, frame=failed), columns).assign(lacks="is of a failed run")
         lines = pd.concat([lines, unscored], ignore_index=True)
-    if columns.fold:
+    if columns.fold or columns.worded:
         lines["seed"] = lines.groupby(["seed", "fold"]).ngroup()
     if columns.seed is None:
         lines["seed"] = lines.groupby(["data", "label"]).cumcount()
@@ -170,7 +170,7 @@ def read_lines(table: Table, columns: Columns) -> pd.DataFrame:
         lines[kind] = [*map(str, frame[name])] if name else ""
     lines["lacks"] = "has no number"
     lines["label"] = [label_of(axes) for axes in lines["axes"]]
-    lines["seed"] = [*map(whole, frame[columns.seed])] if columns.seed else 0
+    lines["seed"] = [*map(str if columns.worded else whole, frame[columns.seed])] if columns.seed else 0
     numbers: list[tuple[Any, Any]] = [
         *((i, frame[name]) for i, name in enumerate(columns.scores)),
         ("seconds", frame.get(SECONDS, [])),
@@ -181,13 +181,13 @@ def read_lines(table: Table, columns: Columns) -> pd.DataFrame:
 
 def check_values(table: Table, columns: Columns) -> None:
     """Raise UserError for text among numbers, and for rows without a name or seed."""
-    seed = [columns.seed] if columns.seed else []
+    seed = [columns.seed] if columns.seed and not columns.worded else []
     checks: list[tuple[Sequence[str], Callable[[Any], bool], str]] = [
         (columns.scores, is_truth, "is `{}`; write 1 or 0"),
         (columns.scores, is_nested, "is `{}`; write each of its numbers into a column, as pandas.json_normalize does"),
         (columns.scores, is_word, "is `{}`, which is not a number"),
         (columns.scores, is_huge, "is `{}`, too large to compare; write nan if the run diverged"),
-        (columns.row, is_empty, "is empty"),
+        (columns.row if len(columns.row) == 1 else (), is_empty, "is empty"),
         (seed, lambda value: whole(value) is None, "is `{}`, which is not a whole number"),
     ]
     wrong = [
@@ -279,6 +279,11 @@ def baseline_of(names: Sequence[str], wanted: str | None, table: Table, columns:
                 f"{table.name}: rows are named by {comma_list(columns.row)} together ({some}), so that none is "
                 f"`{brief_name(wanted)}`; name the column of rows, --row {parts[0]}, and what the others are (--data, "
                 "--seed), or take one of these rows as the baseline"
+            )
+        if sum(re.fullmatch(rf"{re.escape(wanted)}[-_ .]\d+", name) is not None for name in names) > 1:
+            raise UserError(
+                f"{table.name} has no row `{brief_name(wanted)}`, but several that add a number to it ({some}); "
+                "if these numbers are seeds, write them into a column seed"
             )
         raise UserError(f"{table.name} has no row `{brief_name(wanted)}`{nearest_name(wanted, names)}")
     if wanted is not None:

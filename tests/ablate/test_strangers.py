@@ -459,3 +459,23 @@ def test_errors_of_lm_eval_are_no_scores():
         "m;seed;acc,none;acc_stderr,none / base;0;.8;.01 / base;1;.81;.011 / new;0;.9;.012 / new;1;.9;.01", ";"
     )
     assert {c.value for c in ablate.judge(scores, baseline="base").comparisons} == {"acc,none"}
+
+
+def test_words_that_a_user_names_as_seeds_pair_rows():
+    lines = [(m, rater, 3 + level + k / 10) for m, level in (("base", 0), ("new", 1)) for k, rater in enumerate("bca")]
+    frame = pd.DataFrame(lines, columns=["system", "rater", "rating"])
+    found = ablate.judge(frame, baseline="base", seed="rater")
+    assert "paired by rater" in found.columns
+    assert [c.seeds for c in found.comparisons] == [3]
+
+
+def test_one_of_several_columns_of_rows_may_be_empty():
+    frame = table("scheme;options;seed;acc / ZeroR;;0;.5 / ZeroR;;1;.52 / SMO;C 1;0;.8 / SMO;C 1;1;.83 / "
+                  "SMO;C 2;0;.9 / SMO;C 2;1;.92", ";")  # fmt: skip
+    assert {*verdicts(ablate.judge(frame, baseline="ZeroR"))} == {"SMO · C 1", "SMO · C 2"}
+
+
+def test_numbers_at_the_end_of_names_may_be_seeds():
+    frame = table("run,acc / bert-42,.8 / bert-43,.81 / roberta-42,.9 / roberta-43,.91")
+    with pytest.raises(UserError, match="no row `bert`, but several that add a number to it .* into a column seed"):
+        ablate.judge(frame, baseline="bert")
