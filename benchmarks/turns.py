@@ -29,6 +29,7 @@ def take_turns(
             command = [sys.executable, "-m", module, "measure", json.dumps([variant, *arguments])]
             done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=os.environ | (environment or {}))
             runs.append(json.loads(done.stdout.splitlines()[-1]))  # Ray says things before it
+            print(f"{variant}: {runs[-1]}", file=sys.stderr, flush=True)  # kept if the next one stops us
     return found
 
 
