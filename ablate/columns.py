@@ -300,7 +300,8 @@ RULES: list[Callable[[Table, Columns], Known]] = [
 
 def check_found(table: Table, known: Columns, given: Columns) -> None:
     """Ask for the rows or the scores if no rule found them, and for the scores if there are too many."""
-    if resampled := [name for name in table.frame.columns if is_resampled(name) and name not in known.scores]:
+    frame = table.frame
+    if resampled := [name for name in frame.columns if is_resampled(frame[name]) and name not in known.scores]:
         raise UserError(
             f"{table.name}: {brief_name(resampled[0])} numbers resamples of results, whose spread is not that of "
             "trainings; give a line for each training, or for each of its texts (--text). If each is a training of its "

@@ -1,4 +1,4 @@
-"""What readers should know of how a table was read: what was left out, and what was taken for runs.
+"""Tell readers how a table was read: which lines were left out, and which were taken for runs.
 
 The kinds are those of READING in reports/guards/rows.py.
 """

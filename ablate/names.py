@@ -156,6 +156,7 @@ def is_fold(values: pd.Series) -> bool:
     return bool(fold) and values.nunique() > 1
 
 
-def is_resampled(name: str) -> bool:
+def is_resampled(values: pd.Series) -> bool:
     """Return whether a column numbers bootstrap samples of results."""
-    return any(word.startswith(("boot", "resampl")) for word in words_of(name))
+    named = any(word.startswith(("boot", "resampl")) for word in words_of(str(values.name)))
+    return named and is_whole(values) and values.nunique() > 1

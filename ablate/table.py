@@ -108,7 +108,8 @@ def with_splits(table: Table) -> Table:
     settings = {name: name.removeprefix("param_") for name in table.frame.columns if name.startswith("param_")}
     frame, names = table.frame, {*table.frame.columns}
     words = [name for name in frame.columns if frame[name].map(lambda value: isinstance(value, str)).all()]
-    if "fit_time" in names and words and not {"fold", "split"} & names:
+    numbered = {"split", "random_state", *PIVOTED} & {name.lower() for name in names}
+    if "fit_time" in names and any(name.startswith("test_") for name in names) and words and not numbered:
         return replace(table, frame=frame.assign(fold=frame.groupby(words).cumcount()))
     if not splits or not settings:
         return table

@@ -117,3 +117,11 @@ def test_what_cross_validate_returns_has_its_folds_in_order():
 def test_resamples_are_not_runs(name):
     with pytest.raises(UserError, match=f"{name} numbers resamples of results.*name the column seed"):
         judge(single(50).rename(columns={"fold": name}))
+
+
+def test_an_interval_by_bootstrap_and_the_time_of_a_fit_make_no_resamples_and_no_folds():
+    frame = folds(5, 1).drop(columns="fold")
+    assert judge(frame.assign(bootstrap_se=0.01 * frame["acc"], n_bootstrap=1000), score="acc").comparisons
+    seeds = frame.rename(columns={"acc": "test_acc"}).assign(fit_time=frame["acc"])
+    found = judge(seeds, score="test_acc")
+    assert found.results.study.folds == 0 and "paired by seed" in found.columns
