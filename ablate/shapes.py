@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from ablate import names as usual
-from ablate.directions import listed
-from ablate.names import all_named, free, is_numeric, named, number_of, plain, whole
+from ablate.directions import higher_is_better, listed
+from ablate.names import all_named, free, is_numeric, is_score, named, number_of, plain, whole
 from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list
@@ -28,6 +28,7 @@ NAME, VALUE = ("score", "metric", "score_name", "metric_name"), ("value",)  # of
 OWN = ("section", "row", "label", "variant", "seed", "cell", "score", "value")  # columns of our own results.csv
 OF_SEED = re.compile(r"(?:seed|run|rep|trial|fold|s)?[ _-]?(\d+)", re.IGNORECASE)  # a heading of a wide table
 RUN_NAMES = [*usual.SEED, *usual.RUNS, *listed("run_id run_name name id trial_id")]  # each value is a run
+TRUTHS: dict[str, Any] = {"true": 1, "false": 0}
 STATES = ("state", "status")  # columns of W&B's and our own exports
 FINISHED = re.compile(r"(?:finished|completed?|done|succe\w*|early.?stop\w*)\b")
 OPEN = re.compile(
@@ -172,9 +173,16 @@ def last_step_of_each_run(table: Table, known: Columns) -> Known:
 
 
 def marks_beside_numbers(table: Table, known: Columns) -> Known:
-    """Read footnote marks and Markdown's bold off the numbers of columns that hold nothing else."""
+    """Read footnote marks and Markdown's bold off the numbers of columns that hold nothing else.
+
+    In scores by their name, such as correct, True is 1 and False 0.
+    """
     for name in (name for name in table.frame.columns if name not in known.row):
-        cells = [MARKED.sub(r"\1", value) if isinstance(value, str) else value for value in table.frame[name]]
+        truths = TRUTHS if name in known.scores or (is_score(name) and higher_is_better(name)) else {}  # not fp16
+        cells = [
+            truths.get(str(value).lower(), MARKED.sub(r"\1", value) if isinstance(value, str) else value)
+            for value in table.frame[name]
+        ]
         marked = [pair for pair in zip(table.frame[name], cells, strict=True) if str(pair[0]) != str(pair[1])]
         if marked and all(number_of(value) is not None for value in cells):
             table = replace(table, frame=table.frame.assign(**{name: cells}))

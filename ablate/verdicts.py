@@ -183,7 +183,6 @@ def check_values(table: Table, columns: Columns) -> None:
     """Raise UserError for text among numbers, and for rows without a name or seed."""
     seed = [columns.seed] if columns.seed and not columns.worded else []
     checks: list[tuple[Sequence[str], Callable[[Any], bool], str]] = [
-        (columns.scores, is_truth, "is `{}`; write 1 or 0"),
         (columns.scores, is_nested, "is `{}`; write each of its numbers into a column, as pandas.json_normalize does"),
         (columns.scores, is_word, "is `{}`, which is not a number"),
         (columns.scores, is_huge, "is `{}`, too large to compare; write nan if the run diverged"),
@@ -202,12 +201,8 @@ def check_values(table: Table, columns: Columns) -> None:
         raise UserError("\n".join(found[:20] + ([f"and {len(found) - 20} more"] if len(found) > 20 else [])))
 
 
-def is_truth(value: Any) -> bool:
-    return str(value).strip().lower() in ("true", "false")
-
-
 def is_word(value: Any) -> bool:
-    return number_of(value) is None and not is_truth(value) and not is_nested(value)
+    return number_of(value) is None and not is_nested(value)
 
 
 def is_nested(value: Any) -> bool:

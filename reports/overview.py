@@ -177,7 +177,7 @@ def overview(
     return Overview(
         task(study),
         running(results) or board_headline(rows, results) or found,
-        joined(filter(None, (setting(results), interval(shown, compared))), " "),
+        joined(filter(None, (setting(results), interval(shown, compared, results.study.folds))), " "),
         value,
         scale > 1,
         every[0].higher if every else True,
@@ -186,7 +186,11 @@ def overview(
         _("difference to the best before") if study.board == "records" else _("difference"),
         device([row for group in groups for row in group.rows]),
         left_out([row for row in every if row not in shown]),
-        [*forbidding[:CAVEATS], *limits(shown, margin), *list(reversed(by_kind.values()))[:CAVEATS]],
+        [
+            *forbidding[:CAVEATS],
+            *limits(shown, margin, results.study.folds),
+            *list(reversed(by_kind.values()))[:CAVEATS],
+        ],
         warnings,
         *next_step(rows, results, compared, no_baseline, second),
         origin(results),
@@ -436,20 +440,21 @@ def setting(results: Results) -> Text:
         parts.append(_("{test} test texts", test=sizes["test"]))
     if seeds := sorted({len(row.seeds) for row in rows}):
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
-        parts.append(n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))
+        folds = _("{seeds} runs (folds)", seeds=few_many)
+        parts.append(folds if study.folds else n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))
     return _("{parts}.", parts=joined(parts, _(", ")))
 
 
-def interval(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -> Text:
+def interval(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], folds: int) -> Text:
     """Say what ± is, if there is any."""
     if not any(math.isfinite(row.half_width) for row in rows):
         return ""
     by_text = {each.comparison.by_text for each in compared if each.comparison.tested}
-    over = _("seeds and test texts") if by_text == {True} else _("seeds")
+    over = _("seeds and test texts") if by_text == {True} else _("folds") if folds else _("seeds")
     return _("±: 95 % interval over {over}, joint per question.", over=over)
 
 
-def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
+def limits(rows: Sequence[ForestRow], margin: float | None, folds: int) -> list[Text]:
     """Say what the lines, marks and dots on the first screen are."""
     shaded = "" if margin is None else f"{margin:g}"
     if not any(math.isfinite(row.half_width) for row in rows):
@@ -457,7 +462,7 @@ def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
     within = _("; equivalent: within ± {margin} (shaded); possibly negligible: reaches in", margin=shaded)
     notes: list[Text] = [_("Better, worse: line excludes 0{within}.", within=within if shaded else "")]
     if any(row.seeds for row in rows):
-        notes.append(_("Dots: seeds."))
+        notes.append(_("Dots: folds.") if folds else _("Dots: seeds."))
     if not all(has_its_levels(row) for row in rows if math.isfinite(row.half_width)):
         notes.append(_("Differences: of common seeds."))
     return notes

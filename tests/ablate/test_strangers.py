@@ -251,8 +251,6 @@ def test_small_habits_are_read():
         {"m": ["a", "b"] * 3, "config.seed": [0, 0, 1, 1, 2, 2], "acc": [0.1, 0.2, 0.3, 0.1, 0.2, 0.25]}
     )
     assert choose(of_frame(frame, "t"), Columns((), ()))[1].seed == "config.seed"
-    with pytest.raises(UserError, match="acc is `True`; write 1 or 0"):
-        ablate.judge(frame.assign(acc=["True", "False"] * 3), baseline="a", score="acc")
     lists = frame.assign(curve=[f"[{k}, {k + 1}]" for k in (0, 1, 2, 3, 4, 4)])
     assert choose(of_frame(lists, "t"), Columns((), ()))[1].row == ("m",)
 
@@ -479,3 +477,15 @@ def test_numbers_at_the_end_of_names_may_be_seeds():
     frame = table("run,acc / bert-42,.8 / bert-43,.81 / roberta-42,.9 / roberta-43,.91")
     with pytest.raises(UserError, match="no row `bert`, but several that add a number to it .* into a column seed"):
         ablate.judge(frame, baseline="bert")
+
+
+def test_true_and_false_are_one_and_zero_in_a_score_and_words_in_a_setting():
+    frame = table("model,seed,item,correct,use_lora / " + " / ".join(
+        f"{model},{seed},{item},{(3 * item + seed * seed) % share != 0},{lora}"
+        for model, share, lora in (("base", 2, False), ("new", 5, True)) for seed in range(4) for item in range(40)
+    )).astype(str)  # fmt: skip
+    found = ablate.judge(frame, text="item", row="model", baseline="base")
+    assert verdicts(found) == {"new": "better"} and "`False` was read as 0" in found.columns
+    assert "new · True" in verdicts(ablate.judge(frame, text="item", baseline="base · False"))
+    truths = frame.assign(correct=frame["correct"] == "True")
+    assert str(ablate.judge(truths, text="item", row="model", baseline="base")) == str(found)
