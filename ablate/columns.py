@@ -67,6 +67,7 @@ def choose(table: Table, given: Columns, paired: bool = False) -> Known:
     for rule in RULES:
         table, known = rule(table, known)
     check_found(table, known, given)
+    check_totals(table, known)
     if paired and known.pairing != "seeds":
         raise UserError(f"{table.name}: --paired pairs runs by their numbers, but no two rows share any")
     if lost := len(table.failed) - len(failed_runs(table, known)):
@@ -102,6 +103,7 @@ def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
     named = ([*seeds, *runs], all_named(table, usual.TEXT), all_named(table, usual.DATA))
     seed, text, data = (next((n for n in own if n not in (*known.row, *known.scores)), None) for own in named)
     known = replace(known, seed=known.seed or seed, text=known.text or text, data=known.data or data)
+    table, known = without_averages(table, known)
     values = [] if known.seed is None else [value for value in table.frame[known.seed] if number_of(value) is None]
     if values and len(values) == len(table.frame) and known.seed != seed:
         known = replace(known, worded=True)
@@ -109,9 +111,22 @@ def seeds_texts_and_data_by_name(table: Table, known: Columns) -> Known:
         first = f"{table.frame.index[0]}: {known.seed} is `{brief_name(values[0])}`"
         raise UserError(
             f"{table.name}, {first}, which is not a whole number; "
-            "write 0, 1, 2 and so on, or if another column has the seeds, say which: --seed COLUMN"
+            f"if equal words are the same seed, say --seed {known.seed}; else write 0, 1, 2 and so on, or if another "
+            "column has the seeds, say which: --seed COLUMN"
         )
     return table, known if known.data else replace(known, data=tasks(table, known))
+
+
+def without_averages(table: Table, known: Columns) -> Known:
+    """Leave out lines whose data set is called average or the like, beside several data sets."""
+    if known.data is None:
+        return table, known
+    mean = table.frame[known.data].map(lambda value: plain(str(value).strip()) in usual.AVERAGES)
+    if not mean.any() or table.frame[known.data][~mean].nunique() < 2:
+        return table, known
+    named = comma_list([*dict.fromkeys(table.frame[known.data][mean].map(str))])
+    known = replace(known, notes=(*known.notes, f"lines of {known.data} {named} are left out"))
+    return replace(table, frame=table.frame[~mean]), known
 
 
 def folds_of_each_seed(table: Table, known: Columns) -> Known:
@@ -324,6 +339,19 @@ def check_found(table: Table, known: Columns, given: Columns) -> None:
         )
     if not known.scores:
         raise UserError(f"{table.name}: no column of numbers is a score; say which: --score COLUMN ({names})")
+
+
+def check_totals(table: Table, known: Columns) -> None:
+    """Raise UserError for counts out of a total, such as right answers, that differs between lines."""
+    numbers = {n: table.frame[n].map(number_of).astype(float) for n in table.frame.columns if is_whole(table.frame[n])}
+    for total in (name for name in all_named(table, usual.TOTALS) if name in numbers and name not in known.scores):
+        varies = numbers[total][numbers[total] > 0].nunique() > 1
+        for score in (name for name in known.scores if varies and name in numbers):
+            if (numbers[score] <= numbers[total]).all():
+                raise UserError(
+                    f"{table.name}: {brief_name(score)} seems to be a count out of {brief_name(total)}, which is not "
+                    "always the same; write the share into a column in its place, or leave the total out"
+                )
 
 
 def rows_of(table: Table, known: Columns) -> pd.Series:

@@ -13,26 +13,30 @@ def listed(words: str) -> list[str]:
 
 
 HIGHER = listed("""
-    acc accuracy accuracies ami ap ari auc aupr auprc auroc avoidance bertscore bleu chrf cider comet completeness corr
-    correct correlation cosine dcg detection dice efficiency elbo elo em f1 f2 fbeta fmeasure fps free fscore gain gains
-    goodput harabasz harmlessness helpfulness hit hits homogeneity ic improvement iou jaccard kappa kendall likelihood
-    loglikelihood map match matthews mcc meteor mfu miou mos mrr ndcg nmi npv passed pass pearson pesq ppv prauc
-    precision prevention profit psnr purity qps quality r2 rating recall reduction resistance resolved return returns
-    revenue reward rewards robustness roc rouge rsquared sacrebleu saved savings sensitivity silhouette similarity sisdr
-    solved spearman specificity speed speedup spl ssim stoi success throughput tnr tpr tps truthfulness vmeasure win
-    wins winrate
+    acc accuracies accuracy alive ami ap ari auc aupr auprc auroc avoidance bertscore bleu chrf cider comet
+    completeness corr correct correlation cosine dcg detection dice efficiency elbo elo em f1 f2 fbeta fmeasure
+    fps free fscore gain gains genauigkeit goodput harabasz harmlessness helpfulness hit hits homogeneity ic
+    improvement iou jaccard kappa kendall likelihood loglikelihood map match matthews mcc meteor mfu miou mos mrr
+    ndcg nmi npv pass passed pearson pesq ppv prauc precision prevention profit psnr purity qps quality r2 rating
+    recall reduction resistance resolved return returns revenue reward rewards robustness roc rouge rsquared
+    sacrebleu saved savings sensitivity silhouette similarity sisdr solved spearman specificity speed speedup spl
+    ssim stoi success survival throughput tnr tpr tps trefferquote truthfulness uptime vmeasure win winrate wins
+    准确率 精确率 召回率 正解率 再現率 適合率
 """)
 LOWER = listed("""
-    absrel ade aic bic bias bits bouldin bpb bpc bpt brier brisque bug bugs carbon cer chamfer co2 collision collisions
-    contamination cost costs crash crashes crossentropy crps dcf decline defects degradation delay der deterioration
-    deviance discrepancy dist disparity distance distances distortion divergence dollars drop duration ece eer emd
-    emissions energy epe err error errors excess exploitability fad fail failed failure failures false far fde fdr fid
-    flops fn fnr forgetting fp fpr fvd frr gap hallucination hallucinations harmful hausdorff hours hter incorrect
-    invalid jailbreak jailbreaks jerk jitter jsd kid kl kwh lag latency leakage logloss loss losses lpips mae mape mase
-    mcd mce medae medr mem memory mer minade minfde minutes miss misses mistakes mmd mpjpe ms mse msle nats ned niqe nll
-    nmse nrmse overfitting overhead per perplexity pinball ppl price ram rank refusal refusals regret regrets residual
-    residuals rmse rmsle rmspe rpe runtime sec seconds secs slowdown smape sqrel surprisal ter time timeouts times toxic
-    toxicity tpot ttft unfairness unsafe usd violation violations vram wape wasserstein watts wer wrong xent
+    absrel ade aic allocs assd backlog ber bias bic bits bouldin bounce bpb bpc bpt brier brisque bug bugs carbon
+    cer chamfer churn clock co2 collision collisions contamination cost costs crash crashes crossentropy crps
+    dauer dcf decline defects degradation delay der deterioration deviance discrepancy disparity dist distance
+    distances distortion divergence dollars drop duration ece eer elapsed emd emissions energy epe err error
+    errors excess exploitability fad fail failed failure failures false far fde fdr fehler fehlerquote fehlerrate
+    fid flops fn fnr forgetting fp fpr frr fvd gap hallucination hallucinations harmful hausdorff hd95 hours hter
+    incorrect invalid jailbreak jailbreaks jerk jitter jsd kid kl kwh lag latency laufzeit leakage logloss loss
+    losses lost lpips mae makespan mape mase mcd mce medae medr mem memory mer minade minfde minutes miss misses
+    mistakes mmd mortality mpjpe ms mse msle nats ned niqe nll nmse nrmse overfitting overhead overrefusal p50 p90
+    p95 p99 per perplexity pinball ppl price ram rank readmission readmissions refusal refusals regret regrets
+    residual residuals rmse rmsle rmspe rpe rtf runtime sec seconds secs slowdown smape sqrel surprisal ter time
+    timeouts times toxic toxicity tpot ttft unfairness unsafe usd verlust violation violations vram wape
+    wasserstein watts wer wrong xent 错误率 误差 损失 延迟 耗时 誤り率 誤差 損失
 """)
 PHRASES = {
     "reciprocal rank": True,
@@ -41,6 +45,13 @@ PHRASES = {
     "jailbreak success": False,
     "error correction": True,
     "bug fix": True,
+    "between failures": True,
+    "explained variance": True,
+    "odds difference": False,
+    "parity difference": False,
+    "queue length": False,
+    "ns op": False,
+    "s it": False,
 }  # whether higher is better
 COUNTED = listed("""
     examples flops frames images items it iterations its queries requests samples sentences sequences steps texts tok
@@ -84,7 +95,7 @@ def higher_is_better(score: str) -> bool | None:
 
 def decided(words: list[str]) -> bool | None:
     """Return the direction of the last known word or phrase; None for a spread."""
-    if {*SPREADS} & {*words}:
+    if {*SPREADS} & {*words} and "explained" not in words:
         return None
     for end in range(len(words), 0, -1):
         known = PHRASES.get(" ".join(words[max(0, end - 2) : end]), direction_of(words[end - 1]))

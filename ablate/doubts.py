@@ -6,7 +6,7 @@ The kinds are those of READING in reports/guards/rows.py.
 import pandas as pd
 
 from ablate.directions import words_of
-from ablate.names import OF_RUNS, RUNS, SEED, all_named, free, is_score, label_of
+from ablate.names import CHECKPOINTS, OF_RUNS, RUNS, SEED, all_named, free, is_score, label_of
 from ablate.table import Columns, Table
 from contrastive.errors import brief_name
 from contrastive.grid.messages import comma_list
@@ -21,7 +21,13 @@ Doubts = dict[str, dict[str, object]]
 def doubts(table: Table, columns: Columns, lines: pd.DataFrame) -> Doubts:
     """Return what readers should know, by kind. `lines`: the table as `verdicts.lines_of` returns it."""
     found = {**left_open(table, columns), **without_seeds(table, columns), **alike(lines)}
-    return found | many_runs(lines, columns) | shared_values(table, columns) | uneven_values(table, columns)
+    return (
+        found
+        | same_lines(table, columns)
+        | many_runs(lines, columns)
+        | shared_values(table, columns)
+        | uneven_values(table, columns)
+    )
 
 
 def left_open(table: Table, columns: Columns) -> Doubts:
@@ -63,15 +69,27 @@ def many_runs(lines: pd.DataFrame, columns: Columns) -> Doubts:
 
 
 def shared_values(table: Table, columns: Columns) -> Doubts:
-    """Name the unused columns that divide the lines of each row in groups, if no column has seeds or texts."""
-    if columns.seed or columns.text or columns.deviations:
+    """Name the unused columns that divide the lines of each row in groups; with seeds, in groups of equal size."""
+    if columns.text or columns.deviations:
         return {}
     frame, found = table.frame, list[str]()
-    for name in unused(table, columns):
+    for name in [*unused(table, columns), *all_named(table, CHECKPOINTS)]:
         rows = frame.groupby(columns.groups)[name]
-        if (rows.nunique() > 1).all() and (2 * rows.nunique() <= rows.size()).all():
+        sizes = frame.groupby([*columns.groups, name]).size().groupby(columns.groups)
+        equal = columns.seed is None or ((sizes.min() == sizes.max()) & (sizes.min() > 1)).all()
+        if (rows.nunique() > 1).all() and (2 * rows.nunique() <= rows.size()).all() and equal:
             found.append(brief_name(name))
-    return {"shared": {"names": comma_list(found)}} if found else {}
+    return {"nested" if columns.seed else "shared": {"names": comma_list(found)}} if found else {}
+
+
+def same_lines(table: Table, columns: Columns) -> Doubts:
+    """Name two lines that are equal in all columns, among lines that no column of seeds or texts tells apart."""
+    again = table.frame.duplicated()
+    if columns.seed or columns.text or columns.deviations or not again.any():
+        return {}
+    texts = table.frame.astype(str)
+    first = texts.index[(texts == texts[again].iloc[0]).all(axis=1)][0]
+    return {"same": {"count": int(again.sum()), "first": first, "second": texts.index[again][0]}}
 
 
 def uneven_values(table: Table, columns: Columns) -> Doubts:

@@ -10,7 +10,7 @@ import pandas as pd
 from ablate.directions import decided, higher_is_better, listed, words_of
 from ablate.table import UNNAMED, Columns, Table
 
-SEED = listed("seed random_seed random_state rng_seed")
+SEED = listed("seed random_seed random_state rng_seed 种子 随机种子 シード 乱数シード")
 NUMBER = "run number"  # column of the numbers that stood in names or headings
 REPEATS = listed("seed rep repeat repetition replicate run trial")  # words of columns beside one of folds
 RUNS = listed("rep repeat repetition replicate trial run s run_number fold")  # numbers that pair nothing
@@ -19,15 +19,23 @@ OF_RUNS = listed("seed rng init run runs trial rep replica replicate repeat fold
 TEXT = listed("text_id example_id item_id sample_id question_id problem_id query_id prompt_id doc_id example item text")
 DATA = listed("data dataset data_set benchmark")
 TASK = listed("task env environment")  # data sets if a row has several
+AVERAGES = listed("average avg mean overall total all")  # of data sets, in a line beside theirs
+TOTALS = listed("total totals n count support size") + [
+    f"{prefix}{what}"
+    for prefix in ("", "n_", "num_", "total_")
+    for what in listed("examples samples questions problems tasks tests trials attempts items texts games episodes")
+]
 MEAN, DEVIATION = listed("mean average avg"), listed("std sd stdev std_dev deviation")
 COUNT = listed("n count seeds n_seeds num_seeds runs n_runs")
 SPREADS = [*DEVIATION, *listed("ci ci95 ci_95 sem stderr std_err se half_width error_bar var variance")]
 STEPS = listed("step global_step _step trainer/global_step steps epoch training_iteration iteration timestep")
-STEPS += listed("total_timesteps checkpoint ckpt iter iters round")
+STEPS += listed("total_timesteps timesteps_total env_steps num_env_steps iter iters round")
+STEPS += (CHECKPOINTS := listed("checkpoint ckpt"))
 SECONDS = "seconds"  # column of the time that a run took
 IGNORED = STEPS + listed("""
     seconds runtime created date timestamp time user notes tags _runtime _timestamp state status sweep id run_id path
     cell commit line hostname start_time end_time duration source_type source_name updated _wandb url unnamed:_0
+    wall_time
 """)
 OF_TRAINER = re.compile(r"(?:runtime|per_second|total_flos|grad_norm|learning_rate)$")  # logged by transformers
 SETTING_NAMED = listed("""
@@ -88,6 +96,7 @@ def free(table: Table, known: Columns) -> tuple[list[str], list[str]]:
     """Return the columns of words and those of numbers that are not known to be anything yet."""
     taken = {*known.row, *known.scores, *known.keys}
     names = [name for name in table.frame.columns if name not in taken and plain(name) not in IGNORED]
+    names = [name for name in names if not table.frame[name].map(is_empty).all()]
     names = [name for name in names if not (is_stamp(own := table.frame[name]) and 2 * own.nunique() > len(own))]
     numbers = [name for name in names if is_numeric(table.frame[name])]
     return [name for name in names if name not in numbers], [name for name in numbers if name != UNNAMED]
@@ -135,6 +144,8 @@ def is_no_score(name: str) -> bool:
     """Return whether a column has deviations, places such as `Rank` and `rank (UB)`, or what transformers' trainer logs
     beside scores."""
     first, *others = words_of(name) or [""]
+    if "explained" in (first, *others):
+        return False
     if first == "rank" and decided(others) is None:
         return True
     return (

@@ -16,7 +16,7 @@ import pandas as pd
 
 from ablate.board import check_board, records, texts_by_cell, ties
 from ablate.columns import choose, described, failed_runs
-from ablate.directions import higher_is_better
+from ablate.directions import higher_is_better, words_of
 from ablate.doubts import doubts
 from ablate.metric import LARGEST
 from ablate.names import NESTED, SECONDS, is_empty, label_of, number_of, whole
@@ -36,6 +36,9 @@ from reports.overview import overview
 from reports.study import MEASURED, CellRun, Kind, Results, Study
 
 BASELINES = ("baseline", "base", "control", "default", "reference")
+RATES = {"rate", "wer", "cer", "eer", "der", "ter", "fpr", "fnr"}  # often in percent, and of any size
+MIXED = 10  # times that rows of a rate differ if some are in percent
+NEAR = 1.25  # a fraction and a percentage of two runs of a row differ at most by this
 PERCENT = 1.5  # a share of at least this is taken for percent
 SMALL = 0.1  # below this, a hundredth of the largest value is the usual margin of a share
 NUMBERS = ("results.csv", "results.parquet", "comparisons.csv", "effects.csv")
@@ -83,7 +86,7 @@ def results_of(table: Table, columns: Columns, question: Question, command: str)
     check_question(columns, question)
     lines, told = lines_of(table, columns), {*question.lower, *question.higher, *table.kinds}
     assumed = tuple(name for name in columns.scores if name not in told and higher_is_better(name) is None)
-    scale = {name: percent(table, name, lines, lines[i], name in assumed) for i, name in enumerate(columns.scores)}
+    scale = {name: percent(table, name, lines, lines[i], name in told) for i, name in enumerate(columns.scores)}
     lines[[*range(len(scale))]] /= [*scale.values()]
     notes = dict[str, dict[str, str]]()
     scores = lines.groupby("cell", sort=False)[[*range(len(scale))]].mean(skipna=False)
@@ -329,22 +332,34 @@ def kind_of(score: str, question: Question, known: Kind | None, count: int | Non
     return Kind(score in question.higher or (usual and score not in question.lower), known.count if known else count)
 
 
-def percent(table: Table, score: str, lines: pd.DataFrame, values: pd.Series, assumed: bool) -> float:
-    """Return 100 for shares that are given in percent, else 1; raise UserError if rows differ in this.
+def percent(table: Table, score: str, lines: pd.DataFrame, values: pd.Series, told: bool) -> float:
+    """Return 100 for shares that are given in percent, else 1; raise UserError if rows or runs differ in this.
 
-    A score of unknown kind is never converted, but rows with fractions beside rows with percent are asked about.
+    A rate, or a score of unknown kind, is never converted, but if its direction is not told, fractions beside percent
+    are asked about.
     """
     sizes, is_share = values.abs().dropna(), math.isfinite(score_facts(score).width)
-    if not (is_share or assumed) or (sizes <= PERCENT).all():
+    is_rate = not told and bool(RATES & {*words_of(score)})
+    unknown = not told and higher_is_better(score) is None
+    if not (is_share or is_rate or unknown) or (sizes <= PERCENT).all():
         return 1.0
-    largest = sizes[sizes.groupby([lines["data"], lines["label"]]).idxmax()]
-    if 0 < largest.min() <= 1 and (is_share or (largest.between(0, 1) | largest.between(20, 100)).all()):
-        fraction, percents = lines.loc[largest.sort_values().index[[0, -1]], "place"]
-        raise UserError(
-            f"{table.name}, {fraction} and {percents}: one has {score} as a fraction, the other in percent; "
-            "write all in the same way" + ("" if is_share else f", or say --higher {score} or --lower {score}")
-        )
-    return 100.0 if is_share else 1.0
+    rows = sizes.groupby([lines["data"], lines["label"]])
+    largest = sizes[rows.idxmax()].sort_values()
+    like_percent = 100 * sizes / rows.transform("max")
+    within = sizes[like_percent.between(1 / NEAR, NEAR) & (sizes < 1)]
+    mixed = is_share or (is_rate and MIXED * largest.min() <= largest.max())
+    mixed |= bool((largest.between(0, 1) | largest.between(20, 100)).all())
+    if is_share and len(within):
+        pair = [within.index[0], rows.transform("idxmax")[within.index[0]]]
+    elif 0 < largest.min() <= 1 and mixed:
+        pair = [largest.index[0], largest.index[-1]]
+    else:
+        return 100.0 if is_share else 1.0
+    fraction, percents = lines.loc[pair, "place"]
+    raise UserError(
+        f"{table.name}, {fraction} and {percents}: one has {score} as a fraction, the other in percent; "
+        "write all in the same way" + ("" if is_share else f", or say --higher {score} or --lower {score}")
+    )
 
 
 @dataclass(frozen=True)

@@ -230,6 +230,15 @@ READING = {
         "Not used: {names}, which lines of a row share. If lines with equal values are not runs of their own, the "
         "intervals are too narrow: say what the column holds (--text, --data, --seed or --row)."
     ),
+    "nested": _(
+        "Not used: {names}; each value is shared by equally many runs of a row. If these runs have more in common than "
+        "others, such as a pretrained checkpoint, the intervals are too narrow: average the lines of each value, and "
+        "name its column `seed`."
+    ),
+    "same": _(
+        "{second} is the same as {first} in all columns; so are {count} lines in all. If a run is there twice, the "
+        "intervals are too narrow."
+    ),
     "uneven": _(
         "Not used: {names}, in which rows differ ({rows}), so that differences between rows may be due to it; name it "
         "(--row or --data), or leave lines out."

@@ -155,7 +155,7 @@ def test_seeds_of_words_are_answered_by_what_to_type(seeds: tuple[str, str]):
     frame = table("m,seed,acc / base,0,.8 / base,1,.81 / new,0,.9 / new,1,.91").replace(
         {"seed": dict(enumerate(seeds))}
     )
-    what = f"table, row 1: seed is `{seeds[0]}`, which is not a whole number; write 0, 1, 2 .* which: --seed COLUMN$"
+    what = f"table, row 1: seed is `{seeds[0]}`, which is not a whole number; if .* --seed seed; else write .*COLUMN$"
     with pytest.raises(UserError, match=what):
         ablate.judge(frame, baseline="base")
 
@@ -489,3 +489,62 @@ def test_true_and_false_are_one_and_zero_in_a_score_and_words_in_a_setting():
     assert "new · True" in verdicts(ablate.judge(frame, text="item", baseline="base · False"))
     truths = frame.assign(correct=frame["correct"] == "True")
     assert str(ablate.judge(truths, text="item", row="model", baseline="base")) == str(found)
+
+
+@pytest.mark.parametrize("name", ["init_ckpt", "ckpt", "gpu"])
+def test_runs_that_share_a_checkpoint_are_told_of_though_they_have_seeds(name: str):
+    rng = np.random.default_rng(0)
+    lines = [(row, c, 4 * c + s, 70 + x + rng.normal(0, 0.1)) for row in ("base", "new") for c in range(4)
+             for x in [rng.normal()] for s in range(4)]  # fmt: skip
+    frame = pd.DataFrame(lines, columns=["model", name, "seed", "accuracy"])
+    (warning,) = ablate.judge(frame, baseline="base").warnings
+    assert name in warning and "average the lines of each value" in warning
+    averaged = frame.groupby(["model", name])["accuracy"].mean().reset_index().rename(columns={name: "seed"})
+    assert ablate.judge(averaged, baseline="base").warnings == []
+    assert ablate.judge(frame.drop(columns=name), baseline="base").warnings == []
+
+
+def test_rates_and_runs_in_fractions_beside_percent_are_asked_about():
+    wer = table("model,seed,wer / base,0,.052 / base,1,.051 / new,0,4.9 / new,1,4.8")
+    with pytest.raises(UserError, match="row 1 and row 3"):
+        ablate.judge(wer, baseline="base")
+    assert verdicts(ablate.judge(wer, baseline="base", lower="wer")) == {"new": "worse"}
+    assert verdicts(ablate.judge(wer.assign(wer=[0.9, 0.95, 1.9, 1.8]), baseline="base"))  # a WER may be above 1
+    mixed = table("model,seed,acc / base,0,.81 / base,1,80.5 / new,0,85 / new,1,.86")
+    with pytest.raises(UserError, match="row 1 and row 2: one has acc as a fraction"):
+        ablate.judge(mixed, baseline="base")
+    assert verdicts(ablate.judge(mixed.assign(acc=[70, 0.2, 72, 73]), baseline="base"))  # a collapsed run
+
+
+def test_counts_out_of_totals_that_differ_are_refused():
+    frame = table("model,seed,correct,total / base,0,81,100 / base,1,80,100 / new,0,161,200 / new,1,162,200")
+    with pytest.raises(UserError, match="correct seems to be a count out of total"):
+        ablate.judge(frame, baseline="base")
+    assert verdicts(ablate.judge(frame.assign(total=200), baseline="base"))
+    shares = frame.assign(share=frame["correct"] / frame["total"]).drop(columns="correct")
+    assert verdicts(ablate.judge(shares, baseline="base"))
+
+
+def test_lines_that_are_there_twice_are_named():
+    frame = table("model,acc / base,.81 / base,.82 / base,.83 / new,.8 / new,.79 / new,.84")
+    warnings = ablate.judge(pd.concat([frame, frame]), baseline="base").warnings
+    assert any("row 7 is the same as row 1 in all columns; so are 6 lines" in warning for warning in warnings)
+    assert not any("same as" in warning for warning in ablate.judge(frame, baseline="base").warnings)
+
+
+def test_averages_over_data_sets_and_columns_without_values_are_left_out():
+    values = {"x": (0.7, 0.71, 0.7, 0.72), "y": (0.61, 0.62, 0.61, 0.63), "Average": (0.65, 0.66, 0.65, 0.67)}
+    lines = [(m, seed, data, own[2 * k + seed], "") for data, own in values.items() for k, m in enumerate(("base", "new"))
+             for seed in (0, 1)]  # fmt: skip
+    frame = pd.DataFrame(lines, columns=["model", "seed", "dataset", "acc", "error_message"])
+    found = ablate.judge(frame, baseline="base")
+    assert len(found.comparisons) == 2 and "lines of dataset Average are left out" in found.columns
+    assert "error_message" not in str(found.warnings) + found.columns
+
+
+def test_chinese_headings_and_explained_variance_have_directions():
+    frame = table(
+        "model,随机种子,错误率,explained variance / base,0,.8,.8 / base,1,.82,.82 / new,0,.7,.7 / new,1,.71,.72"
+    )
+    found = ablate.judge(frame, baseline="base").columns
+    assert "错误率 (lower is better), explained variance (higher is better); paired by 随机种子" in found
