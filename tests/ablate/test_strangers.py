@@ -534,8 +534,12 @@ def test_lines_that_are_there_twice_are_named():
 
 def test_averages_over_data_sets_and_columns_without_values_are_left_out():
     values = {"x": (0.7, 0.71, 0.7, 0.72), "y": (0.61, 0.62, 0.61, 0.63), "Average": (0.65, 0.66, 0.65, 0.67)}
-    lines = [(m, seed, data, own[2 * k + seed], "") for data, own in values.items() for k, m in enumerate(("base", "new"))
-             for seed in (0, 1)]  # fmt: skip
+    lines = [
+        (row, seed, data, own[2 * k + seed], "")
+        for data, own in values.items()
+        for k, row in enumerate(("base", "new"))
+        for seed in (0, 1)
+    ]
     frame = pd.DataFrame(lines, columns=["model", "seed", "dataset", "acc", "error_message"])
     found = ablate.judge(frame, baseline="base")
     assert len(found.comparisons) == 2 and "lines of dataset Average are left out" in found.columns
