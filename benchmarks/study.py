@@ -31,16 +31,16 @@ from reports import markdown
 from reports.figures import canvas
 
 STUDY = Path(__file__).parents[1] / "configs/study"
-REPLICATION, DRAW = "study-replication", 20261127  # file and seed of the draw, fixed before the first cell
+REPLICATION, DRAW = "study-replication", 20261127  # file, and seed of the draw
 MOST = 50  # settings that are named as what would decide an open question; more are "more than 50"
 PALE = 0.2  # a half-width above this is drawn pale
 FEWEST = 3  # settings of a mean that has an interval: with two, Student's t has 12.7 standard errors
 ORDER = ["better", "worse", "equivalent", "mean", "open"]  # first words of the verdicts
 CHANCE = (
     "± is the 95 % interval of the weighted mean over the settings. If nothing had any effect, about {expected:.0f} of "
-    "these {count} means would still look better or worse; as some share a baseline or trainings, they could be wrong "
-    "together. In the settings, the intervals of a question hold together at 95 %: of {sections} questions × settings, "
-    "about {wrong:.0f} may have a false verdict."
+    "these {count} means would still look better or worse, or more because of interim checks; as some share a baseline "
+    "or trainings, they could be wrong together. In the settings, the intervals of a question hold together at 95 %: "
+    "of {sections} questions × settings, up to about {wrong:.0f} may have a false verdict."
 )
 SHAPES = {"better": "^", "worse": "v", "equivalent": "s"}
 INTRODUCTION, NOTES, METHOD = (STUDY / f"{name}.md" for name in ("introduction", "notes", "method"))  # by hand
@@ -52,8 +52,9 @@ WORDS = [
     (r"\blayers=", "layers "), (r"^untrained · ce$", "untrained"),
 ]  # fmt: skip
 REPLICATED = (
-    "Three verdicts, drawn from all of the primary scores by a seed that was fixed before the first cell, are repeated "
-    "with seeds that the study did not use."
+    "Three verdicts, drawn from the {count} that are decided in primary scores (those of learning rates, on validation "
+    "texts, are among them), are repeated with six seeds that the study did not use. The draw's seed was fixed after "
+    "rates.yaml had run and before the first cell of any question."
 )
 LEGEND = (
     "In the figures, a mark is a setting, by its colour: △ better, ▽ worse, □ equivalent, ○ undecided (pale: ± more "
@@ -65,6 +66,7 @@ NOT_RUN = "Not run yet."
 RUN = "{run} of {files} files of questions have been run."
 PREDICTED = re.compile(r"Predicted: (.+?) for (\d+) cells; measured: (.+?); .*?median ([\d.]+)")  # of a report's footer
 SAYS_NOTHING = 0.5  # a half-width above this is of two or three seeds, and its size means nothing
+Fresh = dict[tuple[str, str, str], pd.Series]  # lines of comparisons.csv by section, row and score
 NAMED = 4  # most rows of a verdict that are named in a question's line
 
 
@@ -153,7 +155,13 @@ class Answer:
             shown = points(self.pooled.mean, self.pooled.half_width)
         decided = self.lines.verdict[self.lines.verdict.isin(SHAPES)].value_counts(sort=False)
         counts = ", ".join(f"{word} in {count} of {len(self.lines)}" for word, count in decided.items())
-        return f"{shown} ({counts})" if counts and self.verdict == "open" else shown
+        shown += f" ({counts})" if counts and self.verdict == "open" else ""
+        lost = [
+            each.setting
+            for each in self.lines.itertuples()
+            if each.again is not None and each.again.verdict != each.verdict
+        ]
+        return shown + (f" (not at fresh seeds: {'; '.join(lost)})" if lost else "")
 
 
 @dataclass(frozen=True)
@@ -178,8 +186,13 @@ def pool(differences: np.ndarray, errors: np.ndarray) -> Pooled:
     return Pooled(float(found.mean_effect_re), half, max(0.0, float(found.i2)))
 
 
-def questions(experiment: Experiment, comparisons: pd.DataFrame) -> Iterator[Question]:
-    """Yield the questions of an experiment file, in its order, with the answers that have been tested."""
+def questions(experiment: Experiment, comparisons: pd.DataFrame, fresh: Fresh) -> Iterator[Question]:
+    """Yield the questions of an experiment file, in its order, with the answers that have been tested.
+
+    `fresh`: what fresh seeds found, as `again` returns it.
+    """
+    repeated = [fresh.get(key) for key in comparisons[["section", "label", "value"]].itertuples(index=False, name=None)]
+    comparisons = comparisons.assign(again=pd.Series(repeated, comparisons.index, dtype=object))
     tested = comparisons[comparisons.difference.notna() & comparisons.standard_error.gt(0)]
     stems: dict[str, list[str]] = {}
     for section in experiment.sections:
@@ -235,7 +248,7 @@ def table(question: Question) -> str:
     for each in question.answers:
         by_setting = each.lines.set_index("setting")
         shown = {
-            name: f"{points(line.difference, line.difference_half_width)} {line.verdict} ({line.common:.0f})"
+            name: in_setting(line) + (f"; at fresh seeds {in_setting(line.again)}" if line.again is not None else "")
             for name, line in by_setting.iterrows()
         }
         cells = [shown.get(name, "") for name in settings]
@@ -333,37 +346,55 @@ def experiments() -> dict[Path, Experiment]:
     return {file: load_experiment(file).experiment for file in sorted(STUDY.glob("*.yaml"))}
 
 
-def drawn_for_replication(reports: Path) -> list[tuple[str, str, str]]:
-    """Return file, section and row of three verdicts in a primary score, drawn by a seed that was fixed beforehand."""
-    decided = list[tuple[str, str, str]]()
+def reported(reports: Path) -> Iterator[tuple[Path, Experiment, pd.DataFrame]]:
+    """Yield the files that have been run, but for the replication, with the lines of their comparisons.csv."""
     for file, experiment in experiments().items():
         compared = reports / experiment.name / "comparisons.csv"
         if compared.exists() and experiment.name != REPLICATION:
-            lines = pd.read_csv(compared)
-            lines = lines[lines.verdict.isin(SHAPES) & (lines.value == experiment.report.primary)]
-            decided += [(file.name, str(line.section), str(line.label)) for line in lines.itertuples()]
-    return random.Random(DRAW).sample(decided, min(3, len(decided)))
+            yield file, experiment, pd.read_csv(compared)
+
+
+def decided(reports: Path) -> list[tuple[str, str, str]]:
+    """Return file, section and row of all verdicts in primary scores that are not undecided."""
+    return [
+        (file.name, str(line.section), str(line.label))
+        for file, experiment, lines in reported(reports)
+        for line in lines[lines.verdict.isin(SHAPES) & (lines.value == experiment.report.primary)].itertuples()
+    ]
+
+
+def drawn_for_replication(reports: Path) -> list[tuple[str, str, str]]:
+    """Return file, section and row of three verdicts, drawn by a seed that was fixed beforehand."""
+    verdicts = decided(reports)
+    return random.Random(DRAW).sample(verdicts, min(3, len(verdicts)))
+
+
+def again(reports: Path) -> Fresh:
+    """Return what fresh seeds find, by section, row and score."""
+    compared = reports / REPLICATION / "comparisons.csv"
+    lines = pd.read_csv(compared).dropna(subset="difference") if compared.exists() else pd.DataFrame()
+    return {(line.section, line.label, line.value): line for _, line in lines.iterrows()}
 
 
 def replicated(reports: Path) -> str:
     """Return a table of the replicated verdicts: what the study found, and what fresh seeds find."""
-    compared = reports / REPLICATION / "comparisons.csv"
-    if not compared.exists():
+    fresh = again(reports)
+    if not fresh:
         return NOT_RUN
-    found = {
-        each.name: pd.read_csv(reports / each.name / "comparisons.csv")
-        for each in experiments().values()
-        if (reports / each.name / "comparisons.csv").exists()
-    }
-    lines = ["| | first | fresh seeds |", "| --- | --- | --- |"]
-    for again in found.pop(REPLICATION).dropna(subset="difference").itertuples():
-        for first in pd.concat(found.values()).dropna(subset="difference").itertuples():
-            if (first.section, first.label, first.value) == (again.section, again.label, again.value):
-                shown = [
-                    f"{points(each.difference, each.difference_half_width)} {each.verdict}" for each in (first, again)
-                ]
-                lines.append(f"| {first.section} {first.label} − {first.against} | {' | '.join(shown)} |")
+    firsts = pd.concat([lines for *_, lines in reported(reports)])
+    lines = ["| | score | first | fresh seeds |", "| --- | --- | --- | --- |"]
+    for (section, label, value), second in fresh.items():
+        own = firsts[(firsts.section == section) & (firsts.label == label) & (firsts.value == value)]
+        for _, first in own.dropna(subset="difference").iterrows():
+            lines.append(
+                f"| {section} {label} − {first.against} | {value} | {in_setting(first)} | {in_setting(second)} |"
+            )
     return "\n".join(lines)
+
+
+def in_setting(line: pd.Series) -> str:
+    """Return difference, verdict and number of seeds of a line of comparisons.csv."""
+    return f"{points(line.difference, line.difference_half_width)} {line.verdict} ({line.common:.0f})"
 
 
 def beside_fixed(reports: Path) -> str:
@@ -399,12 +430,12 @@ def cost(report: Path) -> str:
     return f"{len(cells)} | {float(cells.seconds.sum()) / 3600:.1f} | {predicted}"
 
 
-def part(file: Path, experiment: Experiment, report: Path, output: Path) -> tuple[str, list[Question]]:
+def part(file: Path, experiment: Experiment, report: Path, output: Path, fresh: Fresh) -> tuple[str, list[Question]]:
     """Return the section of one file, and its questions; draw its figure."""
     head = f"## {experiment.description}\n\n"
     if not (report / "comparisons.csv").exists():
         return f"{head}{NOT_RUN}\n", []
-    found = list(questions(experiment, pd.read_csv(report / "comparisons.csv")))
+    found = list(questions(experiment, pd.read_csv(report / "comparisons.csv"), fresh))
     draw(found, output / f"figures/{file.stem}.svg")
     figure = f"![Differences to the baselines in every setting, and their weighted means](figures/{file.stem}.svg)"
     body = [f"### {each.title}\n\n{each.claim}\n\n{table(each) if each.answers else NOT_RUN}\n" for each in found]
@@ -423,7 +454,7 @@ def write(reports: Path, output: Path) -> None:
         if (report / "results.csv").exists():
             costs.append(f"| [{file.name}](../../../configs/study/{file.name}) | {cost(report)} |")
         if experiment.evaluation.splits == ("test",) and experiment.name != REPLICATION:
-            words, found = part(file, experiment, report, output)
+            words, found = part(file, experiment, report, output, again(reports))
             parts.append(words)
             ran += bool(found)
             answered += found
@@ -436,7 +467,7 @@ def write(reports: Path, output: Path) -> None:
         LEGEND,
         *parts,
         "## Fresh seeds",
-        REPLICATED,
+        REPLICATED.format(count=len(decided(reports))),
         replicated(reports),
         "## What it cost",
         "\n".join(costs),

@@ -91,13 +91,17 @@ def test_rows_of_all_settings_of_a_question_stand_together():
          "margin": 0.01, "verdict": "undecided", "common": 4}
         for number, title in zip((1, 2, 1.5), titles, strict=True)
     ]  # fmt: skip
-    asked, *others = study.questions(experiment, pd.DataFrame(lines))
+    again = pd.Series({"difference": -0.003, "difference_half_width": 0.01, "verdict": "equivalent", "common": 6})
+    fresh = {(titles[1], str(lines[1]["label"]), "test.accuracy"): again}
+    asked, *others = study.questions(experiment, pd.DataFrame(lines), fresh)
     assert asked.title == "Do R-Drop and contrast help?" and "95.06" in asked.claim
     assert [(each.row, list(each.lines.setting)) for each in asked.answers] == [
         ("rdrop · twice", ["tweets, MiniLM", "definitions, MiniLM", "Chinese reviews, BERT from scratch"])
     ]
     assert asked.answers[0].pooled.mean == pytest.approx(0.015) and not any(each.answers for each in others)
     assert "+1.5 ± 1.2" in study.table(asked)
+    assert "+2.0 ± 1.0 undecided (4); at fresh seeds −0.3 ± 1.0 equivalent (6)" in study.table(asked)
+    assert asked.answers[0].size.endswith("(not at fresh seeds: definitions, MiniLM)")
     line = study.summary([asked]).splitlines()[2]
     assert line.startswith("| [Do R-Drop and contrast help?](#do-r-drop-and-contrast-help) | R-Drop 95.06, ")
     assert line.endswith("is 0.14) | against ce: **better**: rdrop · twice +1.5 ± 1.2 |")
@@ -171,7 +175,8 @@ def test_verdicts_in_the_primary_score_are_drawn_and_stand_beside_those_of_fresh
         (tmp_path / name).mkdir()
         pd.DataFrame(lines).to_csv(tmp_path / name / "comparisons.csv")
 
-    line = {"section": "S (tweets, MiniLM)", "against": "ce", "value": "test.accuracy", "difference_half_width": 0.01}
+    line = {"section": "S (tweets, MiniLM)", "against": "ce", "value": "test.accuracy", "difference_half_width": 0.01,
+            "common": 2}  # fmt: skip
     gain = line | {"label": "gain", "difference": 0.02, "verdict": "better"}
     other = gain | {"value": "test.macro_f1", "difference": 0.5}
     report("study-recipes", gain, other, line | {"label": "same", "difference": 0.001, "verdict": "undecided"})
@@ -183,7 +188,7 @@ def test_verdicts_in_the_primary_score_are_drawn_and_stand_beside_those_of_fresh
         study.STUDY / "recipes.yaml": named,
         study.STUDY / "replication.yaml": named.model_copy(update={"name": study.REPLICATION})})  # fmt: skip
     assert study.drawn_for_replication(tmp_path) == [("recipes.yaml", "S (tweets, MiniLM)", "gain")]
-    shown = "| S (tweets, MiniLM) gain − ce | +2.0 ± 1.0 better | −0.3 ± 1.0 equivalent |"
+    shown = "| S (tweets, MiniLM) gain − ce | test.accuracy | +2.0 ± 1.0 better (2) | −0.3 ± 1.0 equivalent (2) |"
     assert study.replicated(tmp_path).splitlines()[2:] == [shown]
 
 
