@@ -1,10 +1,11 @@
 """What a fixed design takes for a file of the study: five seeds of every row, paired t-tests with Holm in each section.
 
     time ablate run configs/study/recipes.yaml --until-decided --max-seeds 8 --budget 45m
-    python -m benchmarks.fixed_design configs/study/recipes.yaml 1900    # the seconds of that run, on this machine
+    python -m benchmarks.fixed_design configs/study/recipes.yaml 1900 reports/output/study-recipes
 
-It writes benchmarks/fixed_design.json. Hydra with the joblib launcher runs the cells, a process a core, without the
-reuse of repeated work. `python -m benchmarks.study` puts its verdicts beside those of `ablate run --until-decided`.
+takes the seconds and the report of that run, on this machine, and writes benchmarks/fixed_design.json. Hydra with the
+joblib launcher runs the cells, a process a core, without the reuse of repeated work. `python -m benchmarks.study` puts
+both verdicts beside each other.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import yaml
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -58,6 +60,15 @@ def verdicts(file: Path) -> list[dict[str, Any]]:
     return found
 
 
+def of_report(report: Path, primary: str) -> dict[str, Any]:
+    """Return the number of trainings and the verdicts of a report of `ablate run --until-decided`."""
+    lines = pd.read_csv(report / "comparisons.csv")
+    lines = lines[(lines.value == primary) & lines.difference.notna()]
+    cells = pd.read_csv(report / "results.csv").dropna(subset="seconds").cell.nunique()
+    kept = ["section", "label", "difference", "difference_half_width", "verdict", "common"]
+    return {"cells": int(cells), "verdicts": lines[kept].to_dict("records")}
+
+
 def judged(compared: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     """Test differences at equal seeds against 0, and correct for all of a section by Holm's method."""
     chances = [float(stats.ttest_1samp(differences, 0.0).pvalue) for differences in compared.values()]
@@ -74,15 +85,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("adaptive", type=int, metavar="SECONDS", help="what `ablate run` took for it, by the clock")
+    parser.add_argument("report", type=Path, help="the report of that run")
     asked = parser.parse_args()
-    file = asked.file
+    file, adaptive = (
+        asked.file,
+        of_report(asked.report, load_experiment(asked.file).experiment.report.primary or "test.accuracy"),
+    )
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ABLATE_HOME"] = folder
         seconds, copy = run(file.absolute(), Path(folder))
         cells = len(load_experiment(copy).cells)
         document = {
             "file": file.name, "seconds": round(seconds), "cells": cells, "seeds": SEEDS,
-            "adaptive_seconds": asked.adaptive, "verdicts": verdicts(copy),
+            "verdicts": verdicts(copy), "adaptive": {"seconds": asked.adaptive} | adaptive,
             "processor": f"{provenance.processor()}, {len(os.sched_getaffinity(0))} cores",
         }  # fmt: skip
     FILE.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -397,27 +397,22 @@ def in_setting(line: pd.Series) -> str:
     return f"{points(line.difference, line.difference_half_width)} {line.verdict} ({line.common:.0f})"
 
 
-def beside_fixed(reports: Path) -> str:
-    """Return each verdict of a fixed design beside ours."""
+def beside_fixed() -> str:
+    """Return each verdict of a fixed design beside that of an adaptive run on the same machine."""
     if not fixed_design.FILE.exists():
         return NOT_RUN
     fixed = json.loads(fixed_design.FILE.read_text(encoding="utf-8"))
-    experiment = experiments()[STUDY / fixed["file"]]
-    lines = pd.read_csv(reports / experiment.name / "comparisons.csv")
-    lines = lines[(lines.value == experiment.report.primary) & lines.difference.notna()]
-    ours = {(line.section, line.label): line for line in lines.itertuples()}
-    own_cells = pd.read_csv(reports / experiment.name / "results.csv").dropna(subset="seconds").cell.nunique()
+    ours = {(each["section"], each["label"]): pd.Series(each) for each in fixed["adaptive"]["verdicts"]}
     words = (
         f"{fixed['file']}, by the clock ({fixed['processor']}): {fixed['seconds'] / 60:.0f} minutes for "
         f"{fixed['seeds']} seeds of every row, {fixed['cells']} trainings, with Hydra and joblib, a process a core; "
-        f"{fixed['adaptive_seconds'] / 60:.0f} minutes for the {own_cells} trainings of `ablate run --until-decided`. "
-        "The fixed design tests with paired t-tests and Holm's method in each section."
+        f"{fixed['adaptive']['seconds'] / 60:.0f} minutes for the {fixed['adaptive']['cells']} trainings of "
+        "`ablate run --until-decided`. The fixed design tests with paired t-tests and Holm's method in each section."
     )
     table = ["| | fixed design | adaptive |", "| --- | --- | --- |"]
     for each in fixed["verdicts"]:
-        line = ours[each["section"], each["row"]]
-        own = f"{points(line.difference, line.difference_half_width)} {line.verdict} ({line.common:.0f} seeds)"
         fixed_words = f"{100 * each['difference']:+.1f} {each['verdict']} (p = {each['p']:.3f})".replace("-", "−")
+        own = in_setting(ours[each["section"], each["row"]])
         table.append(f"| {each['section']} {each['row']} | {fixed_words} | {own} |")
     return words + "\n\n" + "\n".join(table)
 
@@ -472,7 +467,7 @@ def write(reports: Path, output: Path) -> None:
         "## What it cost",
         "\n".join(costs),
         "### Beside a fixed design",
-        beside_fixed(reports),
+        beside_fixed(),
         method,
     ]
     output.mkdir(parents=True, exist_ok=True)

@@ -150,25 +150,22 @@ def test_a_fixed_design_finds_what_is_there_and_corrects_by_holm():
 
 def test_a_fixed_design_stands_beside_the_verdicts_in_the_primary_score(tmp_path, monkeypatch):
     section = "Do R-Drop and contrast help? (tweets, MiniLM)"
-    fixed = {"file": "recipes.yaml", "seeds": 5, "cells": 10, "seconds": 90, "adaptive_seconds": 60,
-        "processor": "p", "verdicts": [
-        {"section": section, "row": "R-Drop", "difference": 0.02, "p": 0.01, "verdict": "better"}]}  # fmt: skip
     monkeypatch.setattr(fixed_design, "FILE", tmp_path / "fixed.json")
-    assert study.beside_fixed(tmp_path) == "Not run yet."
-    fixed_design.FILE.write_text(json.dumps(fixed))
+    assert study.beside_fixed() == "Not run yet."
     line = {"section": section, "label": "R-Drop", "difference_half_width": 0.03, "verdict": "undecided", "common": 4}
     lines = [
         line | {"value": "test.accuracy", "difference": 0.01},
         line | {"value": "test.macro_f1", "difference": 0.5},
     ]
-    (tmp_path / "study-recipes").mkdir()
-    pd.DataFrame(lines).to_csv(tmp_path / "study-recipes/comparisons.csv")
-    pd.DataFrame({"cell": ["a", "a", "b", "c"], "seconds": [1, 1, 2, None]}).to_csv(
-        tmp_path / "study-recipes/results.csv"
-    )
-    shown = study.beside_fixed(tmp_path)
+    pd.DataFrame(lines).to_csv(tmp_path / "comparisons.csv")
+    pd.DataFrame({"cell": ["a", "a", "b", "c"], "seconds": [1, 1, 2, None]}).to_csv(tmp_path / "results.csv")
+    fixed = {"file": "recipes.yaml", "seeds": 5, "cells": 10, "seconds": 90, "processor": "p", "verdicts": [
+        {"section": section, "row": "R-Drop", "difference": 0.02, "p": 0.01, "verdict": "better"}],
+        "adaptive": {"seconds": 60} | fixed_design.of_report(tmp_path, "test.accuracy")}  # fmt: skip
+    fixed_design.FILE.write_text(json.dumps(fixed))
+    shown = study.beside_fixed()
     assert "2 minutes for 5 seeds of every row, 10 trainings" in shown and "1 minutes for the 2 trainings" in shown
-    assert shown.endswith("| +2.0 better (p = 0.010) | +1.0 ± 3.0 undecided (4 seeds) |")
+    assert shown.endswith("| +2.0 better (p = 0.010) | +1.0 ± 3.0 undecided (4) |")
 
 
 def test_verdicts_in_the_primary_score_are_drawn_and_stand_beside_those_of_fresh_seeds(tmp_path, monkeypatch):
