@@ -134,10 +134,10 @@ def test_numbers_stay_on_a_line_with_what_they_are_beside(words: str, joined: st
 def test_the_headline_has_no_levels_that_are_not_those_of_its_difference():
     (row,) = [row for row in seen({"ce": CE, "good": shifted(0.1)}).rows if row.label == "good"]
     assert str(overviews.levels(row, "test.accuracy", "+10")) == "accuracy 70.00 → 80.02 %, +10"
-    assert "Differences: of common seeds." not in map(str, overviews.limits([row], None))
+    assert "Differences: of common seeds." not in map(str, overviews.limits([row], None, 0))
     put(row, baseline_level=69.0)  # of other seeds than those that both have
     assert str(overviews.levels(row, "test.accuracy", "+10")) == "accuracy +10"
-    assert "Differences: of common seeds." in map(str, overviews.limits([row], None))
+    assert "Differences: of common seeds." in map(str, overviews.limits([row], None, 0))
 
 
 def test_costs_of_several_kinds_of_devices_are_not_shown():
