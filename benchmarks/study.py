@@ -407,14 +407,29 @@ def beside_fixed() -> str:
         f"{fixed['file']}, by the clock ({fixed['processor']}): {fixed['seconds'] / 60:.0f} minutes for "
         f"{fixed['seeds']} seeds of every row, {fixed['cells']} trainings, with Hydra and joblib, a process a core; "
         f"{fixed['adaptive']['seconds'] / 60:.0f} minutes for the {fixed['adaptive']['cells']} trainings of "
-        "`ablate run --until-decided`. The fixed design tests with paired t-tests and Holm's method in each section."
+        "`ablate run --until-decided` and their report. The fixed design tests with paired t-tests over seeds alone "
+        "and Holm's method in each section; the adaptive intervals count test texts too."
     )
-    table = ["| | fixed design | adaptive |", "| --- | --- | --- |"]
+    table, pairs = ["| | fixed design | adaptive |", "| --- | --- | --- |"], list[tuple[str, str]]()
     for each in fixed["verdicts"]:
         fixed_words = f"{100 * each['difference']:+.1f} {each['verdict']} (p = {each['p']:.3f})".replace("-", "−")
-        own = in_setting(ours[each["section"], each["row"]])
-        table.append(f"| {each['section']} {each['row']} | {fixed_words} | {own} |")
-    return words + "\n\n" + "\n".join(table)
+        own = ours[each["section"], each["row"]]
+        table.append(f"| {each['section']} {each['row']} | {fixed_words} | {in_setting(own)} |")
+        pairs.append((each["verdict"], own.verdict))
+    return words + " " + agreement(pairs) + "\n\n" + "\n".join(table)
+
+
+def agreement(pairs: list[tuple[str, str]]) -> str:
+    """Return in how many comparisons a fixed design and an adaptive run say better or worse."""
+    sides = ("better", "worse")
+    both = [(fixed, own) for fixed, own in pairs if fixed in sides and own in sides]
+    return (
+        f"Of {len(pairs)} comparisons, both call {len(both)} better or worse, "
+        f"{sum(fixed != own for fixed, own in both)} of them in opposite directions; the fixed design alone "
+        f"{sum(fixed in sides for fixed, _ in pairs) - len(both)}, the adaptive run alone "
+        f"{sum(own in sides for _, own in pairs) - len(both)}. The adaptive run calls "
+        f"{sum(own == 'equivalent' for _, own in pairs)} equivalent, which the fixed design does not test."
+    )
 
 
 def cost(report: Path) -> str:

@@ -168,6 +168,14 @@ def test_a_fixed_design_stands_beside_the_verdicts_in_the_primary_score(tmp_path
     assert shown.endswith("| +2.0 better (p = 0.010) | +1.0 ± 3.0 undecided (4) |")
 
 
+def test_verdicts_of_both_designs_are_counted():
+    pairs = [("better", "better"), ("better", "worse"), ("worse", "undecided"), ("not significant", "worse"),
+             ("not significant", "equivalent"), ("not significant", "undecided")]  # fmt: skip
+    said = study.agreement(pairs)
+    assert said.startswith("Of 6 comparisons, both call 2 better or worse, 1 of them in opposite directions;")
+    assert "the fixed design alone 1, the adaptive run alone 1. The adaptive run calls 1 equivalent" in said
+
+
 def test_verdicts_in_the_primary_score_are_drawn_and_stand_beside_those_of_fresh_seeds(tmp_path, monkeypatch):
     def report(name: str, *lines: dict[str, object]) -> None:
         (tmp_path / name).mkdir()
