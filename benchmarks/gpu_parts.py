@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.gpu_cells import BASE, Row, Sizes, cell, described, home, texts, trained, tried, weights
-from benchmarks.gpu_speed import speed
+from benchmarks.gpu_speed import BASE, speed
+from flows.gpu_check import Row, Sizes, cell, described, everything, home, texts, trained, tried, weights
 
 QUICKSTART = Path("configs/quickstart.yaml")
 
@@ -125,16 +125,7 @@ def interval(differences: np.ndarray) -> str:
     return f"{differences.mean():+.4f} ± {half:.4f} {word}"
 
 
-MODES: dict[str, Row] = {
-    "fp32": {},
-    "fp32 again": {},
-    "bf16": {"training": {"precision": "bf16"}},
-    "bf16 again": {"training": {"precision": "bf16"}},
-    "fp16": {"training": {"precision": "fp16"}},
-    "LoRA": {"encoder": {"tune": {"lora": {"r": 8}}}, "training": {"encoder_lr": 1e-2}},
-    "frozen blocks with dropout": {"encoder": {"tune": {"last_blocks": 1}}},
-    "frozen blocks from the store": {"encoder": {"tune": {"last_blocks": 1, "frozen_dropout": False}}},
-    "top-4 tokens": {"loss": "ce+supcon", "view": "topk_tokens", "k": 4},
+OBJECTIVES: dict[str, Row] = {
     "GradCache": {"loss": "simcse", "training": {"micro_batch": 4}},
     "GradCache, whole batch": {"loss": "simcse"},
     "MoCo": {"loss": "moco", "view": "momentum", "queue": 64},
@@ -143,49 +134,8 @@ MODES: dict[str, Row] = {
 
 
 def modes(sizes: Sizes) -> Iterator[Row]:
-    """Train one cell in each mode; a mode named `again` must give the bits of the one before it."""
-    import torch
-
-    with home() as folder:
-        long = sizes.of(510, 16)
-        source = texts(folder / "texts.csv", sizes.of(400, 80), long)
-        before = ""
-        for name, given in MODES.items():
-            if name == "fp16" and not torch.cuda.is_available():
-                yield {"": name, "error": "needs a GPU"}
-                continue
-            os.environ["ABLATE_HOME"] = str(folder / name)
-
-            def work(given: Row = given) -> Row:
-                options = {"encoder": {}, "training": {}} | given
-                encoder, training = sizes.encoder(**options.pop("encoder")), options.pop("training")
-                done = trained(cell(source, encoder, long, sizes.of(320, 32), training, **options))
-                return described(done) | {"weights": weights(done)}
-
-            row = tried(name, work)
-            digest = row.pop("weights", "none")
-            yield row | ({"equal bits": digest == before} if name.endswith("again") else {})
-            before = digest
-        os.environ["ABLATE_HOME"] = str(folder / "memory")
-        yield tried("out of memory, halved", lambda: out_of_memory(sizes, source, long))
-
-
-def out_of_memory(sizes: Sizes, source: Path, length: int) -> Row:
-    """Train a batch that does not fit in the share of the GPU's memory that this process may use."""
-    import torch
-
-    if not torch.cuda.is_available():
-        return {"error": "needs a GPU"}
-    torch.cuda.empty_cache()
-    share = (2 if sizes.quick else 4) * 2**30 / torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(share)
-    try:
-        asked = cell(
-            source, sizes.encoder(), length, sizes.of(320, 32), {"batch_size": sizes.of(320, 32)}, loss="simcse"
-        )
-        return described(trained(asked))
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
+    """Train what `ablate doctor --gpu` trains, and further objectives."""
+    yield from everything(sizes, OBJECTIVES)
 
 
 def sharding(sizes: Sizes) -> Iterator[Row]:
@@ -302,12 +252,24 @@ def energy(sizes: Sizes) -> Iterator[Row]:
     yield {"": "power read every 20 ms", "joules": joules, "seconds": float(times[-1] - times[0]), "watts": watts.max()}
 
 
+def adapters(sizes: Sizes) -> Iterator[Row]:
+    """Time steps of up to sixteen cells whose LoRA adapters train as one product over one frozen encoder."""
+    from benchmarks.gpu_adapters import seconds_a_step
+
+    alone = 0.0
+    for cells in (1, 2, 4, 8, 16):
+        seconds = seconds_a_step(range(cells), sizes)
+        alone = alone or seconds
+        yield {"": f"{cells} at once", "ms a step": 1000 * seconds, "times as many": cells * alone / seconds}
+
+
 PARTS = {
-    "verdicts": Part("the quickstart on CPU and GPU", verdicts, 140),
-    "modes": Part("a cell in each mode", modes, 90),
-    "speed": Part("steps of base encoders", speed, 130),
+    "verdicts": Part("the quickstart on CPU and GPU", verdicts, 200),
+    "modes": Part("a cell in each mode", modes, 120),
+    "speed": Part("steps of base encoders", speed, 150),
     "sharding": Part("ZeRO, FSDP and two processes", sharding, 90),
     "packing": Part("small cells at once", packing, 90),
+    "adapters": Part("LoRA adapters of several cells as one product", adapters, 30),
     "energy": Part("NVML beside the record", energy, 30),
 }
 

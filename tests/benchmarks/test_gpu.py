@@ -6,9 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
 from benchmarks import gpu
+from benchmarks.gpu_adapters import Cells, batches_of, trained
 from benchmarks.gpu_parts import PARTS
+from flows.gpu_check import TINY
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +26,8 @@ def test_all_parts_run_in_small_sizes(tmp_path: Path):
     errors = {row["error"] for rows in found.values() for row in rows if "error" in row}
     assert errors <= {"needs a GPU"}
     equal = [row["equal bits"] for row in found["modes"] if "equal bits" in row]
-    assert equal == [True, True]
+    assert equal == [True, True, True]
+    assert max(row["difference of losses"] for row in found["modes"] if "difference of losses" in row) < 1e-5
     assert found["verdicts"][0][""] == "trained twice: 4 of 4 cells have equal bits"
     text = (tmp_path / "gpu.md").read_text()
     assert all(f"## {name}: {part.title}" in text for name, part in PARTS.items())
@@ -33,3 +38,15 @@ def test_a_late_part_is_stopped_and_a_broken_one_says_why():
     assert late[-1]["error"] == "not done within its 0 s"
     (broken,) = gpu.rows_of("no such part", True, 60)
     assert broken["error"].startswith("ended with 1: ") and "KeyError: 'no such part'" in broken["error"]
+
+
+def test_adapters_trained_as_one_product_give_the_losses_of_each_alone():
+    together = losses_of(range(3))
+    alone = torch.cat([losses_of(range(cell, cell + 1)) for cell in range(3)], dim=1)
+    assert torch.allclose(together, alone, atol=1e-6)
+    assert (together[0] - together[-1]).abs().min() > 1e-4  # each learns
+
+
+def losses_of(cells: range) -> Tensor:
+    model = Cells(cells, TINY).eval()  # without dropout, which draws other numbers for more cells
+    return torch.stack(list(trained(model, batches_of(cells, 6, 8, 12, TINY["vocabulary"]))))

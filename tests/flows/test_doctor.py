@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 from flows import doctor
 from flows.forecast import OVERHEAD, last_overhead, note_overhead
@@ -106,3 +107,30 @@ def test_an_installation_that_gives_verdicts_alone_lacks_nothing(found, monkeypa
     checks = found()
     assert all(check.ok is not False for name, check in checks.items() if name != "disk")
     assert "ablate-contrastive[train]" in checks["training"].advice and "model" not in checks
+
+
+def test_without_a_gpu_the_training_on_it_is_said_to_be_impossible(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    (check,) = doctor.gpu_checks()
+    assert check.ok is False and "no GPU" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("shown", "ok", "words"),
+    [
+        ({}, True, "10 steps, 512 texts a second, 800 MiB at most; loss 0.700 at first, 0.500 at last"),
+        ({"equal bits": True}, True, "the same bits as before"),
+        ({"equal bits": False}, False, "weights differ"),
+        ({"difference of losses": 2e-6}, True, "at most 2e-06"),
+        ({"difference of losses": 0.02}, False, "at most 0.02"),
+        ({"error": "needs a GPU"}, None, "needs a GPU"),
+        ({"error": "RuntimeError: no kernel"}, False, "no kernel"),
+        ({"": "out of memory, halved", "micro-batch": 80}, True, "80 texts at a time fitted"),
+        ({"": "out of memory, halved"}, None, "the batch fitted"),
+    ],
+)
+def test_a_cell_trained_on_the_gpu_is_told_in_words(shown, ok, words):
+    row = {"": "bf16", "steps": 10, "texts/s": 512.2, "peak MiB": 800, "first loss": 0.7, "last loss": 0.5}
+    check = doctor.trained_check(row | shown)
+    assert check.ok is ok and words in check.detail
+    assert check.ok is not False or "report it" in check.advice
