@@ -17,7 +17,7 @@ import pandas as pd
 
 from ablate import names as usual
 from ablate.directions import higher_is_better, listed
-from ablate.names import all_named, free, is_numeric, is_score, named, number_of, plain, whole
+from ablate.names import all_named, free, is_empty, is_numeric, is_score, named, number_of, plain, whole
 from ablate.table import Columns, Table
 from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list
@@ -44,6 +44,10 @@ DIGITS = r"(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 CELL = re.compile(rf"([-+]?{DIGITS})(?:±({DIGITS})|\((?=.*\.)({DIGITS})\))", re.IGNORECASE)
 LIKE_CELL = re.compile(r"[-+\d.,]+±[\d.,]+|(?=.*[.,])[-+\d.,]+\([\d.,]+\)")
 MARKED = re.compile(r"^(?:\*\*)?([-+]?[.\d][^*†‡]*?)\s*[*†‡]+$")  # 39.84*, **39.84**
+UNIT = re.compile(
+    rf"([-+]?{DIGITS}) ?([nuµm]?s|secs?|seconds|mins?|minutes|h|hours?|[kKMGT]i?B|(?:tok|tokens|texts|samples|it)/s)"
+)
+SIGNIFICANCE = re.compile(r"[*†‡+ ]*|n\.?s\.?|-|–", re.IGNORECASE)  # beside a score
 NO_DEVIATION = re.compile(  # after the first word of a title: a standard error or an interval
     r"(?<=[\W_])(?:s\.?e\.?(?:m\.?)?|ci\d*|iqr|\w*stderr|st\w*[\W_]*err\w*|conf\w*|\w*interval)(?![a-z])", re.IGNORECASE
 )
@@ -173,11 +177,19 @@ def last_step_of_each_run(table: Table, known: Columns) -> Known:
 
 
 def marks_beside_numbers(table: Table, known: Columns) -> Known:
-    """Read footnote marks and Markdown's bold off the numbers of columns that hold nothing else.
+    """Read footnote marks, units and Markdown's bold off the numbers of columns that hold nothing else.
 
-    In scores by their name, such as correct, True is 1 and False 0.
+    In scores by their name, such as correct, True is 1 and False 0. Columns of nothing but stars are left out.
     """
     for name in (name for name in table.frame.columns if name not in known.row):
+        texts = [value for value in table.frame[name] if isinstance(value, str)]
+        if any("*" in value for value in texts) and all(map(SIGNIFICANCE.fullmatch, texts)):
+            table = replace(table, frame=table.frame.drop(columns=name))
+            known = replace(
+                known, notes=(*known.notes, f"{brief_name(name)} has marks of significance, and is not used")
+            )
+            continue
+        table, known = without_units(table, known, name)
         truths = TRUTHS if name in known.scores or (is_score(name) and higher_is_better(name)) else {}  # not fp16
         cells = [
             truths.get(str(value).lower(), MARKED.sub(r"\1", value) if isinstance(value, str) else value)
@@ -188,6 +200,22 @@ def marks_beside_numbers(table: Table, known: Columns) -> Known:
             table = replace(table, frame=table.frame.assign(**{name: cells}))
             known = replace(known, notes=(*known.notes, "`{}` was read as {}".format(*marked[0])))
     return table, known
+
+
+def without_units(table: Table, known: Columns, name: str) -> Known:
+    """Read `12 ms` as 12 in a column of which all numbers have this unit; raise UserError if they have several."""
+    cells = [value for value in table.frame[name] if not is_empty(value)]
+    found = [UNIT.fullmatch(value.strip()) if isinstance(value, str) else None for value in cells]
+    units = {match[2]: value for value, match in zip(cells, found, strict=True) if match}
+    if not units or None in found:
+        return table, known
+    if len(units) > 1:
+        one, other, *_ = units.values()
+        raise UserError(f"{table.name}: {brief_name(name)} is `{one}` and `{other}`; write all in the same unit")
+    (unit,) = units
+    frame = table.frame.assign(**{name: [str(value).strip().removesuffix(unit).strip() for value in table.frame[name]]})
+    note = f"`{cells[0]}` of {brief_name(name)} was read as {cells[0].strip().removesuffix(unit).strip()}"
+    return replace(table, frame=frame), replace(known, notes=(*known.notes, note))
 
 
 def means_in_cells(table: Table, known: Columns) -> Known:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from ablate import json_tables
 from contrastive import paths
 from contrastive.data.files import decoded, json_lines, records
 from contrastive.errors import UserError, brief, brief_name
@@ -201,23 +202,13 @@ def _whole_file(path: Path, suffix: str) -> pd.DataFrame:
     text = decoded(path) if suffix == ".json" else ""
     try:
         if text:
-            return _json(text)
+            return json_tables.frame_of(text)
         return pd.read_parquet(path) if suffix == ".parquet" else pd.read_excel(path)
     except ImportError:
         needs = "Parquet files need pyarrow" if suffix == ".parquet" else "Excel files need openpyxl"
         raise UserError(f"{brief(path)}: {needs}; install it, or save the table as CSV") from None
     except Exception as error:  # pyarrow and openpyxl raise many types
         raise UserError(f"{brief(path)} cannot be read: {brief(error)}; write it again, or as CSV") from None
-
-
-def _json(text: str) -> pd.DataFrame:
-    """Return a list of objects, or an object of columns, as a data frame."""
-    content = json.loads(text)
-    lines = isinstance(content, list) and all(isinstance(line, dict) for line in content)
-    columns = isinstance(content, dict) and all(isinstance(values, list | dict) for values in content.values())
-    if not lines and not (columns and len(content) > 1):
-        raise ValueError('expected a list of objects such as {"model": "a", "seed": 0, "acc": 0.8}')
-    return pd.DataFrame(content)
 
 
 def _mistake(path: Path, place: str, what: str) -> UserError:
@@ -241,6 +232,8 @@ def _delimited(path: Path, suffix: str) -> Iterator[tuple[str, dict[str, Any]]]:
         text = re.sub(r"^(?![ \t]*\|).+", "", text, flags=re.MULTILINE).replace(r"\|", BAR)
         if (count := len(re.findall(r"^[ \t]*\|[-:| \t]*-[-:| \t]*$", text, re.MULTILINE))) != 1:
             raise UserError(f"{brief(path)} has {count} tables whose lines begin with |; keep the lines of one")
+    else:
+        text = without_comments(text)
     first = text.lstrip("\r\n").split("\n", 1)[0]
     delimiter = "\t" if suffix == ".tsv" else max(DELIMITERS, key=first.count)
     if first.lstrip().startswith("|"):  # Markdown
@@ -266,6 +259,20 @@ def _delimited(path: Path, suffix: str) -> Iterator[tuple[str, dict[str, Any]]]:
         _join_thousands(path, names[number], [(place, own, number) for place, own in rows], "." in signs.values())
     for place, values in rows:
         yield place, dict(zip(names, values, strict=True))
+
+
+def without_comments(text: str) -> str:
+    """Blank the lines above the header that begin with #; the last is the header itself if numbers follow it."""
+    comments = re.match(r"(?:\s*#.*(?:\n|$))+", text)
+    if comments is None:
+        return text
+    after = text[comments.end() :].split("\n", 1)[0]
+    delimiter = max(DELIMITERS, key=after.count)
+    last = comments[0].rstrip().rsplit("\n", 1)[-1].lstrip("# \t")
+    has_numbers = any(NUMBER_OR_NONE.fullmatch(value.strip()) for value in after.split(delimiter))
+    is_header = has_numbers and last.count(delimiter) == after.count(delimiter) > 0
+    lines = comments[0].count("\n")
+    return "\n" * (lines - is_header) + f"{last}\n" * is_header + text[comments.end() :]
 
 
 def _join_thousands(path: Path, name: str, cells: list[tuple[str, list[str], int]], english: bool) -> None:

@@ -188,6 +188,7 @@ def check_values(table: Table, columns: Columns) -> None:
     checks: list[tuple[Sequence[str], Callable[[Any], bool], str]] = [
         (columns.scores, is_nested, "is `{}`; write each of its numbers into a column, as pandas.json_normalize does"),
         (columns.scores, is_word, "is `{}`, which is not a number"),
+        (columns.scores, is_placeholder, "is `{}`, which stands for a missing value; leave it empty, or write nan"),
         (columns.scores, is_huge, "is `{}`, too large to compare; write nan if the run diverged"),
         (columns.row if len(columns.row) == 1 else (), is_empty, "is empty"),
         (seed, lambda value: whole(value) is None, "is `{}`, which is not a whole number"),
@@ -210,6 +211,10 @@ def is_word(value: Any) -> bool:
 
 def is_nested(value: Any) -> bool:
     return isinstance(value, str) and NESTED.fullmatch(value.strip()) is not None
+
+
+def is_placeholder(value: Any) -> bool:
+    return number_of(value) in (-999, -9999, -99999)
 
 
 def is_huge(value: Any) -> bool:

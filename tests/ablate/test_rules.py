@@ -188,7 +188,57 @@ def test_json_of_records_or_columns_is_read(tmp_path):
         assert verdicts(ablate.judge_table(*choose(read_table, UNKNOWN), Question("base"), "")) == expected
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"m": "a", "f1": [0.7, 0.8]}, {"m": "b", "f1": [0.6, 0.5]}],
+        {"commit": "c0ffee", "results": [{"m": "a", "f1": [0.7, 0.8], "f1_std": 0.1}, {"m": "b", "f1": [0.6, 0.5]}]},
+        {"a": {"f1": [0.7, 0.8]}, "b": {"f1": [0.6, 0.5]}},
+        {"a": [{"seed": 0, "f1": 0.7}, {"seed": 1, "f1": 0.8}], "b": [{"seed": 0, "f1": 0.6}, {"seed": 1, "f1": 0.5}]},
+        {"a": {"0": {"f1": 0.7}, "1": {"f1": 0.8}}, "b": {"0": {"f1": 0.6}, "1": {"f1": 0.5}}},
+        {"a": [0.7, 0.8], "b": [0.6, 0.5]},
+        {"a": {"0": 0.7, "1": 0.8}, "b": {"0": 0.6, "1": 0.5}},
+    ],
+)
+def test_json_of_results_under_their_names_is_read(tmp_path, content):
+    read_table, columns = choose(written(tmp_path, json.dumps(content), "t.json"), UNKNOWN)
+    assert columns.row in (("m",), ("row",)) and columns.scores in (("f1",), ("score",))
+    found = read_table.frame.groupby(columns.row[0])[columns.scores[0]].agg(list)
+    assert dict(found) == {"a": [0.7, 0.8], "b": [0.6, 0.5]}
+    assert columns.seed in ("seed", "run")
+
+
+def test_json_of_data_sets_below_models_and_of_models_below_a_score(tmp_path):
+    content = {"a": {"sst": {"f1": 0.7}, "qqp": {"f1": 0.8}}, "b": {"sst": {"f1": 0.6}, "qqp": {"f1": 0.5}}}
+    read_table, columns = choose(written(tmp_path, json.dumps(content), "t.json"), UNKNOWN)
+    assert columns.data == "dataset" and read_table.frame["row"].tolist() == ["a", "a", "b", "b"]
+    content = {"f1": {"a": 0.7, "b": 0.6}, "recall": {"a": 0.8, "b": 0.5}}
+    read_table, columns = choose(written(tmp_path, json.dumps(content), "t.json"), UNKNOWN)
+    assert columns.scores == ("f1", "recall") and read_table.frame["row"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "above", ["# by train.py, 1 November\n# data: SST\n", "# data: SST\n#m,seed,f1\n", "\n#m,seed,f1\n"]
+)
+def test_comments_above_the_header_are_left_out(tmp_path, above):
+    header = "" if "#m" in above else "m,seed,f1\n"
+    read_table = written(tmp_path, f"{above}{header}a,0,0.7\na,1,0.8\n")
+    assert read_table.frame.to_dict("list") == {"m": ["a", "a"], "seed": ["0", "1"], "f1": ["0.7", "0.8"]}
+    assert read_table.frame.index[0] == f"line {1 + (above + header).count(chr(10))}"
+
+
+def test_units_are_read_off_and_columns_of_stars_are_not_used(tmp_path):
+    text = "m,seed,latency,sig\na,0,12 ms,\na,1,13 ms,\nb,0,9.5ms,***\nb,1,,n.s.\n"
+    read_table, columns = choose(written(tmp_path, text), UNKNOWN)
+    assert read_table.frame["latency"].tolist() == ["12", "13", "9.5", ""] and "sig" not in read_table.frame
+    assert columns.row == ("m",) and columns.notes == (
+        "`12 ms` of latency was read as 12",
+        "sig has marks of significance, and is not used",
+    )
+
+
 QUESTIONS = {
+    "m,seed,latency\na,0,12 ms\na,1,1.2 s\n": "latency is `12 ms` and `1.2 s`; write all in the same unit",
     "m,f1\na,81.2 ± 0.5\nb,80 ± 1\n": "f1 is `81.2 ± 0.5`, a mean ± standard deviation, without the number of runs; "
     "add a column n with the number of runs",
     "m,f1,n\na,81.2 ± 0.5,3\nb,80,3\n": "line 3: f1 is `80`; write it as 81.2 ± 0.5",
@@ -216,14 +266,17 @@ def test_what_is_not_known_is_asked_for(tmp_path, text):
     [
         ("t.csv", "m,seed,f1\na,0,1\n".encode("utf-16"), "looks like UTF-16; save it as UTF-8"),
         ("t.json", b'{"results": [1]}', 'expected a list of objects such as {"model": "a", "seed": 0'),
-        ("t.json", b'{"a": [1], "b": [1, 2]}', "cannot be read: All arrays must be of the same length"),
+        ("t.json", b'{"model": [1], "f1": [1, 2]}', "cannot be read: All arrays must be of the same length"),
+        ("t.json", b'[{"m": "a", "f1": [1, 2], "acc": [1]}]', "object 1 has lists of different lengths (acc 1, f1 2)"),
         ("t.json", b"[1", "cannot be read: "),
         ("t.xlsx", b"PK", "install it, or save the table as CSV|cannot be read: "),
         ("t.ods", b"", "a table is a file .csv, .tsv, .parquet, .jsonl, .json, .xlsx, .md; save it as one of these"),
     ],
 )
 def test_files_that_are_no_tables_are_named(tmp_path, name, content, message):
-    with pytest.raises(UserError, match=message.replace("[", "\\[").replace("{", "\\{")):
+    with pytest.raises(
+        UserError, match=message.replace("[", "\\[").replace("{", "\\{").replace("(", "\\(").replace(")", "\\)")
+    ):
         written(tmp_path, content, name)
 
 

@@ -139,6 +139,7 @@ def test_columns_are_guessed_and_told(tmp_path, table, described):
 
 MISTAKES = {
     HEAD + BASE + "new,0,good\n": "t.csv, line 5: acc is `good`, which is not a number",
+    HEAD + BASE + "new,0,-999\n": "t.csv, line 5: acc is `-999`, which stands for a missing value; leave it empty",
     HEAD + BASE + "new,0,1e300\n": "t.csv, line 5: acc is `1e300`, too large to compare; write nan if the run diverged",
     HEAD + BASE + "new,0,.8\nnew,0,.9\n": "t.csv, line 5 and line 6: both are new, seed 0; remove one",
     HEAD + BASE + "new,zero,.8\n": "line 5: seed is `zero`, which is not a whole number",
