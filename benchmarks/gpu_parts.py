@@ -9,8 +9,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,21 +31,26 @@ def verdicts(sizes: Sizes) -> Iterator[Row]:
     """Train the quickstart on the GPU, again, and on the CPU: same bits again, same verdicts on both."""
     import torch
 
+    from benchmarks import one_cell
+
     with tempfile.TemporaryDirectory() as place:
         file = experiment_file(sizes, Path(place))
         ways = {"cpu": "", "gpu": None, "gpu again": None} if torch.cuda.is_available() else {"cpu": "", "again": ""}
-        prepare(file, Path(place) / "cpu")  # tokens, which do not depend on the device
+        os.environ["ABLATE_HOME"] = str(Path(place) / "cpu")
+        one_cell.prepare(str(file))  # tokens, which do not depend on the device
         for way in list(ways)[1:]:
             shutil.copytree(Path(place) / "cpu", Path(place) / way)
         running = {way: processes(file, Path(place) / way, devices) for way, devices in ways.items()}
-        for way, started in running.items():
-            codes = [process.wait() for process in started]
-            assert not any(codes), f"a cell failed ({way})"
-        runs = {way: scores_of(file, Path(place) / way) for way in ways}
-        *_, first, again = runs.values()
+        *_, first, again = (finished(file, Path(place) / way, running[way]) for way in list(ways)[-2:])
         equal = sum(one == other for one, other in zip(again["weights"], first["weights"], strict=True))
         yield {"": f"trained twice: {equal} of {len(first['weights'])} cells have equal bits"}
-        yield from side_by_side(runs["cpu"], first)
+        yield from side_by_side(finished(file, Path(place) / "cpu", running["cpu"]), first)
+
+
+def finished(file: Path, folder: Path, running: list["subprocess.Popen[bytes]"]) -> Row:
+    codes = [process.wait() for process in running]
+    assert not any(codes), f"a cell failed ({folder.name})"
+    return scores_of(file, folder)
 
 
 def experiment_file(sizes: Sizes, place: Path) -> Path:
@@ -64,16 +70,11 @@ def environment_of(folder: Path, devices: str | None) -> dict[str, str]:
     return os.environ | {"ABLATE_HOME": str(folder)} | ({} if devices is None else {"CUDA_VISIBLE_DEVICES": devices})
 
 
-def prepare(file: Path, folder: Path) -> None:
-    program = [sys.executable, "-m", "benchmarks.one_cell", str(file), "prepare"]
-    subprocess.run(program, env=environment_of(folder, ""), check=True)
-
-
 def processes(file: Path, folder: Path, devices: str | None) -> list["subprocess.Popen[bytes]"]:
     """Start processes that train and evaluate all cells of an experiment: four at once on a GPU, eight on CPUs."""
     from benchmarks import one_cell
 
-    at_once = min(4 if devices is None else 8, len(os.sched_getaffinity(0)))
+    at_once = min(4 if devices is None else 8, max(1, len(os.sched_getaffinity(0)) // 2))
     code = "import sys; from benchmarks.one_cell import run; [run(sys.argv[1], int(n)) for n in sys.argv[2:]]"
     shares = [map(str, range(len(one_cell.read(str(file))[1]))[first::at_once]) for first in range(at_once)]
     environment = environment_of(folder, devices)
@@ -147,6 +148,8 @@ def sharding(sizes: Sizes) -> Iterator[Row]:
         "FSDP, bf16": {"sharding": "fsdp", "precision": "bf16"},
         "ZeRO 3, bf16": {"sharding": zero.format(3), "precision": "bf16"},
     }  # fmt: skip
+    if sizes.quick:
+        ways = {name: ways[name] for name in ("plain", "two processes")}
     with home() as folder:
         source = texts(folder / "texts.csv", sizes.of(400, 80), sizes.of(120, 16))
         plain: float | None = None
@@ -160,65 +163,87 @@ def sharding(sizes: Sizes) -> Iterator[Row]:
             yield row
 
 
+TUNED: dict[str, Row] = {"all blocks": {}, "LoRA": {"lora": {"r": 8}}}
+PACKINGS = (
+    ("all blocks", 1), ("all blocks", 8), ("LoRA", 1), ("LoRA", 8), ("all blocks", 4), ("LoRA", 4), ("all blocks", 2),
+    ("LoRA", 2),
+)  # fmt: skip
+
+
 def packing(sizes: Sizes) -> Iterator[Row]:
-    """Train small cells on one GPU: one after another, and several processes at once."""
+    """Train small cells on one GPU: one after another, and in several processes at once."""
     with home() as folder:
         source = texts(folder / "texts.csv", sizes.of(600, 80), sizes.of(40, 16))
-        alone: dict[str, float] = {}
-        for tuned, count in PACKINGS[: sizes.of(len(PACKINGS), 2)]:
-            tune = {} if tuned == "all blocks" else {"last_blocks": 2}
-            place = folder / f"{count}{len(tune)}"
-            row = tried(f"{tuned}: {count} at once", lambda c=count, p=place, t=tune: packed(c, p, source, sizes, t))
-            rate = row.get("cells an hour", 0.0)
-            yield row | {"times as many as one at a time": rate / alone.setdefault(tuned, rate or 1.0)}
+        workers = [started_worker(folder / str(number), source, sizes) for number in range(sizes.of(8, 2))]
+        try:
+            for process in workers:
+                answered(process)
+            alone = dict[str, float]()
+            for number, (tuned, count) in enumerate(PACKINGS):
+                if count > len(workers):
+                    continue
+                row = tried(f"{tuned}: {count} at once", partial(packed, workers[:count], tuned, 100 * number))
+                if rate := row.get("cells an hour"):
+                    row["times as many as one at a time"] = rate / alone.setdefault(tuned, rate)
+                yield row
+        finally:
+            for process in workers:
+                process.kill()
+                process.wait()
 
 
-PACKINGS = (
-    ("all blocks", 1), ("all blocks", 4), ("last two", 1), ("last two", 4), ("all blocks", 8), ("all blocks", 2),
-    ("last two", 8),
-)  # fmt: skip
-CELLS_EACH = 2  # that a process trains one after another
-
-
-def packed(workers: int, place: Path, source: Path, sizes: Sizes, tune: Row) -> Row:
-    """Train cells at once in workers that have imported everything and trained one cell each; return the rate."""
-    place.mkdir()
-    asked = json.dumps([CELLS_EACH, str(source), sizes.quick, tune])
-    program = [sys.executable, "-m", "benchmarks.gpu_parts", "worker", asked]
-    environment = os.environ | {"ABLATE_HOME": str(place)}
-    running = [
-        subprocess.Popen(
-            [*program, str(number)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for number in range(workers)
+def started_worker(place: Path, source: Path, sizes: Sizes) -> "subprocess.Popen[str]":
+    program = [
+        sys.executable,
+        "-m",
+        "benchmarks.gpu_parts",
+        "worker",
+        str(source),
+        *(["--quick"] if sizes.quick else []),
     ]
-    for process in running:
-        line = process.stdout.readline()  # type: ignore[union-attr]
-        assert line == "ready\n", f"a worker said {line!r}"
+    own = os.environ | {"ABLATE_HOME": str(place)}
+    return subprocess.Popen(program, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def packed(workers: list["subprocess.Popen[str]"], tuned: str, seed: int) -> Row:
+    """Let each worker train cells, at the same time; return the rate."""
+    each = 2 if len(workers) < 8 else 1
     begin = time.monotonic()
-    for process in running:
-        process.stdin.close()  # type: ignore[union-attr]
-    codes = [process.wait() for process in running]
-    assert not any(codes), "a worker failed; see above"
-    seconds = time.monotonic() - begin
-    return {"cells": workers * CELLS_EACH, "seconds": seconds, "cells an hour": 3600 * workers * CELLS_EACH / seconds}
+    for number, process in enumerate(workers):
+        assert process.stdin is not None
+        process.stdin.write(json.dumps([tuned, [seed + 10 * number + cell for cell in range(each)]]) + "\n")
+        process.stdin.flush()
+    for process in workers:
+        answered(process)
+    seconds, cells = time.monotonic() - begin, each * len(workers)
+    return {"cells": cells, "seconds": seconds, "cells an hour": 3600 * cells / seconds}
 
 
-def worker(asked: str, number: str) -> None:
-    """Warm up, wait for the end of standard input, and train cells."""
-    count, source, quick, tune = json.loads(asked)
-    sizes = Sizes(quick)
+def answered(process: "subprocess.Popen[str]") -> None:
+    """Wait until a worker is done; raise RuntimeError with its mistake."""
+    assert process.stdout is not None
+    if (line := process.stdout.readline()) != "done\n":
+        raise RuntimeError(line.strip() or "a worker ended")
 
-    def small(seed: int) -> Any:
-        training = {"epochs": sizes.of(4, 1), "batch_size": 32 if not quick else 8}
-        return cell(Path(source), sizes.encoder(tune=tune), sizes.of(40, 16), sizes.of(512, 32), training, seed)
 
-    trained(small(10_000 + int(number)))
-    print("ready", flush=True)
-    sys.stdin.read()
-    cells = [small(100 * int(number) + seed) for seed in range(count)]
-    for each in cells:
-        trained(each)
+def worker(source: str, sizes: Sizes) -> None:
+    """Train a cell of each kind to warm up; then train those that standard input names, and say when they are done."""
+
+    def train(tuned: str, seeds: list[int]) -> None:
+        training = {"epochs": sizes.of(4, 1), "batch_size": sizes.of(32, 8)}
+        encoder = sizes.encoder(tune=TUNED[tuned])
+        for seed in seeds:
+            trained(cell(Path(source), encoder, sizes.of(40, 16), sizes.of(512, 32), training, seed))
+
+    try:
+        for tuned in TUNED:
+            train(tuned, [10_000])
+        print("done", flush=True)
+        for line in sys.stdin:
+            train(*json.loads(line))
+            print("done", flush=True)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}".replace("\n", " "), flush=True)
 
 
 def energy(sizes: Sizes) -> Iterator[Row]:
@@ -230,7 +255,7 @@ def energy(sizes: Sizes) -> Iterator[Row]:
         yield {"": "no energy", "error": "needs a GPU"}
         return
     pynvml.nvmlInit()
-    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
     yield {"": "power limit", "watts": pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000}
     readings, done = [], threading.Event()
 
@@ -268,7 +293,7 @@ PARTS = {
     "modes": Part("a cell in each mode", modes, 120),
     "speed": Part("steps of base encoders", speed, 150),
     "sharding": Part("ZeRO, FSDP and two processes", sharding, 90),
-    "packing": Part("small cells at once", packing, 90),
+    "packing": Part("small cells at once", packing, 110),
     "adapters": Part("LoRA adapters of several cells as one product", adapters, 30),
     "energy": Part("NVML beside the record", energy, 30),
 }
@@ -276,9 +301,10 @@ PARTS = {
 
 def main() -> None:
     name, *options = sys.argv[1:]
+    sizes = Sizes("--quick" in options)
     if name == "worker":
-        return worker(*options)
-    for row in PARTS[name].rows(Sizes("--quick" in options)):
+        return worker(options[0], sizes)
+    for row in PARTS[name].rows(sizes):
         print(json.dumps(row), flush=True)
 
 

@@ -1,19 +1,44 @@
 """The speed of base encoders on a GPU: a step of ours, of a plain PyTorch loop, and of two trainers."""
 
+import gc
 import os
-import shutil
+import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
+import numpy as np
 
-from flows.gpu_check import Row, Sizes, cell, home, texts, tried
+from flows.gpu_check import TINY, Row, Sizes, cell, home, made_up_words, texts, tried, write_tokenizer
 
 BASE = {"layers": 12, "hidden": 768, "heads": 12, "vocabulary": 4000}
 WARM = 10  # steps before the clock
+SPECIAL = 5  # the first tokens of a vocabulary, which no text has
+
+
+@dataclass(frozen=True)
+class Work:
+    """Steps of classification by a random encoder; each fourth text is half as long as the others."""
+
+    kind: str
+    shape: Row
+    length: int
+    batch: int
+    steps: int
+
+    def lengths(self) -> list[int]:
+        return [self.length if number % 4 else self.length // 2 for number in range(self.batch * self.steps)]
+
+    def tokens(self, steps: int) -> float:
+        return statistics.fmean(self.lengths()) * self.batch * steps
+
+    def rows(self) -> list[list[int]]:
+        """Return each text's tokens, drawn at random."""
+        generator = np.random.default_rng(0)
+        return [generator.integers(SPECIAL, self.shape["vocabulary"], length).tolist() for length in self.lengths()]
 
 
 def speed(sizes: Sizes) -> Iterator[Row]:
@@ -25,16 +50,12 @@ def speed(sizes: Sizes) -> Iterator[Row]:
         "plain loop, compiled": compiled_loop,
     }  # fmt: skip
     shapes = [("bert", 510, 32), ("deberta-v2", 510, 32), ("bert", 128, 64), ("deberta-v2", 128, 64)]
-    with home() as folder:
+    with home():
         for kind, length, batch in [("bert", 16, 8), ("deberta-v2", 16, 8)] if sizes.quick else shapes:
-            count = batch * (WARM + sizes.of(30, 4))
-            training = {"batch_size": batch, "precision": "bf16", "bucket": 1}
-            source = texts(folder / f"{kind}.{length}.csv", count + 32, length)
-            asked = cell(source, sizes.encoder(kind, BASE), length, count, training)
-            flops = flops_of(asked)
+            work = Work(kind, TINY if sizes.quick else BASE, length, batch, WARM + sizes.of(30, 4))
             for name, system in systems.items():
-                if length != 128 or name in ("ours", "plain loop", "Trainer"):
-                    yield tried(f"{kind} {length} × {batch}: {name}", partial(rated, system, asked, flops, peak))
+                if name != "plain loop, compiled" or (kind == "bert" if sizes.quick else length == 510):
+                    yield tried(f"{kind} {length} × {batch}: {name}", partial(rated, system, work, peak))
 
 
 class Timed(NamedTuple):
@@ -47,13 +68,16 @@ class Timed(NamedTuple):
     kernels: str = ""
 
 
-def rated(system: Callable[[Any], Timed], asked: Any, flops: float, peak: float) -> Row:
-    """Run a system on a cell; return its rates and the peak of its memory."""
+def rated(system: Callable[[Work], Timed], work: Work, peak: float) -> Row:
+    """Let a system do the work; return its rates and the peak of its memory."""
     import torch
 
+    flops = flops_of(work)
+    gc.collect()  # what the system before this one left
     if torch.cuda.is_available():
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    run = system(asked)
+    run = system(work)
     rate = flops * run.steps / run.seconds
     row: Row = {"tokens/s": run.tokens / run.seconds, "ms a step": 1000 * run.seconds / run.steps}
     row |= {"TFLOP/s": rate / 1e12, "of the product": rate / peak}
@@ -90,15 +114,18 @@ def device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def ours(asked: Any) -> Timed:
+def ours(work: Work) -> Timed:
     """Train as a cell trains, with audit and log; profile a few of the last steps."""
     from contrastive.config.experiment import Speed
     from contrastive.data import tokens as token_store
     from contrastive.evaluation.prepare import prepare_cell_tokens
     from contrastive.training.train import CellTraining
 
+    folder, count = Path(os.environ["ABLATE_HOME"]), work.batch * work.steps
+    source = texts(folder / f"{work.kind}.{work.length}.csv", count + 32, work.length)
+    training = {"batch_size": work.batch, "precision": "bf16", "bucket": 1}
+    asked = cell(source, {"model": f"scratch:{work.kind}", "scratch": work.shape}, work.length, count, training)
     tokens = token_store.open_tokens(prepare_cell_tokens(asked))
-    folder = Path(os.environ["ABLATE_HOME"])
     run = CellTraining(asked, folder, tokens, checkpoint_every=10**9, speed=Speed())
     steps, profiled = run.steps(), 5 if run.total > 3 * WARM else 0
     for _ in range(WARM):
@@ -110,9 +137,8 @@ def ours(asked: Any) -> Timed:
     synchronize()
     seconds = time.perf_counter() - begin
     busy, kernels = busy_share(lambda: [next(steps) for _ in range(profiled - 1)]) if profiled else (None, "")
-    lengths = tokens.splits["train"].lengths
-    batch = asked.training.batch_size
-    return Timed(float(lengths.mean()) * batch * counted, seconds, counted, busy, kernels)
+    real = float(tokens.splits["train"].lengths.mean()) * work.batch * counted
+    return Timed(real, seconds, counted, busy, kernels)
 
 
 def busy_share(work: Callable[[], Any]) -> tuple[float | None, str]:
@@ -140,60 +166,79 @@ def busy_share(work: Callable[[], Any]) -> tuple[float | None, str]:
     return busy / 1e6 / passed, "; ".join(f"{100 * total[n] / busy:.0f} % {n[:60]}" for n in longest)
 
 
-def model_and_batches(asked: Any) -> tuple[Any, list[Any], Any]:
-    """Return a plain encoder with a head, and the batches of a cell on the device."""
+def random_model(work: Work) -> Any:
+    """Return an encoder as `scratch:` makes it, by transformers alone."""
     import torch
+    from transformers import AutoConfig, AutoModel
+
+    shape = work.shape
+    relative = {
+        "relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": True,
+        "pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "type_vocab_size": 0,
+    }  # fmt: skip
+    config = AutoConfig.for_model(
+        work.kind, vocab_size=shape["vocabulary"], num_hidden_layers=shape["layers"], hidden_size=shape["hidden"],
+        num_attention_heads=shape["heads"], intermediate_size=4 * shape["hidden"], num_labels=2,
+        **(relative if work.kind == "deberta-v2" else {}),
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return AutoModel.from_config(config)
+
+
+def classifier(work: Work) -> Any:
+    """Return an encoder with a head, on the device."""
     from torch import nn
 
-    from contrastive.data import tokens as token_store
-    from contrastive.evaluation.prepare import prepare_cell_tokens
-    from contrastive.models.encoder import random_encoder
-    from contrastive.views.batches import collate, optimizer_steps
-
-    tokens = token_store.open_tokens(prepare_cell_tokens(asked))
-    split = tokens.splits["train"]
-    backbone = random_encoder(asked.encoder, tokens.vocab_size, tokens.pad_id)
-    model = (
-        nn.ModuleDict({"backbone": backbone, "head": nn.Linear(backbone.config.hidden_size, 2)}).to(device()).train()
-    )
-    batches = [
-        collate(split, indices, tokens.pad_id, tokens.special_ids).to(device())
-        for _, (indices,) in optimizer_steps(asked, tokens)
-    ]
-    torch.manual_seed(0)
-    return model, batches, tokens
+    model = nn.ModuleDict({"backbone": random_model(work), "head": nn.Linear(work.shape["hidden"], 2)})
+    return model.to(device()).train()
 
 
-def loss_of(model: Any, batch: Any) -> Any:
+def padded(rows: list[list[int]]) -> Row:
+    """Return tokens padded to the longest, and labels of two classes."""
+    import torch
+
+    longest = max(map(len, rows))
+    return {
+        "input_ids": torch.tensor([row + [0] * (longest - len(row)) for row in rows]),
+        "attention_mask": torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows]),
+        "labels": torch.tensor([len(row) % 2 for row in rows]),
+    }
+
+
+def loss_of(model: Any, batch: Row) -> Any:
     import torch
     import torch.nn.functional as F
 
     with torch.autocast(device(), torch.bfloat16):
-        states = model["backbone"](
-            input_ids=batch.input_ids, attention_mask=batch.attention_mask.long()
-        ).last_hidden_state
-        return F.cross_entropy(model["head"](states[:, 0]).float(), batch.labels)
+        states = model["backbone"](batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+        return F.cross_entropy(model["head"](states[:, 0]).float(), batch["labels"])
 
 
-def flops_of(asked: Any) -> float:
+def batches_of(work: Work) -> list[Row]:
+    rows = work.rows()
+    parts = [rows[begin : begin + work.batch] for begin in range(0, len(rows), work.batch)]
+    return [{name: values.to(device()) for name, values in padded(part).items()} for part in parts]
+
+
+def flops_of(work: Work) -> float:
     """Count the operations of the matrix products of one step, forward and backward, as PyTorch counts them."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    model, batches, _ = model_and_batches(asked)
+    model = classifier(work)
     with FlopCounterMode(display=False) as counter:
-        loss_of(model, batches[0]).backward()
+        loss_of(model, batches_of(work)[0]).backward()
     return float(counter.get_total_flops())
 
 
-def plain_loop(asked: Any, change: Callable[[Any], Any] = lambda model: model) -> Timed:
+def plain_loop(work: Work, change: Callable[[Any], Any] = lambda model: model) -> Timed:
     import torch
 
     torch.use_deterministic_algorithms(False)  # as a user's loop has it; our cells have set it
-    model, batches, _ = model_and_batches(asked)
+    model, batches = classifier(work), batches_of(work)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device() == "cuda")
     model["backbone"] = change(model["backbone"])
 
-    def step(batch: Any) -> None:
+    def step(batch: Row) -> None:
         loss_of(model, batch).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -206,85 +251,89 @@ def plain_loop(asked: Any, change: Callable[[Any], Any] = lambda model: model) -
     for batch in batches[WARM:]:
         step(batch)
     synchronize()
-    seconds = time.perf_counter() - begin
-    real = sum(int(batch.attention_mask.sum()) for batch in batches[WARM:])
+    seconds, steps = time.perf_counter() - begin, work.steps - WARM
     busy, kernels = busy_share(lambda: [step(batch) for batch in batches[:4]])
-    return Timed(real, seconds, len(batches) - WARM, busy, kernels)
+    return Timed(work.tokens(steps), seconds, steps, busy, kernels)
 
 
-def compiled_loop(asked: Any) -> Timed:
+def compiled_loop(work: Work) -> Timed:
     import torch
 
-    return plain_loop(asked, torch.compile)
+    # for a CPU, kernels of C++ would take half a minute to compile
+    return plain_loop(work, partial(torch.compile, backend="inductor" if device() == "cuda" else "eager"))
 
 
-def trainer(asked: Any) -> Timed:
+def trainer(work: Work) -> Timed:
     """Train by transformers' Trainer, on tokens made before, padded to the longest of a batch."""
-    import torch
     from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
 
-    from benchmarks.peers import Clock
-
-    model, _, tokens = model_and_batches(asked)
-    classifier = AutoModelForSequenceClassification.from_config(model["backbone"].config)
-    split, clock = tokens.splits["train"], Clock()
-    ids = [split.ids[split.offsets[at] : split.offsets[at + 1]].tolist() for at in range(len(split))]
-    data = [{"input_ids": row, "labels": int(label)} for row, label in zip(ids, split.labels, strict=True)]
-    longest = max(map(len, ids))
-
-    def padded(rows: list[Row]) -> dict[str, Any]:
-        kept = torch.tensor([row["input_ids"] + [tokens.pad_id] * (longest - len(row["input_ids"])) for row in rows])
-        mask = torch.tensor([[1] * len(row["input_ids"]) + [0] * (longest - len(row["input_ids"])) for row in rows])
-        return {"input_ids": kept, "attention_mask": mask, "labels": torch.tensor([row["labels"] for row in rows])}
-
-    settings = TrainingArguments(**trainer_settings(asked))
-    Trainer(model=classifier, args=settings, train_dataset=data, data_collator=padded, callbacks=[clock]).train()
-    return timed(asked, clock, tokens)
+    model = AutoModelForSequenceClassification.from_config(random_model(work).config)
+    clock = clock_of_steps()
+    Trainer(
+        model=model, args=TrainingArguments(**trainer_settings(work)), train_dataset=work.rows(), data_collator=padded,
+        callbacks=[clock],
+    ).train()  # fmt: skip
+    return timed(work, clock)
 
 
-def trainer_settings(asked: Any) -> dict[str, Any]:
+def clock_of_steps() -> Any:
+    """Return what tells a trainer's times: of the begin and the end of each step."""
+    from transformers import TrainerCallback
+
+    class Clock(TrainerCallback):
+        def __init__(self) -> None:
+            self.times: list[float] = []
+
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            self.times.append(time.perf_counter())
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            self.times.append(time.perf_counter())
+
+    return Clock()
+
+
+def trainer_settings(work: Work) -> Row:
     return {
         "output_dir": os.environ["ABLATE_HOME"], "num_train_epochs": 1, "learning_rate": 1e-4, "bf16": True,
-        "per_device_train_batch_size": asked.training.batch_size, "save_strategy": "no", "logging_strategy": "no",
+        "per_device_train_batch_size": work.batch, "save_strategy": "no", "logging_strategy": "no",
         "disable_tqdm": True, "report_to": "none", "use_cpu": device() == "cpu",
         "optim": f"adamw_torch{'_fused' if device() == 'cuda' else ''}",
     }  # fmt: skip
 
 
-def timed(asked: Any, clock: Any, tokens: Any) -> Timed:
+def timed(work: Work, clock: Any) -> Timed:
     """Return what a trainer's clock says of the steps after the warm ones."""
     synchronize()
-    clock.times[-1] = time.time()
+    clock.times[-1] = time.perf_counter()
     after = clock.times[2 * WARM :]  # begin of the first step after the warm ones
-    batch, steps = asked.training.batch_size, len(after) // 2
-    return Timed(float(tokens.splits["train"].lengths.mean()) * batch * steps, after[-1] - after[0], steps)
+    steps = len(after) // 2
+    return Timed(work.tokens(steps), after[-1] - after[0], steps)
 
 
-def sentence_trainer(asked: Any) -> Timed:
+def sentence_trainer(work: Work) -> Timed:
     """Train by sentence-transformers' trainer, which makes the tokens of each batch as it goes."""
     from datasets import Dataset
     from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
     from sentence_transformers import SentenceTransformerTrainingArguments as Arguments
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
-    from benchmarks.peers import Clock
-
-    model, _, tokens = model_and_batches(asked)
-    folder = Path(os.environ["ABLATE_HOME"], "encoder")
-    model["backbone"].save_pretrained(folder)
-    shutil.copytree(tokens.tokenizer, folder, dirs_exist_ok=True)
-    first = Transformer(str(folder), max_seq_length=asked.data.max_length)
-    encoder = SentenceTransformer(
-        modules=[first, Pooling(model["backbone"].config.hidden_size, "cls")], device=device()
-    )
-    read = pd.read_csv(asked.data.source.removeprefix("file:")).head(asked.data.train)
-    data = Dataset.from_dict({"text": read["text"].tolist(), "label": (read["label"] == "b").astype(int).tolist()})
-    clock, settings, loss = Clock(), Arguments(**trainer_settings(asked)), classification(encoder, model["head"])
+    folder, words = Path(os.environ["ABLATE_HOME"], f"{work.kind}.encoder"), made_up_words()
+    random_model(work).save_pretrained(folder)
+    write_tokenizer(folder)
+    first = Transformer(str(folder), max_seq_length=work.length)
+    encoder = SentenceTransformer(modules=[first, Pooling(work.shape["hidden"], "cls")], device=device())
+    lines = [
+        " ".join(words[(number - SPECIAL) % len(words)] for number in row[2:]) for row in work.rows()
+    ]  # and two special tokens
+    data = Dataset.from_dict({"text": lines, "label": [number % 2 for number in range(len(lines))]})
+    clock, settings = clock_of_steps(), Arguments(**trainer_settings(work))
+    loss = classification(encoder, work.shape["hidden"])
     SentenceTransformerTrainer(model=encoder, args=settings, train_dataset=data, loss=loss, callbacks=[clock]).train()
-    return timed(asked, clock, tokens)
+    return timed(work, clock)
 
 
-def classification(encoder: Any, head: Any) -> Any:
+def classification(encoder: Any, size: int) -> Any:
     """Return cross-entropy as a loss of sentence-transformers, which has it for pairs of texts alone."""
     import torch.nn.functional as F
     from torch import nn
@@ -292,7 +341,7 @@ def classification(encoder: Any, head: Any) -> Any:
     class Classification(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.encoder, self.head = encoder, head
+            self.encoder, self.head = encoder, nn.Linear(size, 2).to(device())
 
         def forward(self, features: Any, labels: Any) -> Any:
             (texts,) = features

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -59,5 +60,5 @@ def make(library: str, database: Path) -> None:
 
 
 if __name__ == "__main__":
-    for name in LIBRARIES:
-        make(name, empty_database(name))
+    with ThreadPoolExecutor() as both:
+        list(both.map(make, LIBRARIES, map(empty_database, LIBRARIES)))

@@ -104,14 +104,21 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
 
 @pytest.fixture(scope="session")
 def empty_store(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
-    """An empty SQLite store of MLflow, made once because its migrations take seconds."""
-    return made_once("mlflow.db", lambda path: empty_databases.make("mlflow", path))
+    """An empty SQLite store of MLflow."""
+    return made_once("mlflow.db", lambda path: empty_database("mlflow", path))
 
 
 @pytest.fixture(scope="session")
 def empty_prefect(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
-    """The database of an unused Prefect server, made once because its migrations take seconds."""
-    return made_once("prefect.db", lambda path: empty_databases.make("prefect", path))
+    """The database of an unused Prefect server."""
+    return made_once("prefect.db", lambda path: empty_database("prefect", path))
+
+
+def empty_database(library: str, path: Path) -> None:
+    """Copy the installation's, or make one, which takes ten seconds of migrations."""
+    empty_databases.begin_with_copy(library, path)
+    if not path.exists():
+        empty_databases.make(library, path)
 
 
 @pytest.fixture

@@ -214,7 +214,7 @@ def allowed(nights: int) -> float:
 
 
 SMALL, THREE = Truth(neutral=1.0, seeds=5, configurations=2), Truth(neutral=1.0, seeds=3, configurations=1)
-SHORT = [(Truth(neutral=1.0), 200), (SMALL, 200)]
+SHORT = [(Truth(neutral=1.0), 100), (SMALL, 100)]
 LONG = (Truth(neutral=1.0), Truth(neutral=1.0, redrawn=0.1), Truth(neutral=0, nightly=1.0), SMALL, THREE)
 
 
