@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from ablate import names as usual
-from ablate.directions import higher_is_better, listed
+from ablate.directions import higher_is_better, listed, words_of
 from ablate.names import all_named, free, is_empty, is_numeric, is_score, named, number_of, plain, whole
-from ablate.table import Columns, Table
+from ablate.table import UNITS, Columns, Table
 from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list
 from reports.export import as_was
@@ -44,9 +44,7 @@ DIGITS = r"(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 CELL = re.compile(rf"([-+]?{DIGITS})(?:±({DIGITS})|\((?=.*\.)({DIGITS})\))", re.IGNORECASE)
 LIKE_CELL = re.compile(r"[-+\d.,]+±[\d.,]+|(?=.*[.,])[-+\d.,]+\([\d.,]+\)")
 MARKED = re.compile(r"^(?:\*\*)?([-+]?[.\d][^*†‡]*?)\s*[*†‡]+$")  # 39.84*, **39.84**
-UNIT = re.compile(
-    rf"([-+]?{DIGITS}) ?([nuµm]?s|secs?|seconds|mins?|minutes|h|hours?|[kKMGT]i?B|(?:tok|tokens|texts|samples|it)/s)"
-)
+UNIT = re.compile(rf"([-+]?{DIGITS}) ?({UNITS})")
 SIGNIFICANCE = re.compile(r"[*†‡+ ]*|n\.?s\.?|-|–", re.IGNORECASE)  # beside a score
 NO_DEVIATION = re.compile(  # after the first word of a title: a standard error or an interval
     r"(?<=[\W_])(?:s\.?e\.?(?:m\.?)?|ci\d*|iqr|\w*stderr|st\w*[\W_]*err\w*|conf\w*|\w*interval)(?![a-z])", re.IGNORECASE
@@ -183,7 +181,8 @@ def marks_beside_numbers(table: Table, known: Columns) -> Known:
     """
     for name in (name for name in table.frame.columns if name not in known.row):
         texts = [value for value in table.frame[name] if isinstance(value, str)]
-        if any("*" in value for value in texts) and all(map(SIGNIFICANCE.fullmatch, texts)):
+        stars = any("**" in value for value in texts) or bool({*words_of(name)} & {"sig", "significance", "stars"})
+        if stars and any("*" in value for value in texts) and all(map(SIGNIFICANCE.fullmatch, texts)):
             table = replace(table, frame=table.frame.drop(columns=name))
             known = replace(
                 known, notes=(*known.notes, f"{brief_name(name)} has marks of significance, and is not used")
@@ -207,10 +206,11 @@ def without_units(table: Table, known: Columns, name: str) -> Known:
     cells = [value for value in table.frame[name] if not is_empty(value)]
     found = [UNIT.fullmatch(value.strip()) if isinstance(value, str) else None for value in cells]
     units = {match[2]: value for value, match in zip(cells, found, strict=True) if match}
-    if not units or None in found:
+    bare = [value for value, match in zip(cells, found, strict=True) if match is None]
+    if not units or any(number_of(value) is None for value in bare):
         return table, known
-    if len(units) > 1:
-        one, other, *_ = units.values()
+    if len(units) > 1 or bare:
+        one, other, *_ = (*units.values(), *bare)
         raise UserError(f"{table.name}: {brief_name(name)} is `{one}` and `{other}`; write all in the same unit")
     (unit,) = units
     frame = table.frame.assign(**{name: [str(value).strip().removesuffix(unit).strip() for value in table.frame[name]]})

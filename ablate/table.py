@@ -29,7 +29,10 @@ DELIMITERS = ",;\t"
 BAR = "\ue000"  # for what Markdown writes as \\| in a cell
 PIVOTED = ("seed", "run", "trial", "fold", "repeat")  # names of the columns of a pivoted frame
 UNNAMED = "index"  # the first column of a table that pandas wrote: numbers of lines, or names
-DECIMAL = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))([.,])\d+(?: ?%)?")  # 1.234,5 %
+UNITS = r"[nuµm]?s|secs?|seconds|mins?|minutes|h|hours?|[kKMGT]i?B|(?:tok|tokens|texts|samples|it)/s"
+DECIMAL = re.compile(  # 1.234,5 %
+    rf"[-+]?(?:\d+|\d{{1,3}}(?:,\d{{3}})+(?=\.)|\d{{1,3}}(?:\.\d{{3}})+(?=,))([.,])\d+(?: ?(?:%|{UNITS}))?"
+)
 NUMBER_OR_NONE = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?(?: ?%)?|-|–|n/?a|nan|none|null|", re.IGNORECASE)
 AMBIGUOUS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # 1,234 in a file whose delimiter is a comma
 

@@ -382,7 +382,8 @@ def compare_samples(ours: Sample, theirs: Sample, tests: int, share: float, sigm
     """Return Welch's test of two rows; without a spread, p and half_width are nan. `sigma`: known deviation of a run,
     with which one run a row is enough."""
     difference, seeds = ours[0] - theirs[0], min(ours[2], theirs[2])
-    parts = [(deviation if sigma is None else sigma) ** 2 / count for _, deviation, count in (ours, theirs)]
+    spreads = [deviation if deviation > ROUNDING * abs(mean) else 0.0 for mean, deviation, _ in (ours, theirs)]
+    parts = [(own if sigma is None else sigma) ** 2 / row[2] for own, row in zip(spreads, (ours, theirs), strict=True)]
     variance = sum(parts)
     if (sigma is None and seeds < 2) or seeds < 1 or not variance > 0:
         return Decided(difference, np.nan, np.nan, seeds, variance, 0.0, 0)

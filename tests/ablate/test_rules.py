@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import ablate
 from ablate.columns import RULES, Columns, choose
+from ablate.json_tables import frame_of
 from ablate.names import NUMBER, number_of
 from ablate.table import Table, of_frame, read, usual_form
 from ablate.verdicts import Question
@@ -188,6 +189,9 @@ def test_json_of_records_or_columns_is_read(tmp_path):
         assert verdicts(ablate.judge_table(*choose(read_table, UNKNOWN), Question("base"), "")) == expected
 
 
+FOUR = [("a", 0, 0.7), ("a", 1, 0.8), ("b", 0, 0.6), ("b", 1, 0.5)]
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -198,11 +202,13 @@ def test_json_of_records_or_columns_is_read(tmp_path):
         {"a": {"0": {"f1": 0.7}, "1": {"f1": 0.8}}, "b": {"0": {"f1": 0.6}, "1": {"f1": 0.5}}},
         {"a": [0.7, 0.8], "b": [0.6, 0.5]},
         {"a": {"0": 0.7, "1": 0.8}, "b": {"0": 0.6, "1": 0.5}},
+        {f"r{n}": {"model": m, "seed": s, "f1": v} for n, (m, s, v) in enumerate(FOUR)},
+        {f"{n}": {"model": m, "seed": s, "f1": v} for n, (m, s, v) in enumerate(FOUR)},
     ],
 )
 def test_json_of_results_under_their_names_is_read(tmp_path, content):
     read_table, columns = choose(written(tmp_path, json.dumps(content), "t.json"), UNKNOWN)
-    assert columns.row in (("m",), ("row",)) and columns.scores in (("f1",), ("score",))
+    assert columns.row[0] in ("m", "row", "model") and columns.scores in (("f1",), ("score",))
     found = read_table.frame.groupby(columns.row[0])[columns.scores[0]].agg(list)
     assert dict(found) == {"a": [0.7, 0.8], "b": [0.6, 0.5]}
     assert columns.seed in ("seed", "run")
@@ -228,16 +234,62 @@ def test_comments_above_the_header_are_left_out(tmp_path, above):
 
 
 def test_units_are_read_off_and_columns_of_stars_are_not_used(tmp_path):
-    text = "m,seed,latency,sig\na,0,12 ms,\na,1,13 ms,\nb,0,9.5ms,***\nb,1,,n.s.\n"
+    text = "m;seed;latency;sig\na;0;12,0 ms;\na;1;13,5 ms;\nb;0;9,5ms;***\nb;1;;n.s.\n"
     read_table, columns = choose(written(tmp_path, text), UNKNOWN)
-    assert read_table.frame["latency"].tolist() == ["12", "13", "9.5", ""] and "sig" not in read_table.frame
+    assert read_table.frame["latency"].tolist() == ["12.0", "13.5", "9.5", ""] and "sig" not in read_table.frame
     assert columns.row == ("m",) and columns.notes == (
-        "`12 ms` of latency was read as 12",
+        "`12.0 ms` of latency was read as 12.0",
         "sig has marks of significance, and is not used",
     )
 
 
+NESTED = {  # a table in JSON, and the frame that is read from it
+    '{"a": {"loss": {"mean": 0.2, "std": 0.1, "n": 4}}, "b": {"loss": {"mean": 0.3, "std": 0.1, "n": 4}}}':
+        {"row": ["a", "b"], "loss_mean": [0.2, 0.3], "loss_std": [0.1, 0.1], "n": [4, 4]},
+    '{"a": {"seed13": {"acc": 0.8}, "seed42": {"acc": 0.7}, "mean": 0.75}, "b": {"seed13": {"acc": 0.6}}}':
+        {"row": ["a", "a", "b"], "seed": [13, 42, 13], "acc": [0.8, 0.7, 0.6]},
+    '{"seed_13": {"a": {"acc": 0.8}, "b": {"acc": 0.7}}, "seed_42": {"a": {"acc": 0.6}, "b": {"acc": 0.5}}}':
+        {"seed": [13, 13, 42, 42], "row": ["a", "b", "a", "b"], "acc": [0.8, 0.7, 0.6, 0.5]},
+    '{"a": {"acc": {"13": 0.8, "42": 0.7}, "loss": {"13": 0.1, "42": 0.2}}, "b": {"acc": {"13": 0.6}}}':
+        {"row": ["a", "a", "b"], "seed": [13, 42, 13], "acc": [0.8, 0.7, 0.6], "loss": [0.1, 0.2, np.nan]},
+    '{"a": {"acc": [0.8, 0.7], "seeds": [5, 6]}, "b": {"acc": [0.6], "seeds": [5]}}':
+        {"row": ["a", "a", "b"], "acc": [0.8, 0.7, 0.6], "seed": [5, 6, 5]},
+    '{"a": {"sst": {"13": {"acc": 0.8}}, "qqp": {"13": {"acc": 0.7}}}, "b": {"sst": {"0": {"acc": 0.6}}}}':
+        {"row": ["a", "a", "b"], "dataset": ["sst", "qqp", "sst"], "seed": [13, 13, np.nan], "acc": [0.8, 0.7, 0.6],
+         "run": [np.nan, np.nan, 0]},
+    '[{"config": {"model": "a", "seed": 1}, "out": {"acc": 0.8}}, {"config": {"model": "b", "seed": 1}, "out": {}}]':
+        {"config/model": ["a", "b"], "config/seed": [1, 1], "out/acc": [0.8, np.nan], "out": [np.nan, "{}"]},
+    '{"models": {"a": {"acc": [0.8]}, "b": {"acc": [0.7]}}, "date": "today"}':
+        {"row": ["a", "b"], "run": [0, 0], "acc": [0.8, 0.7]},
+    '{"a": {"lr": 1, "results": [{"seed": 0, "acc": 0.8}]}, "b": {"lr": 1, "results": [{"seed": 0, "acc": 0.7}]}}':
+        {"row": ["a", "b"], "seed": [0, 0], "acc": [0.8, 0.7]},
+    '{"host": {}, "benchmarks": [{"name": "x", "run_type": "one", "s": 1}, {"name": "y", "run_type": "aggregate"}]}':
+        {"name": ["x"], "run_type": ["one"], "s": [1]},
+    '{"a": {"acc": 0.8, "file": "x"}, "b": {"acc": 0.7, "file": "y"}}':
+        {"row": ["a", "b"], "acc": [0.8, 0.7], "file": ["x", "y"]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NESTED)
+def test_what_the_levels_of_json_are_follows_from_their_keys(text):
+    pd.testing.assert_frame_equal(
+        frame_of(text).map(ablate.table.scalar), pd.DataFrame(NESTED[text]), check_like=True, check_dtype=False
+    )
+
+
+def test_equal_values_have_no_spread_whatever_their_mean_rounds_to():
+    table = pd.DataFrame({"m": ["a"] * 3 + ["b"] * 3, "f1": [0.8062] * 3 + [0.7101] * 3})
+    assert verdicts(ablate.judge(table, score="f1", baseline="a")) == {"b": "no spread"}
+
+
+def test_a_column_of_a_star_or_none_is_a_setting(tmp_path):
+    table = "m,aug,acc\na,-,0.8\na,*,0.84\na,-,0.81\na,*,0.85\n"
+    _, columns = choose(written(tmp_path, table), UNKNOWN)
+    assert columns.row == ("aug",) and not columns.notes
+
+
 QUESTIONS = {
+    "m,seed,latency\na,0,801\na,1,12 ms\n": "latency is `12 ms` and `801`; write all in the same unit",
     "m,seed,latency\na,0,12 ms\na,1,1.2 s\n": "latency is `12 ms` and `1.2 s`; write all in the same unit",
     "m,f1\na,81.2 ± 0.5\nb,80 ± 1\n": "f1 is `81.2 ± 0.5`, a mean ± standard deviation, without the number of runs; "
     "add a column n with the number of runs",
@@ -267,6 +319,12 @@ def test_what_is_not_known_is_asked_for(tmp_path, text):
         ("t.csv", "m,seed,f1\na,0,1\n".encode("utf-16"), "looks like UTF-16; save it as UTF-8"),
         ("t.json", b'{"results": [1]}', 'expected a list of objects such as {"model": "a", "seed": 0'),
         ("t.json", b'{"model": [1], "f1": [1, 2]}', "cannot be read: All arrays must be of the same length"),
+        ("t.json", b'{"a": {"f1": 0.8, "each": [0.7, 0.9]}, "b": {}}', "object 1: f1 is one number and each a list of"),
+        (
+            "t.json",
+            b'{"a": {"x": {"y": {"acc": 1}}}, "b": {"x": {"y": {"acc": 1}}}}',
+            "a and x is a third level of names",
+        ),
         ("t.json", b'[{"m": "a", "f1": [1, 2], "acc": [1]}]', "object 1 has lists of different lengths (acc 1, f1 2)"),
         ("t.json", b"[1", "cannot be read: "),
         ("t.xlsx", b"PK", "install it, or save the table as CSV|cannot be read: "),
