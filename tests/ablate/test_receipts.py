@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from ablate.receipt import chained, command_digest
 from ablate.receipt_check import check_receipt, together
 from contrastive.errors import UserError
 from flows.cli import app
+from tests.tiers import rest_is_full
 
 METRIC = "loss: ([-+0-9.]+)"
 BASELINE = "echo loss: 10.$(( {seed} % 1000 * 7 % 5 ))"
@@ -451,15 +453,20 @@ def test_what_is_no_receipt_is_said_in_a_sentence(text, said):
     assert isinstance(error := check().exception, UserError) and said in str(error)
 
 
+DAMAGES = (None, "x", [1], 1e999, 1e308, -1)
+
+
+@pytest.mark.parametrize("count", rest_is_full([2, len(DAMAGES)], [2]))
 @pytest.mark.parametrize("how", [pair, two_proposals])
-def test_a_damaged_receipt_gives_no_traceback(how):
-    """A field of an entry is of another type, or is a number that cannot be."""
+def test_a_damaged_receipt_gives_no_traceback(how, count):
+    """A field of an entry is of another type, or is a number that cannot be; `count` of these a field, in turn."""
+    damages = cycle(DAMAGES)
     whole = deepcopy(made(how))
     kinds = {entry["entry"]: entry for entry in whole}
     inner = (whole[0][name] for name in ("pair", "ledger", "code") if whole[0][name])
     for entry in (*kinds.values(), *inner, *([kinds["proposal"]["proposal"]] if "proposal" in kinds else ())):
         for name in entry:
-            for value in (None, "x", [1], 1e999, 1e308, -1):
+            for value in islice(damages, count):
                 before, entry[name] = entry[name], value
                 write(whole, chain=False)
                 done = check()
