@@ -31,6 +31,7 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "TOKENIZERS_PARALLELISM": "false",
     "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "ignore",
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
 }  # fmt: skip
 SHOWN = ("torch", "transformers", "accelerate", "peft", "deepspeed", "sentence-transformers", "triton")
 
