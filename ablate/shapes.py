@@ -129,7 +129,10 @@ def seeds_beside_each_other(table: Table, known: Columns) -> Known:
     others = [name for name in table.frame.columns if name not in seeds and name not in derived]
     starts = (start for start in ("seed", "fold") if all(name.lower().startswith(start) for name in seeds))
     number = next(starts, usual.NUMBER)
-    frame = table.frame.melt(others, [*seeds], number, "score", ignore_index=False)
+    score = next(name for name in ("score", "value", "value at this seed") if name not in others)
+    if number in others:
+        return table, known
+    frame = table.frame.melt(others, [*seeds], number, score, ignore_index=False)
     frame.index = frame.index + ", " + frame[number]
     return replace(table, frame=frame.assign(**{number: frame[number].map(seeds)})), known
 

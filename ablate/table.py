@@ -160,7 +160,7 @@ def with_dicts(table: Table) -> Table:
         try:
             dicts = [ast.literal_eval(str(line.pop(name))) for name in ("config", "summary")]
             lines.append({key: value for part in (line, *dicts) for key, value in part.items() if key[:1] != "_"})
-        except (ValueError, SyntaxError, TypeError) as error:
+        except (ValueError, SyntaxError, TypeError, AttributeError) as error:
             raise UserError(f"{table.name}, {place}: config and summary should be dicts: {brief(error)}") from None
     return replace(table, frame=pd.DataFrame(lines, frame.index).map(scalar))
 

@@ -344,3 +344,14 @@ def test_the_command_says_how_cells_were_read_and_counts_the_lines_of_the_file(t
     done = CliRunner().invoke(app, ["report", "--from", str(tmp_path / "t.csv")])
     assert done.exit_code == 0 and "t.csv: 2 lines; rows by m" in done.output
     assert "± was read as the standard deviation over runs" in done.output
+
+
+def test_seeds_are_beside_each_other_whatever_other_columns_are_called(tmp_path):
+    read_table, columns = choose(written(tmp_path, "m,score,seed 0,seed 1\na,x,1,2\nb,y,2,3\n"), UNKNOWN)
+    assert columns.row == ("m", "score") and columns.seed == "seed"
+    assert read_table.frame[columns.scores[0]].tolist() == ["1", "2", "2", "3"]
+
+
+def test_dicts_of_settings_that_are_none_are_named(tmp_path):
+    with pytest.raises(UserError, match="row 1: config and summary should be dicts"):
+        written(tmp_path, '[{"config": 1, "summary": [1]}, {"config": 1, "summary": 2}]', "t.json")
