@@ -29,11 +29,16 @@ Line = dict[str, Any]
 
 def frame_of(text: str) -> pd.DataFrame:
     """Return the table in a JSON text; raise ValueError if there is none."""
-    content = without_facts(json.loads(text))
+    whole = json.loads(text)
+    content = without_facts(whole)
     if is_lines(content):
         return with_runs([line for line in content if line.get("run_type") != "aggregate"] or content)  # of benchmarks
     if not (isinstance(content, dict) and len(content) > 1):
         raise ValueError(EXPECTED)
+    if alone := [
+        key for key in whole if len(content) < len(whole) and is_number(whole[key]) and {*content} <= {*whole}
+    ]:
+        raise ValueError(f"{alone[0]} is one number beside objects or lists; leave it out, or write it as they are")
     if all(map(is_record, content.values())):
         return with_runs([line if key.isdecimal() else {"run_id": key, **line} for key, line in content.items()])
     below = {key: without_facts({"": each}) for key, each in content.items()}
@@ -132,7 +137,7 @@ def with_runs(lines: list[Line]) -> pd.DataFrame:
     """Turn lists of numbers, which have a value for each run, into a line for each."""
     if not any({"config", "summary"} <= {*line} for line in lines):  # as W&B's client writes them
         lines = [dict(flat(line)) for line in lines]
-    keys = {*dict.fromkeys(key for line in lines for key in line)}
+    keys = {key for line in lines for key in line}
     listed_keys = {key for key in keys if all(is_numbers(line[key]) for line in lines if key in line)}
     if not listed_keys:
         return pd.DataFrame(lines)

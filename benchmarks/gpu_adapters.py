@@ -1,4 +1,4 @@
-"""Whether LoRA adapters of several cells gain by training as one product over their common frozen encoder.
+"""Train LoRA adapters of several cells as one product over their common frozen encoder, to see what it gains.
 
 It is measured to decide; cells do not train this way. `python -m benchmarks.gpu adapters packing` shows it beside
 processes that share the GPU.

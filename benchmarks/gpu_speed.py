@@ -274,30 +274,14 @@ def trainer(work: Work) -> Timed:
     """Train by transformers' Trainer, on tokens made before, padded to the longest of a batch."""
     from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
 
-    model = AutoModelForSequenceClassification.from_config(random_model(work).config)
-    clock = clock_of_steps()
+    from benchmarks.step_clock import Clock
+
+    model, clock = AutoModelForSequenceClassification.from_config(random_model(work).config), Clock()
     Trainer(
         model=model, args=TrainingArguments(**trainer_settings(work)), train_dataset=work.rows(), data_collator=padded,
         callbacks=[clock],
     ).train()  # fmt: skip
     return timed(work, clock)
-
-
-def clock_of_steps() -> Any:
-    """Return what tells a trainer's times: of the begin and the end of each step."""
-    from transformers import TrainerCallback
-
-    class Clock(TrainerCallback):
-        def __init__(self) -> None:
-            self.times: list[float] = []
-
-        def on_step_begin(self, *_: Any, **__: Any) -> None:
-            self.times.append(time.perf_counter())
-
-        def on_step_end(self, *_: Any, **__: Any) -> None:
-            self.times.append(time.perf_counter())
-
-    return Clock()
 
 
 def trainer_settings(work: Work) -> Row:
@@ -325,6 +309,8 @@ def sentence_trainer(work: Work) -> Timed:
     from sentence_transformers import SentenceTransformerTrainingArguments as Arguments
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
+    from benchmarks.step_clock import Clock
+
     folder, words = Path(os.environ["ABLATE_HOME"], f"{work.kind}.encoder"), made_up_words()
     random_model(work).save_pretrained(folder)
     write_tokenizer(folder)
@@ -334,7 +320,7 @@ def sentence_trainer(work: Work) -> Timed:
         " ".join(words[(number - SPECIAL) % len(words)] for number in row[2:]) for row in work.rows()
     ]  # and two special tokens
     data = Dataset.from_dict({"text": lines, "label": [number % 2 for number in range(len(lines))]})
-    clock, settings = clock_of_steps(), Arguments(**trainer_settings(work))
+    clock, settings = Clock(), Arguments(**trainer_settings(work))
     loss = classification(encoder, work.shape["hidden"])
     SentenceTransformerTrainer(model=encoder, args=settings, train_dataset=data, loss=loss, callbacks=[clock]).train()
     return timed(work, clock)

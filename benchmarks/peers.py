@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoModel, AutoTokenizer, DataCollatorWithPadding, Trainer, TrainerCallback, TrainingArguments
+from transformers import AutoModel, AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments
 from transformers import set_seed as seed_everything
 
+from benchmarks.step_clock import Clock
 from benchmarks.texts import Row
 from contrastive.config.cell import Cell
 from contrastive.data import locate
@@ -31,22 +31,6 @@ class Trained:
     head: nn.Module | None
     seconds: float  # from the first step's begin to the last one's end
     losses: list[float]
-
-
-class Clock(TrainerCallback):
-    """When a trainer begins its first step and ends its last."""
-
-    def __init__(self) -> None:
-        self.times: list[float] = []
-
-    def on_step_begin(self, *_: Any, **__: Any) -> None:
-        self.times.append(time.time())
-
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        self.times.append(time.time())
-
-    def seconds(self) -> float:
-        return self.times[-1] - self.times[0]
 
 
 class Heard(nn.Module):

@@ -47,7 +47,7 @@ BESIDE: dict[str, tuple[str | None, Row]] = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the cells are."""
+    """The sizes of cells: those that a GPU trains in seconds, or tiny ones."""
 
     quick: bool
 

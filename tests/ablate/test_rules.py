@@ -319,6 +319,11 @@ def test_what_is_not_known_is_asked_for(tmp_path, text):
         ("t.csv", "m,seed,f1\na,0,1\n".encode("utf-16"), "looks like UTF-16; save it as UTF-8"),
         ("t.json", b'{"results": [1]}', 'expected a list of objects such as {"model": "a", "seed": 0'),
         ("t.json", b'{"model": [1], "f1": [1, 2]}', "cannot be read: All arrays must be of the same length"),
+        (
+            "t.json",
+            b'{"a": {"f1": 1}, "b": {"f1": 2}, "c": 3, "date": ""}',
+            "c is one number beside objects or lists; leave",
+        ),
         ("t.json", b'{"a": {"f1": 0.8, "each": [0.7, 0.9]}, "b": {}}', "object 1: f1 is one number and each a list of"),
         (
             "t.json",
