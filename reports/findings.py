@@ -230,10 +230,9 @@ def standard_errors(results: Results) -> list[Text]:
         return []
     sentences_by_data = list[Text]()
     for data, cells in cells_by_data(results).items():
-        counts = counts_of(results, cells).get("test")
+        count = sum(counts_of(results, cells).get("test", {}).values())
         mean = float(results.scores["test.accuracy"].reindex(cells).mean())
-        if counts and 0 <= mean <= 1:
-            count = sum(counts.values())
+        if count and 0 <= mean <= 1:
             size = f"{100 * (mean * (1 - mean) / count) ** 0.5:.1f}"
             name = _(" of {data}", data=data) if data else ""
             sentences_by_data.append(

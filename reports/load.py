@@ -5,6 +5,7 @@ import logging
 import math
 import os
 import sqlite3
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -12,7 +13,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from sys import intern
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -83,8 +83,8 @@ def runs_in_sqlite(uri: str, experiment_id: str) -> list[Run]:
             parts = {run_id: getattr(each, table.removeprefix("latest_")) for run_id, each in data.items()}
             query = f"SELECT run_uuid, key, {value} FROM {table} JOIN runs USING (run_uuid) WHERE {where}"
             for run_id, key, entry in database.execute(query, [experiment_id]):
-                kept = intern(entry) if isinstance(entry, str) else entry
-                parts[run_id][intern(key)] = math.nan if kept is None else kept
+                kept = sys.intern(entry) if isinstance(entry, str) else entry
+                parts[run_id][sys.intern(key)] = math.nan if kept is None else kept
         for run in runs.values():
             run.info._set_run_name(run.info.run_name or run.data.tags.get("mlflow.runName"))  # as the client does
         return [*runs.values()]
@@ -200,7 +200,7 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
     return Results(
         study_of(grid),
         {cell: with_test_counts(cell_run(artifacts, cell, run), files[cell], grid) for cell, run in chosen.items()},
-        scores.sort_index(axis=1),
+        scores.mask(scores.abs() >= sys.float_info.max).sort_index(axis=1),  # databases store infinity so: no score
         grid_curves(client, grid, chosen),
         pictures(artifacts, grid, chosen),
         {score.name: Kind(score.higher_is_better, score.count) for saved in files.values() for score in saved.scores},

@@ -11,7 +11,7 @@ from pathlib import Path
 import grimp
 
 CHECKOUT = Path(__file__).parents[1]
-PACKAGES = ("contrastive", "reports", "tasks", "flows", "benchmarks", "tests")
+PACKAGES = ("contrastive", "ablate", "reports", "tasks", "flows", "benchmarks", "tests")
 # prefix of a changed path → prefixes of the test files that read or run it without importing it
 READERS = {
     "flows/": ("tests/flows", "tests/e2e"),

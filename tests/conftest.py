@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
 # marked `full`, and the folders in FULL, run only in `all`; those marked `slow`, and in SLOW, in all tiers but `fast`.
 FULL = [HERE / "chaos"]
 SLOW = [HERE / folder for folder in ("benchmarks", "e2e", "flows", "fuzz", "tasks")]
-SLOW += [HERE / "contrastive" / folder for folder in ("reuse", "stages", "training")]
+SLOW += [HERE / "contrastive" / "training"]
 SLOW += [HERE / "reports" / folder for folder in ("figures", "statistics")]
 LEFT_OUT = {"fast": ({"full", "slow"}, {*FULL, *SLOW}), "usual": ({"full"}, {*FULL}), "all": (set(), set())}
 

@@ -75,7 +75,7 @@ def code_digests(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str
             table, names = registries[module]
             rows = entries(module, table)
             digests |= {f"{module}.{table}[{name}]": f"{rows[name].module}.{rows[name].function}" for name in names}
-            unused = {rows[name].module for name in rows if name not in names}
+            unused = {rows[name].module for name in rows} - {rows[name].module for name in names}
             waiting += [name for name in imports(module) if name not in unused]
             continue
         waiting += imports(module)

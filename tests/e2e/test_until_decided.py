@@ -100,7 +100,7 @@ def test_the_end_of_the_budget_is_said_and_the_study_goes_on_to_the_same_end(
     done = ablate_in(home, "run", file, *STUDY, "--budget", "0.001s")
     assert done.returncode == 0 and "budget" in stopping(home)["ended"].values()
     text = (home / "reports" / "output" / "study" / "README.md").read_text()
-    assert "The budget ended before every comparison was decided" in text
+    assert "The budget ran out before every comparison was decided" in text
     assert ablate_in(home, "audit", file).returncode == 0
     assert ablate_in(home, "run", file, *STUDY).returncode == 0
     assert stopping(home) == stopping(undisturbed) and numbers(home) == numbers(undisturbed)

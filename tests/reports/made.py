@@ -111,12 +111,11 @@ def contradictions(folder: Path) -> list[str]:
     for line in compared.to_dict("records"):
         own, theirs = (seeds.get((line["section"], line[who], line["value"]), {}) for who in ("label", "against"))
         names = ("mean", "half_width", "difference", "difference_half_width", "p", "margin")
-        mean, half, difference, apart, p, margin = (float(line[name] or "nan") for name in names)
+        mean, half, difference, apart, p, margin = (math.nan if line[name] == "" else float(line[name]) for name in names)
         if not line["label"].startswith(ANY):  # one row for all, of no name in the results
             summary = summarise(np.array(list(own.values())))
-            said = [summary.mean, summary.half_width or math.nan]  # as 0 is read above
-            if not np.allclose([mean, half], said, equal_nan=True):
-                problems.append(f"{line}: the mean is {said}")
+            if not np.allclose([mean, half], [summary.mean, summary.half_width], equal_nan=True):
+                problems.append(f"{line}: the mean is {summary}")
         if line["verdict"] not in TESTED:
             continue
         both = own.keys() & theirs.keys()

@@ -49,14 +49,14 @@ def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_
     uri = recorded(home)
     client = tracking.open_tracker(home)
     run, *_ = tracking.find_runs(client, "small", "ablate.cell", "c0s0")
-    odd = [Metric("odd", math.nan, 3, 0), Metric("loss", 7.0, 10**15, 3), Metric("gradient_normal", 1.0, 3, 0)]
+    odd = [Metric("odd", math.nan, 3, 0), Metric("endless", math.inf, 3, 0), Metric("loss", 7.0, 10**15, 3), Metric("gradient_normal", 1.0, 3, 0)]
     client.log_batch(run.info.run_id, metrics=odd, params=[Param("ξ", "'); --")])
     deleted = client.create_run(run.info.experiment_id, tags={"ablate.cell": "c0s0"})
     client.delete_run(deleted.info.run_id)
     read, by_client = (each(client, run.info.experiment_id) for each in (all_runs, runs_by_page))
     assert len(read) == 5 and [seen(each) for each in read] == [seen(each) for each in by_client]
     results = load("small", uri)
-    assert results.cells["c0s0"].params["ξ"] == "'); --" and math.isnan(results.scores.loc["c0s0", "odd"])
+    assert results.cells["c0s0"].params["ξ"] == "'); --" and results.scores.loc["c0s0", ["odd", "endless"]].isna().all()
     assert set(results.curves["key"]) == {"loss", "gradient_norm", "gradient_norm.ce", "excess.supcon"}
     ours = results.curves[results.curves["cell"] == "c0s0"].set_index(["key", "step"])["value"]
     assert ours["loss", 3] == 7.0 and len(ours["loss"]) == 30  # the later of two

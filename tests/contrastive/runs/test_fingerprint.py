@@ -60,3 +60,13 @@ def test_code_digest_ignores_comments_and_docstrings_and_follows_imports(module)
 def test_code_that_is_no_python_is_named_with_its_line(module):
     with pytest.raises(UserError, match=r"first.py, line 2: .*fix it"):
         module(first="x = 1\nthis is no Python\n")
+
+
+def test_an_entry_in_use_counts_where_an_unused_one_shares_its_file(module):
+    chosen = (("little.table", "TABLE", ("used",)),)
+    table = 'from little.both import other, used\n\nTABLE = {"used": used, "other": other}\n'
+    both = "def used(x):\n    return x + 1\n\n\ndef other(x):\n    return x\n"
+    module(first="import little.table\n", table=table, both=both)
+    before = fingerprint.code_digest(("little.first",), chosen)
+    module(both=both.replace("+", "-"))
+    assert fingerprint.code_digest(("little.first",), chosen) != before
