@@ -18,7 +18,7 @@ READERS = {
     "tasks/": ("tests/tasks", "tests/e2e"),
     "reports/templates/": ("tests/reports", "tests/tasks/test_report"),
     "reports/locale/": ("tests/reports", "tests/flows/test_study"),
-    "reports/output/": ("tests/reports/test_golden", "tests/benchmarks/test_boards"),
+    "reports/output/": ("tests/reports/test_golden", "tests/benchmarks/test_boards", "tests/test_project"),
     "benchmarks/": ("tests/benchmarks",),
     "configs/": ("tests/contrastive/test_configs", "tests/contrastive/grid", "tests/contrastive/training"),
     "contrastive/losses/__init__.py": ("tests/contrastive/grid",),

@@ -180,7 +180,7 @@ def breaks(line: str, after: str) -> bool:
     return bool(goes_on) and len(line) + 1 + len(after.split()[0]) <= 100
 
 
-PAGES = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")]
+PAGES = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md"), CHECKOUT / "reports/output/study/README.md"]
 
 
 def links(page: Path) -> Iterator[str]:
