@@ -199,6 +199,8 @@ def report(
 ) -> None:
     """Rebuild a report from MLflow, or report another program's table.
 
+    Labels, notes and shown scores of the file are applied; rows, seeds and margins must be those that ran.
+
     Give an experiment file, or a table with --from.
     """
     if (experiment is None) == (not source):
@@ -221,7 +223,7 @@ def report_experiment(experiment: Path, paper: bool) -> None:
     from tasks.report import build_report, paper_folder
 
     name = load_experiment(experiment).experiment.name
-    built = build_report(name, paper)
+    built = build_report(name, paper, experiment)
     tell(built.finding)
     say(f"report: {built.path}")
     if paper:

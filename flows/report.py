@@ -42,8 +42,9 @@ def report(experiment_file: str) -> str:
     Args:
         experiment_file: path of the experiment file, for example configs/quickstart.yaml
     """
-    name = load.load_experiment(Path(experiment_file)).experiment.name
-    return show_report(name, report_task(name))
+    file = Path(experiment_file)
+    name = load.load_experiment(file).experiment.name
+    return show_report(name, report_task(name, file))
 
 
 def grid_ended(name: str, total: int, failed: int, report: Path | None) -> None:

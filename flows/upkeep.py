@@ -52,6 +52,7 @@ def rewritten(planned: Plan) -> Path | None:
 def check_results(experiment: Path, mend: bool) -> str:
     """Print how run folders, MLflow and report differ; return a summary with advice, empty if they agree."""
     from flows.study import plan_so_far
+    from tasks.edits import audit_file
     from tasks.report import audit_report
     from tasks.settle import close_abandoned_runs
     from tasks.sync import audit, damaged_cache, mend_tracking, reset_damaged
@@ -66,15 +67,17 @@ def check_results(experiment: Path, mend: bool) -> str:
     stored = [*(why for _, why in damaged_cache()), *audit(planned)]
     for line in stored:
         say(line)
-    edited = audit_report(planned.experiment.name)
+    has_report = report_folder(planned.experiment.name).exists()
+    of_file = audit_file(experiment) if has_report else []
+    edited = [*of_file, *audit_report(planned.experiment.name)]
     for line in edited:
         say(line)
     if count := len(stored) + len(edited):
         mends = "to repair, run `ablate audit EXPERIMENT --mend`, then `ablate run EXPERIMENT`"
         rest = "`ablate run EXPERIMENT` does the rest" if mend else mends
-        advice = rest if stored else "`ablate report EXPERIMENT` rewrites the report"
+        rewrites = f"`ablate {'run' if of_file else 'report'} EXPERIMENT` rewrites the report"
+        advice = rest if stored else rewrites
         return f"{count} difference{'s' if count > 1 else ''}; {advice}"
-    has_report = report_folder(planned.experiment.name).exists()
     report_state = "the report is up to date" if has_report else "no report yet: run `ablate report EXPERIMENT`"
     say(f"run folders are complete, MLflow agrees with them, {report_state}")
     return ""

@@ -176,15 +176,9 @@ SCORES_FILE = TypeAdapter(ScoresFile)
 def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results:
     """Load an experiment's results for the recorded grid, or for another grid. Raise UserError if MLflow has none."""
     client = MlflowClient(tracking_uri=uri)
-    mlflow_experiment = client.get_experiment_by_name(experiment)
-    if mlflow_experiment is None:
-        raise UserError(f"MLflow holds no experiment {experiment}: run it first, or check MLFLOW_TRACKING_URI")
-    if mlflow_experiment.lifecycle_stage == "deleted":
-        raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
-                        "under another name")  # fmt: skip
-    runs, artifacts = all_runs(client, mlflow_experiment.experiment_id), Artifacts(client)
-    recorded = next((run for run in runs if run.data.tags.get("ablate.kind") == "grid"), None)
-    grid = grid or recorded_grid(artifacts, recorded, experiment)
+    experiment_id = id_of(client, experiment)
+    runs, artifacts = all_runs(client, experiment_id), Artifacts(client)
+    grid = grid or recorded_grid(artifacts, runs, experiment)
     # the newest run of each, as in recording
     by_cell = {run.data.tags.get("ablate.cell", ""): run for run in reversed(runs)}
     in_grid = {cell for section in grid.sections for row in section.rows for cell in row.cells}
@@ -206,7 +200,7 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
         {score.name: Kind(score.higher_is_better, score.count) for saved in files.values() for score in saved.scores},
         {cell: {score.name: score.unit for score in saved.scores} for cell, saved in files.items()},
         pd.DataFrame(measured, columns=MEASURED),
-        mlflow_experiment.experiment_id,
+        experiment_id,
         uri,
         artifacts.path,
         {cell: saved.notes for cell, saved in files.items() if saved.notes},
@@ -214,7 +208,25 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
     )
 
 
-def recorded_grid(artifacts: Artifacts, recorded: Run | None, experiment: str) -> RecordedGrid:
+def id_of(client: MlflowClient, experiment: str) -> str:
+    """Return the id of an experiment in MLflow; raise UserError if it has none of this name."""
+    held = client.get_experiment_by_name(experiment)
+    if held is None:
+        raise UserError(f"MLflow holds no experiment {experiment}: run it first, or check MLFLOW_TRACKING_URI")
+    if held.lifecycle_stage == "deleted":
+        raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
+                        "under another name")  # fmt: skip
+    return str(held.experiment_id)
+
+
+def load_grid(experiment: str, uri: str) -> RecordedGrid:
+    """Load only the recorded grid of an experiment."""
+    client = MlflowClient(tracking_uri=uri)
+    return recorded_grid(Artifacts(client), all_runs(client, id_of(client, experiment)), experiment)
+
+
+def recorded_grid(artifacts: Artifacts, runs: list[Run], experiment: str) -> RecordedGrid:
+    recorded = next((run for run in runs if run.data.tags.get("ablate.kind") == "grid"), None)
     if recorded is None:
         raise UserError(f"the MLflow experiment {experiment} has no grid yet; `ablate run` or `ablate sync` records it")
     path = artifacts.file(recorded, "grid.json")

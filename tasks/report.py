@@ -18,6 +18,7 @@ from reports.load import NotFetched, load
 from reports.looks import check_looks
 from reports.paper import build_paper
 from tasks.address import file_of, is_sound, masked, tracking_uri
+from tasks.edits import apply_file
 from tasks.mlflow_pages import fill_pages
 from tasks.tracking import TrackingFailed, as_tracking_error, open_tracker, or_warning
 
@@ -50,18 +51,23 @@ class ReportFailed(UserError):
 
 
 @task(name="report", task_run_name="report · {experiment}", persist_result=False)
-def report_task(experiment: str) -> BuiltReport:
-    return build_report(experiment)
+def report_task(experiment: str, file: Path | None = None) -> BuiltReport:
+    return build_report(experiment, file=file)
 
 
-def build_report(experiment: str, paper: bool = False) -> BuiltReport:
-    """Write the report of an experiment into the home; with `paper`, also LaTeX tables and PDF figures."""
+def build_report(experiment: str, paper: bool = False, file: Path | None = None) -> BuiltReport:
+    """Write the report of an experiment into the home; with `paper`, also LaTeX tables and PDF figures.
+
+    `file`: its experiment file, whose labels, notes and shown scores are applied first.
+    """
     database = file_of(store.home())
     if database is not None and database.exists() and not is_sound(database):  # MLflow would try for minutes
         raise TrackingFailed(
             f"MLflow's database {database} is damaged; `ablate sync EXPERIMENT` moves it aside and makes a new one "
             "from the run folders"
         )
+    if file is not None:
+        apply_file(file)
     with as_tracking_error():
         results = load(experiment, tracking_uri(store.home()))
     with as_tracking_error(NotFetched), as_report_error(experiment):
