@@ -58,13 +58,15 @@ def in_half(rows: int) -> Float[ndarray, " rows-1"]:
 
 @dataclass(frozen=True)
 class World:
-    """`noisy`: a row that varies three times as much as the others."""
+    """`noisy`: a row that varies three times as much as the others. `steps`: to so many parts of its standard deviation
+    a score is rounded (three: 430 texts where it varies by 0.7 points from seed to seed)."""
 
     differences: Callable[[int], ndarray] = nothing
     noise: Drawn = normal
     noisy: int | None = None
     texts: int | None = None
     scores: int = 1
+    steps: int | None = None
 
     @property
     def margin(self) -> float:
@@ -73,7 +75,7 @@ class World:
     @property
     def plain(self) -> bool:
         """Whether the usual t-tests are right here, so that their number of seeds may be compared."""
-        return self.noise is normal and self.noisy is None and self.texts is None and self.scores == 1
+        return self.noise is normal and self.noisy is None and {self.texts, self.steps} == {None} and self.scores == 1
 
     def truth(self, rows: int) -> Float[ndarray, " rows-1"]:
         return self.differences(rows) if self.texts is None else MORE_RIGHT * (np.arange(rows - 1) == 0)
@@ -91,6 +93,9 @@ WORLDS = {
     "three scores that correlate by .8": World(scores=3),
     "600 texts, one row 4 points better": World(texts=600),
     "3 000 texts, one row 4 points better": World(texts=3000),
+    "nothing differs, rounded to 1/3 sd": World(steps=3),
+    "one row is better by 4 sd, rounded to 1/3 sd": World(in_one, steps=3),
+    "one row varies 3 times as much, rounded to 1/3 sd": World(noisy=1, steps=3),
 }
 
 
@@ -107,7 +112,9 @@ def study(world: World, rows: int, seeds: int, generator: np.random.Generator) -
         drawn[:, world.noisy] *= 3
     means = np.concatenate([[0.0], world.truth(rows)])
     values = drawn + means[:, None] + OF_A_SEED * generator.standard_normal((world.scores, 1, seeds))
-    return [Measurements(score) for score in values]
+    if world.steps is not None:
+        values = np.round(values * world.steps) / world.steps
+    return [Measurements(score, texts=world.steps) for score in values]
 
 
 def right_or_wrong(

@@ -3,7 +3,9 @@
     python -m benchmarks.simulation [GRIDS] [ROWS ...] [--worlds WORD ...] [--quick] [--into FILE]
 
 Each study is read as of 2, 3 and 5 fixed seeds, and as one that stops by itself: at each look, rows that are decided
-train no further, and their verdicts stand.
+train no further, and their verdicts stand. It is read once more with the seeds that a second question adds, which
+compares the same rows with row 1: each row then has the larger of its two numbers of seeds. What these leave undecided
+and the first question's own seeds had decided stays as it was.
 """
 
 import argparse
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 from scipy import stats
 
@@ -27,6 +29,7 @@ QUICK_GRIDS, QUICK_ROWS = 2, (3,)
 TEXT_SHARE = 4  # of so many grids, one where each text is drawn: that takes ten times as long
 PLAIN_GRIDS, PLAIN_MOST = 400, 64
 STOPPING = f"stops, at most {MOST}"
+TWO_QUESTIONS = f"{STOPPING}; seeds of two questions"
 COLUMNS = (
     "world", "seeds", "any wrong verdict", "where the guard is silent", "the guard speaks", "all intervals hold",
     "each interval holds", "differences seen", "called equivalent", "cells", "cells, t and Holm",
@@ -79,11 +82,11 @@ def up_to(measured: Measurements, seeds: ndarray) -> Measurements:
     """The same, of each row only so many seeds."""
     most = int(seeds.max())
     values = np.where(np.arange(most) < seeds[:, None], measured.values[:, :most], np.nan)
-    return Measurements(values, None if measured.per_text is None else measured.per_text[:, :most])
+    return Measurements(values, None if measured.per_text is None else measured.per_text[:, :most], measured.texts)
 
 
-def judged(scores: list[Measurements], seeds: ndarray, most_seeds: int | None) -> list[Decided]:
-    pairs = tuple((row, 0) for row in range(1, len(seeds)))
+def judged(scores: list[Measurements], seeds: ndarray, most_seeds: int | None, baseline: int = 0) -> list[Decided]:
+    pairs = tuple((row, baseline) for row in range(len(seeds)) if row != baseline)
     share = 1 / len(scores)
     return [line for measured in scores for line in decide(up_to(measured, seeds), pairs, share, most_seeds)]
 
@@ -93,36 +96,46 @@ def fixed(world: World, scores: list[Measurements], seeds: int) -> Outcome:
     return outcome(world, rows, judged(scores, np.full(rows, seeds), None), rows * seeds)
 
 
-def stopping(world: World, scores: list[Measurements]) -> Outcome:
-    """By each row's own last look, which a report at the end repeats. The baseline trains as long as any row does, and
-    a row as long as any of its scores is undecided."""
+def stopped_seeds(world: World, scores: list[Measurements], baseline: int) -> Int[ndarray, " rows"]:
+    """Each row's number of seeds at the end. The baseline trains as long as any row does, and a row as long as any of
+    its scores is undecided."""
     rows = len(scores[0].values)
-    seeds, open_rows = np.zeros(rows, int), np.ones(rows, bool)
-    last: list[Decided] = []
+    seeds, others = np.zeros(rows, int), np.delete(np.arange(rows), baseline)
+    open_rows = others
     for look in looks_up_to(MOST):
-        seeds[open_rows] = look
-        decided = judged(scores, seeds, MOST)
-        stands = np.tile(open_rows[1:], world.scores)
-        last = [new if goes_on else old for new, old, goes_on in zip(decided, last or decided, stands, strict=True)]
-        said = np.array([text in DECIDED for text in outcome(world, rows, last, 0).verdicts])
-        open_rows[1:] &= ~said.reshape(world.scores, -1).all(0)
-        if not open_rows[1:].any():
+        seeds[[baseline, *open_rows]] = look
+        verdicts = outcome(world, rows, judged(scores, seeds, MOST, baseline), 0).verdicts
+        decided = np.array([word in DECIDED for word in verdicts]).reshape(world.scores, -1).all(0)
+        open_rows = others[~decided & np.isin(others, open_rows)]
+        if not len(open_rows):
             break
-    cells = int(seeds.sum())
-    ended = outcome(world, rows, last, cells)
-    assert ended.verdicts == outcome(world, rows, decided, cells).verdicts, "the report at the end says something else"
-    return ended
+    return seeds
+
+
+def stopping(world: World, scores: list[Measurements]) -> tuple[Outcome, Outcome]:
+    """The outcome by the seeds of one question, and with those that a second one adds, which compares with row 1."""
+    rows = len(scores[0].values)
+    alone = stopped_seeds(world, scores, 0)
+    both = np.maximum(alone, stopped_seeds(world, scores, 1))
+    own, more = (judged(scores, seeds, MOST) for seeds in (alone, both))
+    verdicts = [outcome(world, rows, lines, 0).verdicts for lines in (own, more)]
+    kept = [
+        before if now not in DECIDED and then in DECIDED else after
+        for before, after, then, now in zip(own, more, *verdicts, strict=True)
+    ]
+    return outcome(world, rows, own, int(alone.sum())), outcome(world, rows, kept, int(both.sum()))
 
 
 def simulated(world: World, rows: int, grids: int) -> dict[str, list[Outcome]]:
     """Each design's outcome of each study."""
     generator = np.random.default_rng([rows, list(WORLDS.values()).index(world)])
-    outcomes: dict[str, list[Outcome]] = {str(seeds): [] for seeds in FIXED} | {STOPPING: []}
+    outcomes: dict[str, list[Outcome]] = {str(seeds): [] for seeds in FIXED} | {STOPPING: [], TWO_QUESTIONS: []}
     for _ in range(grids):
         scores = study(world, rows, MOST, generator)
         for seeds in FIXED:
             outcomes[str(seeds)].append(fixed(world, scores, seeds))
-        outcomes[STOPPING].append(stopping(world, scores))
+        for design, ended in zip((STOPPING, TWO_QUESTIONS), stopping(world, scores), strict=True):
+            outcomes[design].append(ended)
     return outcomes
 
 

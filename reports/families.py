@@ -78,8 +78,7 @@ def decide_family(
     sigma: Mapping[str, float] = MappingProxyType({}),
 ) -> Decisions:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
-    There a row with a failed cell gets no further verdict, but its earlier values stay in the pooled variance, so other
-    verdicts do not change. `ragged`: rows with any seeds are compared, by those that both have or by all runs. `ties`:
+    `ragged`: rows with any seeds are compared, by those that both have or by all runs. `ties`:
     the baseline is the best row, so all pairs share the level. `sigma`: known deviations of a run, by score."""
     values = list(dict.fromkeys(value for _, value in seed_values))
     decisions = Decisions()
@@ -96,11 +95,9 @@ def decide_family(
         rest = [pair for pair in pairs if pair not in by_all]
         by_seed = dict(zip(rest, decide(group.measured, rest, share, most_seeds, family), strict=True))
         for pair, comparison in (by_all | by_seed).items():
-            ours, theirs = (members[position] for position in pair)
-            # only if all seeds that both rows should have are measured
-            if ragged or not paired or comparison.seeds == len({*rows[ours].seeds} & {*rows[theirs].seeds}):
-                decisions.decided[ours, value] = comparison
-                decisions.groups[ours, value] = replace(group, paired=pair in by_seed)
+            ours = members[pair[0]]
+            decisions.decided[ours, value] = comparison
+            decisions.groups[ours, value] = replace(group, paired=pair in by_seed)
         limits = [
             decisions.detectable.get(value),
             detectable([*by_seed.values()], family if ties else rest, len(members), share, most_seeds)
@@ -139,7 +136,7 @@ def groups_of(
     for i, row in enumerate(rows):
         measured = seed_values.get((i, value))
         complete = measured is not None and (any_seeds or len(measured.seeds) == len(row.seeds))
-        if measured is not None and complete and np.isfinite(measured.numbers).all():
+        if measured is not None and complete and measured.seeds and np.isfinite(measured.numbers).all():
             baseline = row if row.against is None else rows[row.against]
             names = [("vectors", str(row.position))] if row.variant else [("data", baseline.data)]
             if not row.variant and any(other.variant and other.position == row.position for other in rows):

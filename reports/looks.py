@@ -29,8 +29,26 @@ class LooksSoFar:
 
 
 def compare_section(section: RecordedSection, results: Results) -> tuple[list[Guard], Section]:
-    """Run the guards of a section and compare its rows as far as they allow. While cells are running nothing is
-    compared: an early look would count as one more test."""
+    """Run the guards of a section and compare its rows as far as they allow, by all seeds that the study has of them.
+    What these leave undecided although the section's own seeds decided it stays decided: the intervals of all looks
+    hold together, so that it may be read from any of them."""
+    fired, compared = compare_seeds(results.study.with_all_seeds(section), results)
+    undecided = [score for score in compared.scores if score.verdict == "undecided"]
+    if compared.recorded == section or not undecided:
+        return fired, compared
+    own = compare_seeds(section, results)[1].score_of
+    kept = [
+        replace(score, comparison=own[score.row.number, score.value].comparison)
+        if score in undecided and own[score.row.number, score.value].verdict in DECIDED
+        else score
+        for score in compared.scores
+    ]
+    return fired, replace(compared, scores=kept)
+
+
+def compare_seeds(section: RecordedSection, results: Results) -> tuple[list[Guard], Section]:
+    """Run the guards of a section and compare its rows as far as they allow, by the seeds that it lists. While cells
+    are running nothing is compared: an early look would count as one more test."""
     running = results.progress is not None
     fired = [guard for guard in guards(section, results) if not (running and guard.kind in COVERAGE)]
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
@@ -49,12 +67,13 @@ def replay_looks(section: RecordedSection, results: Results, most_seeds: int, gi
         complete = all(len(row.cells) == count for row, count in zip(now.rows, seeds, strict=True))
         if not complete or any(cell not in results.cells for row in now.rows for cell in row.cells):
             return LooksSoFar(looks, seeds)
-        _, compared = compare_section(now, results)
+        _, compared = compare_seeds(now, results)
         scores = [score for score in compared.scores if score.comparison]
         looks.append(StudyLook(size, {f"{score.row.label}, {score.value}": score.verdict for score in scores}))
-        undecided = [score for score in scores if score.verdict == "undecided"]
+        lacking = {score.row.position for score in scores if lacks_result(score, seeds)}  # these get no more seeds
+        undecided = [score for score in scores if score.verdict == "undecided" and score.row.position not in lacking]
         if not undecided:
-            all_decided = all(score.verdict in DECIDED for score in scores)
+            all_decided = not lacking and all(score.verdict in DECIDED for score in scores)
             why = ("decided" if all_decided else "not comparable") if scores else "nothing to compare"
             return LooksSoFar(looks, seeds, why)
         if number + 1 < len(sizes):
@@ -64,6 +83,13 @@ def replay_looks(section: RecordedSection, results: Results, most_seeds: int, gi
             continuing = promising | {row.against for i, row in enumerate(section.rows) if i in promising}
             seeds = [sizes[number + 1] if i in continuing else count for i, count in enumerate(seeds)]
     return LooksSoFar(looks, seeds, "most seeds")
+
+
+def lacks_result(score: RowScore, seeds: Sequence[int]) -> bool:
+    """Return whether a row or its baseline lacks a result, so that fewer of its seeds count."""
+    if score.comparison is None:
+        return False
+    return score.comparison.seeds < min(seeds[score.row.position], seeds[score.comparison.against.position])
 
 
 def is_futile(score: RowScore) -> bool:

@@ -6,15 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy import special
 
 from contrastive.config.scores import score_facts
 from contrastive.runs.recorded import Provenance, RecordedRow, RecordedSection
 from reports.messages import Message, _
+from reports.statistics.cutoffs import looks_up_to
 from reports.statistics.decide import Measurements
 from reports.statistics.summary import widening
-from reports.study import Results
+from reports.study import Results, Study
 
 ANY = "any of them"  # label of a row that represents all configurations
 
@@ -183,16 +184,13 @@ def side_by_side(measured: list[SeedValues]) -> Measurements:
 
 
 def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[str, SeedValues]:
-    """Return each value of a row, with its values for each text if it is a mean over texts. In a study that adds seeds,
-    and in a table of another program, only seeds with results count."""
+    """Return each value of a row, with its values for each text if it is a mean over texts, at the seeds that count."""
     names = [f"{row.variant}{value}" for value in values]
     examples = [results.examples(cell, names) for cell in row.cells]
     by_value = {}
     for value, name in zip(values, names, strict=True):
         numbers, higher = seed_scores(row, value, results), direction(value, results)
-        finite = np.isfinite(numbers)
-        any_seeds = results.study.any_seeds and finite.any()
-        kept = finite if any_seeds else np.ones(len(numbers), bool)
+        kept = seeds_that_count(np.isfinite(numbers), results.study)
         numbers, seeds = numbers[kept], [seed for seed, keep in zip(row.seeds, kept, strict=True) if keep]
         stored = [cell for cell, keep in zip(examples, kept, strict=True) if keep]
         each = [arrays.get(name) for arrays, _ in stored]
@@ -205,6 +203,16 @@ def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[st
         else:
             by_value[value] = SeedValues(seeds, numbers, higher=higher, count=text_count(value, results))
     return by_value
+
+
+def seeds_that_count(measured: Bool[np.ndarray, " s"], study: Study) -> Bool[np.ndarray, " s"]:
+    """Return which seeds count, by whether each has a result: all, in a table of another program those with results,
+    and in a study that adds seeds the first ones, up to the last look of which none is missing."""
+    if study.stopping is not None:
+        complete = int(np.logical_and.accumulate(measured).sum())
+        looks = [look for look in looks_up_to(study.stopping.most_seeds) if look <= complete]
+        return np.arange(len(measured)) < max(looks, default=0)
+    return measured if study.foreign and measured.any() else np.ones(len(measured), bool)
 
 
 def text_count(value: str, results: Results) -> int | None:

@@ -7,7 +7,7 @@ import json
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -79,6 +79,15 @@ class Study:
     def paired(self) -> bool:
         """True if rows are compared seed by seed."""
         return self.pairing == "seeds"
+
+    def with_all_seeds(self, section: RecordedSection) -> RecordedSection:
+        """Give each row of a section the seeds that any section of a study that adds seeds has of its configuration."""
+        if self.stopping is None:
+            return section
+        every = sorted((row for part in self.sections for row in part.rows), key=lambda row: len(row.cells))
+        longest = {tuple(row.cells[:1]): row for row in every}
+        pairs = [(row, longest.get(tuple(row.cells[:1]), row)) for row in section.rows]
+        return replace(section, rows=[replace(row, cells=most.cells, seeds=most.seeds) for row, most in pairs])
 
 
 def study_of(grid: RecordedGrid) -> Study:

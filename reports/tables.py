@@ -184,7 +184,7 @@ def references_shown(section: Section, results: Results) -> dict[str, dict[str, 
     """Return the references that no earlier section has shown in the same scores."""
     values, found = set(section.recorded.show.table.values), references_of(section.recorded, results)
     for earlier in results.study.sections:
-        if earlier is section.recorded:
+        if earlier.title == section.recorded.title:
             break
         if values <= set(earlier.show.table.values):
             found = {name: scores for name, scores in found.items() if name not in references_of(earlier, results)}

@@ -108,13 +108,13 @@ def decide(
     all_pairs, rows = tuple(pairs if family is None else family), len(measured.values)
     bounds = {seeds: cutoffs_for(rows, all_pairs, seeds, most_seeds) for seeds in set(seeds_of) if seeds > 1}
     all_seeds = np.ones(measured.values.shape[1], bool)
-    pools: dict[bytes, Pool] = {}
+    step, pools = measured.smallest_step, dict[bytes, Pool]()
     decided = []
     for pair, seeds in zip(pairs, seeds_of, strict=True):
         common = measured.common(pair)
         columns = all_seeds if most_seeds is None else common
         if (key := columns.tobytes()) not in pools:
-            pools[key] = pooled(measured.values[:, columns])
+            pools[key] = pooled(measured.values[:, columns], step)
         decided.append(compare_pair(measured, pair, pools[key], bounds.get(seeds), share))
     return decided
 
@@ -192,15 +192,15 @@ def seeds_part(values: Float[ndarray, "2 s"], variance: float, step: float) -> f
     return max(variance if variance > rounding else 0.0, step**2 / values.shape[1])
 
 
-def pooled(values: Float[ndarray, "k s"]) -> Pool:
+def pooled(values: Float[ndarray, "k s"], step: float = 0.0) -> Pool:
     """Pool the residuals; leave out rows that surely vary unequally, and mark those that are suspected to."""
-    left_out = unequal_rows(values, LEAVE_OUT)
+    left_out = unequal_rows(values, LEAVE_OUT, step)
     kept = [row for row in range(len(values)) if row not in left_out]
     rest, freedoms = residuals(values[kept])
     sums, freedom = np.square(rest).sum(1), round(float(freedoms.sum()))
     by_row = np.zeros(len(values))
     by_row[kept] = np.where(freedoms > 0, sums / np.where(freedoms > 0, freedoms, 1.0), 0.0)
-    unequal = frozenset(unequal_rows(values)) | frozenset(left_out)
+    unequal = frozenset(unequal_rows(values, SUSPECT, step)) | frozenset(left_out)
     return Pool(float(sums.sum()) / freedom if freedom > 0 else 0.0, freedom, by_row, unequal)
 
 
@@ -320,22 +320,27 @@ SUSPECT = 0.02  # share of studies with equal variances in which a row is suspec
 LEAVE_OUT = 0.001  # … and in which one is left out of the pool
 
 
-def unequal_rows(values: Float[ndarray, "k s"], chance: float = SUSPECT) -> list[int]:
-    """Return the numbers of rows that vary more than by chance, the most unequal first; none of two rows."""
+def unequal_rows(values: Float[ndarray, "k s"], chance: float = SUSPECT, step: float = 0.0) -> list[int]:
+    """Return the numbers of rows that vary more than by chance, the most unequal first; none of two rows.
+
+    `step`: the score's smallest change. Rounding to it has the variance step² / 12, which is added to each row's: two
+    rows whose scores change equally from seed to seed would otherwise leave all of the residual to a third row.
+    """
     complete = values[:, np.isfinite(values).all(0)]
     rest, unequal = list(range(len(values))), list[int]()
     while len(rest) > 2 and complete.shape[1] > 1:
-        shares = shares_of_variance(complete[rest])
+        shares = shares_of_variance(complete[rest], step**2 / 12)
         if shares.max() <= largest_variance_shares(len(rest), complete.shape[1])[chance]:
             break
         unequal.append(rest.pop(int(shares.argmax())))
     return unequal
 
 
-def shares_of_variance(values: Float[ndarray, "... k s"]) -> Float[ndarray, "... k"]:
-    """Return each row's share of the residual of rows × seeds; equal shares where there is no residual."""
+def shares_of_variance(values: Float[ndarray, "... k s"], rounding: float = 0.0) -> Float[ndarray, "... k"]:
+    """Return each row's share of the residual of rows × seeds, with the variance of its `rounding` added; equal shares
+    where there is no residual."""
     rest = values - values.mean(-1, keepdims=True)
-    sizes = np.square(rest - np.median(rest, -2, keepdims=True)).sum(-1)
+    sizes = np.square(rest - np.median(rest, -2, keepdims=True)).sum(-1) + rounding * (values.shape[-1] - 1)
     total = sizes.sum(-1, keepdims=True)
     return np.where(total > 0, sizes / np.where(total > 0, total, 1.0), 1 / values.shape[-2])
 

@@ -111,7 +111,9 @@ def contradictions(folder: Path) -> list[str]:
     for line in compared.to_dict("records"):
         own, theirs = (seeds.get((line["section"], line[who], line["value"]), {}) for who in ("label", "against"))
         names = ("mean", "half_width", "difference", "difference_half_width", "p", "margin")
-        mean, half, difference, apart, p, margin = (math.nan if line[name] == "" else float(line[name]) for name in names)
+        mean, half, difference, apart, p, margin = (
+            math.nan if line[name] == "" else float(line[name]) for name in names
+        )
         if not line["label"].startswith(ANY):  # one row for all, of no name in the results
             summary = summarise(np.array(list(own.values())))
             if not np.allclose([mean, half], [summary.mean, summary.half_width], equal_nan=True):

@@ -11,7 +11,8 @@ from reports import families
 from reports.compare import Section, compare
 from reports.families import groups_of
 from reports.findings import unequal_note
-from reports.looks import check_looks, replay_looks, rows_at
+from reports.export import shown_cells
+from reports.looks import check_looks, compare_section, compare_seeds, replay_looks, rows_at
 from reports.rows import rows_of
 from reports.section_effects import explained
 from reports.study import Results
@@ -262,8 +263,51 @@ def test_a_row_that_fails_later_takes_no_verdict_of_another_back():
     lose(results, "near-3")
     followed = replay_looks(section, results, 4, gives_up=False)
     assert followed.looks[:2] == sound.looks[:2]
-    assert followed.looks[2].verdicts == {f"far, {NAME}": "better", f"near, {NAME}": "not comparable"}
+    assert followed.looks[2].verdicts == {f"far, {NAME}": "better", f"near, {NAME}": "undecided"}
     assert followed.ended == "not comparable" and followed.seeds == [4, 2, 4]
+
+
+# accuracies on definitions and on Chinese reviews, in each case of a row to which another question gave eight seeds
+CE_8 = {"definitions": [0.5945, 0.631, 0.6585, 0.6595, 0.6195, 0.6145, 0.622, 0.597]}
+CE_8["reviews"] = [0.7525, 0.748, 0.7485, 0.757, 0.743, 0.7595, 0.756, 0.757]
+ROW_8 = {"definitions": [0.61, 0.6215, 0.6385, 0.652, 0.607, 0.646, 0.624, 0.6155]}
+ROW_8["reviews"] = [0.755, 0.7575, 0.751, 0.751, 0.7565, 0.753, 0.7465, 0.7485]
+LOGITS = {"definitions": [0.4845, 0.4435, 0.503], "reviews": [0.733, 0.698, 0.7205, 0.727, 0.7155]}
+
+
+@pytest.mark.parametrize(
+    ("data", "seeds", "own", "size"), [("definitions", 3, -0.0047, 0.0023), ("reviews", 4, 0.0021, -0.0003)]
+)
+def test_a_comparison_uses_the_seeds_that_another_question_added(data, seeds, own, size):
+    values = {"ce": {NAME: CE_8[data]}, "row": {NAME: ROW_8[data]}, "logits": {NAME: LOGITS[data]}}
+    section, results = made(values)
+    asked = rows_at(section, [8, seeds, len(LOGITS[data])])
+    other = replace(section, title="Another question", rows=[replace(section.rows[1], against=None)])
+    put(results.study, sections=[asked, other], stopping=Stopping(8))
+    row, logits = (pair for _score, pair in compare_section(asked, results)[1].comparisons)
+    before, same = (pair for _score, pair in compare_seeds(asked, results)[1].comparisons)
+    assert (before.seeds, before.difference) == (seeds, pytest.approx(own, abs=1e-4))
+    assert (row.seeds, row.difference) == (8, pytest.approx(size, abs=1e-4))
+    assert row.half_width < before.half_width / 2 and logits.verdict == same.verdict == "worse"
+    assert {line["seed"] for line in shown_cells(results) if line["label"] == "row"} == set(range(8))
+
+
+def test_what_a_question_decided_stays_so_although_more_seeds_would_leave_it_open():
+    values = {"ce": [0.7] * 2 + [0.70, 0.72, 0.74, 0.76], "row": [0.8, 0.801] + [0.76, 0.70, 0.75, 0.77]}
+    section, results = made({label: {NAME: scores} for label, scores in values.items()})
+    asked = rows_at(section, [2, 2])
+    put(results.study, sections=[asked, replace(section, title="Another question")], stopping=Stopping(6))
+    texts = [compare_seeds(part, results)[1].comparisons[0][1] for part in (asked, section)]
+    assert [(pair.seeds, pair.verdict) for pair in texts] == [(2, "better"), (6, "undecided")]
+    assert compare_section(asked, results)[1].comparisons[0][1] == texts[0]
+
+
+def test_a_row_that_lacks_a_result_counts_up_to_the_look_before():
+    section, results = study(4, {"ce": 0.0, "far": 0.06, "near": 0.004}, start=0)
+    lose(results, "far-3")
+    put(results.study, stopping=Stopping(4))
+    far, near = (pair for _score, pair in compare_section(section, results)[1].comparisons)
+    assert (far.seeds, far.verdict, near.seeds) == (3, "better", 4)
 
 
 def test_the_record_is_held_against_the_results_of_which_some_may_have_come_after_an_interruption():

@@ -49,7 +49,12 @@ def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_
     uri = recorded(home)
     client = tracking.open_tracker(home)
     run, *_ = tracking.find_runs(client, "small", "ablate.cell", "c0s0")
-    odd = [Metric("odd", math.nan, 3, 0), Metric("endless", math.inf, 3, 0), Metric("loss", 7.0, 10**15, 3), Metric("gradient_normal", 1.0, 3, 0)]
+    odd = [
+        Metric("odd", math.nan, 3, 0),
+        Metric("endless", math.inf, 3, 0),
+        Metric("loss", 7.0, 10**15, 3),
+        Metric("gradient_normal", 1.0, 3, 0),
+    ]
     client.log_batch(run.info.run_id, metrics=odd, params=[Param("ξ", "'); --")])
     deleted = client.create_run(run.info.experiment_id, tags={"ablate.cell": "c0s0"})
     client.delete_run(deleted.info.run_id)
