@@ -110,12 +110,12 @@ def contradictions(folder: Path) -> list[str]:
     problems = []
     for line in compared.to_dict("records"):
         own, theirs = (seeds.get((line["section"], line[who], line["value"]), {}) for who in ("label", "against"))
-        names = ("mean", "half_width", "difference", "difference_half_width", "p", "margin")
-        mean, half, difference, apart, p, margin = (float(line[name] or "nan") for name in names)
+        names = ("mean", "deviation", "difference", "difference_half_width", "p", "margin")
+        mean, deviation, difference, apart, p, margin = (float(line.get(name) or "nan") for name in names)
         if not line["label"].startswith(ANY):  # one row for all, of no name in the results
             summary = summarise(np.array(list(own.values())))
-            said = [summary.mean, summary.half_width or math.nan]  # as 0 is read above
-            if not np.allclose([mean, half], said, equal_nan=True):
+            said = [summary.mean, summary.deviation if "deviation" in line else math.nan]  # reports before it have none
+            if not np.allclose([mean, deviation], said, equal_nan=True):
                 problems.append(f"{line}: the mean is {said}")
         if line["verdict"] not in TESTED:
             continue
