@@ -4,8 +4,8 @@ import re
 
 LONGEST, LONGEST_NAME = 300, 60  # most characters of a value, and of a name, that a message repeats
 # Characters that control a terminal or browser instead of being shown (escape sequences, bells, changes of text
-# direction, other line breaks), invisible ones (zero-width spaces, NUL), those of private use, and lone surrogates, which
-# cannot be encoded.
+# direction, other line breaks), invisible ones (zero-width spaces, NUL), those of private use, and lone surrogates,
+# which cannot be encoded.
 UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\uf8ff\U000f0000-\U0010ffff]"
 )

@@ -68,7 +68,7 @@ def show(beginning: str) -> None:
     say("finished, all files intact" if damage is None else f"not finished: {damage}")
     if scores := read_content(folder / "scores.json"):
         for score in scores.get("scores", []):
-            error = f" ± {score['standard_error']:.4f} (standard error)" if score.get("standard_error") else ""
+            error = f"  standard error {score['standard_error']:.4f}" if score.get("standard_error") else ""
             unit = f"  {score['unit']}" if score.get("unit") else ""
             say(f"  {score['name']:28} {score['value']:.4f}{error}  n={score['count']}{unit}")
         for name, why in scores.get("notes", {}).items():

@@ -28,7 +28,6 @@ from reports.rows import (
 )
 from reports.statistics.decide import (
     ALPHA,
-    KNOWN,
     TESTED,
     Verdict,
     compare_samples,
@@ -38,7 +37,7 @@ from reports.statistics.decide import (
     verdict,
 )
 from reports.statistics.power import Needed
-from reports.statistics.summary import interval_quantile, summarise, widening
+from reports.statistics.summary import summarise, widening
 from reports.study import Results
 
 GENERATOR = 20250625  # seed of the random numbers, the same in every report
@@ -84,7 +83,7 @@ class RowScore:
     complete: bool  # whether every seed has a value
     seeds: int
     mean: float
-    half_width: float
+    deviation: float  # of the seeds' values; nan for one seed
     margin: float | None
     comparison: Comparison | None = None
     bold: bool = False  # tied with the best, while some rows are not
@@ -109,7 +108,7 @@ class Section:
     ended: str = ""  # why such a study has stopped; empty while it has not
     paired: bool = True  # whether rows are compared seed by seed
     board: str = ""  # as in `Study`: of "ties", all pairs of rows share the level
-    sigma: bool = False  # whether ± is from a known standard deviation of a run
+    sigma: bool = False  # whether intervals are from a known standard deviation of a run
 
     @cached_property
     def values(self) -> list[str]:
@@ -199,9 +198,7 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
 
 def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowScore:
     numbers, higher = seed_scores(row, value, results), direction(value, results)
-    seeds, mean, half_width = summarise(numbers)
-    if seeds and (sigma := results.study.sigma.get(value)):
-        half_width = interval_quantile(KNOWN) * sigma / seeds**0.5
+    seeds, mean, deviation = summarise(numbers)
     return RowScore(
         row,
         value,
@@ -210,7 +207,7 @@ def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowSco
         bool(np.isfinite(numbers).all()),
         seeds,
         mean,
-        half_width * widening(results.study.folds, seeds),
+        deviation,
         margin_of(value, results.study.margins),
     )
 

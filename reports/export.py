@@ -149,7 +149,7 @@ def comparison_line(score: RowScore, section: Section) -> dict[str, object]:
     return {
         "row": row.number, "position": row.position, "label": row.label, "variant": row.variant, "value": score.value,
         "higher": score.higher, "tested": score.tested, "complete": score.complete, "seeds": score.seeds,
-        "mean": score.mean, "half_width": score.half_width, "margin": score.margin, "drawn": row.recorded.drawn,
+        "mean": score.mean, "deviation": score.deviation, "margin": score.margin, "drawn": row.recorded.drawn,
         "against": pair and pair.against.label, "common": pair and pair.seeds, "difference": pair and pair.difference,
         "difference_half_width": pair and pair.half_width, "standard_error": pair and pair.standard_error,
         "over_texts": pair and pair.by_text, "p": pair and pair.p,

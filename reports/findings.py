@@ -104,22 +104,13 @@ def tested(section: Section) -> Iterator[Text]:
 
 
 def how_paired(section: Section, by_text: list[bool]) -> Text:
-    """Say what ± means, and by what rows are paired."""
+    """Say by what rows are paired."""
     if section.sigma:
-        return _(
-            "± of a difference: half of its 95 % interval, simultaneous for all comparisons of a section, "
-            "from the known standard deviation of a run (Bonferroni)."
-        )
+        return _("The intervals are from the known standard deviation of a run (Bonferroni).")
     if not section.paired:
-        return _(
-            "± of a difference: half of its 95 % interval, simultaneous for all comparisons of a section; "
-            "the rows are not paired (Welch's t, Bonferroni). Pairing by seed may narrow the intervals."
-        )
+        return _("The rows are not paired (Welch's t, Bonferroni). Pairing by seed may narrow the intervals.")
     how = BY_TEXT if all(by_text) else PARTLY if any(by_text) else BY_SEED
-    return _(
-        "± of a difference: half of its 95 % interval, simultaneous for all comparisons of a section, paired by {how}.",
-        how=how,
-    )
+    return _("Differences are paired by {how}.", how=how)
 
 
 def size_text(size: float, value: str) -> Text:
@@ -192,8 +183,7 @@ def reading(results: Results) -> list[Text]:
     """Explain how to read the numbers of this report."""
     rows = [row for section in results.study.sections for row in section.rows]
     seeds = max((len(row.seeds) for row in rows), default=0)
-    sigma = bool(results.study.sigma)
-    if seeds == 1 and not sigma:
+    if seeds == 1 and not results.study.sigma:
         return [
             _(
                 "One seed per configuration: the spread between seeds is unknown, so no difference can be "
@@ -202,9 +192,6 @@ def reading(results: Results) -> list[Text]:
             *standard_errors(results),
         ]
     return [
-        _("± of a mean: half of its 95 % interval, from the known standard deviation of a run.")
-        if sigma
-        else _("± of a mean: half of its 95 % interval over up to {seeds} seeds (Student's t).", seeds=seeds),
         _(
             "▲ better, ▼ worse: the interval of the difference to the baseline excludes 0. = equivalent: it "
             "is within the equivalence margin, declared too small to matter, with or without 0. ? undecided: "
@@ -214,7 +201,7 @@ def reading(results: Results) -> list[Text]:
             "Bold: no other row was shown to be better. Nothing is bold if this holds for every row, or if a "
             "note forbids ranking."
         ),
-        _("Differences are computed before rounding. A mean without ± has one value, or the same for every seed."),
+        _("Differences are computed before rounding."),
         _(
             "comparisons.csv has p-values, the numbers of texts that only one of two models gets right, and "
             "the probability of improvement."

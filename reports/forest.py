@@ -30,7 +30,7 @@ class ForestRow:
     beside: tuple[str, ...] = ()  # cells of the baseline
     most: float = math.inf  # the largest possible difference
     level: float = math.nan  # mean
-    level_half_width: float = math.nan
+    level_deviation: float = math.nan
     baseline_level: float = math.nan
     cost: tuple[Text, float] | None = None  # of a cell: GPU-seconds or CPU-seconds, and how many
     perhaps_negligible: bool = False
@@ -122,7 +122,7 @@ def forest_row(each: PrimaryComparison, scale: float, results: Results) -> Fores
     return ForestRow(
         score.row.label, each.anchor, each.section.recorded.title, score.verdict, comparison.against.label,
         score.higher is not False, scale * comparison.difference, scale * comparison.half_width, by_seed,
-        each.cells, each.against, most_of(score.value), scale * score.mean, scale * score.half_width,
+        each.cells, each.against, most_of(score.value), scale * score.mean, scale * score.deviation,
         scale * each.baseline.mean, row_cost(score.row.cells, results), is_negligible(score),
     )  # fmt: skip
 
@@ -132,7 +132,7 @@ def baseline_row(each: PrimaryComparison, scale: float, results: Results) -> For
     score = each.baseline
     return ForestRow(
         score.row.label, each.anchor, each.section.recorded.title, "baseline", "", score.higher is not False, 0.0,
-        cells=each.against, level=scale * score.mean, level_half_width=scale * score.half_width,
+        cells=each.against, level=scale * score.mean, level_deviation=scale * score.deviation,
         cost=row_cost(score.row.cells, results),
     )  # fmt: skip
 

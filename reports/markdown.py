@@ -41,19 +41,19 @@ def unit(value: str) -> float:
     return 100.0 if score_facts(value).width == 1.0 else 1.0
 
 
-def score_text(value: str, mean: float, half_width: float = math.nan, places: int | None = None) -> str:
-    """Format a mean and its half-width in display units, such as `68.6 ± 1.0`, to `places` if these are given."""
-    mean, half_width, most = unit(value) * mean, unit(value) * half_width, most_of(value)
-    if most < half_width < math.inf:
-        return f"{fixed(mean, 0)} ± > {most:.0f}"
+def score_text(value: str, mean: float, deviation: float = math.nan, places: int | None = None) -> str:
+    """Format a mean and its standard deviation over seeds in display units, such as `68.6 (1.0)`, to `places` if these
+    are given."""
+    mean, deviation = unit(value) * mean, unit(value) * deviation
     if not math.isfinite(mean):
         return MISSING
-    if not math.isfinite(half_width) or half_width <= 0:
-        return fixed(mean, 2 if places is None else places) if unit(value) > 1 or places is not None else f"{mean:.4g}"
-    if half_width < TINY:
-        return f"{mean:.3g} ± {half_width:.2g}"
-    places = digits(half_width) if places is None else places
-    return f"{fixed(mean, places)} ± {fixed(half_width, places)}"
+    if places is None and 0 < deviation < TINY:
+        return f"{mean:.3g} ({deviation:.2g})"
+    if places is None and deviation > 0:
+        places = digits(deviation)
+    rough = f"{mean:.4g}" if unit(value) == 1 else fixed(mean, 2)
+    text = rough if places is None else fixed(mean, places)
+    return f"{text} ({fixed(deviation, 1 if places is None else places)})" if math.isfinite(deviation) else text
 
 
 def most_of(value: str) -> float:

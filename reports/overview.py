@@ -21,6 +21,7 @@ from reports.markdown import (
     most_of,
     number_text,
     score_name,
+    score_text,
     unit,
     with_unit,
 )  # fmt: skip
@@ -97,7 +98,8 @@ class Overview:
     def level(self, row: ForestRow) -> str:
         if math.isnan(row.level):
             return ""
-        return f"{row.level:.4g}" if self.level_places is None else fixed(row.level, self.level_places)
+        scale = unit(self.score)
+        return score_text(self.score, row.level / scale, row.level_deviation / scale, self.level_places)
 
     def cost(self, row: ForestRow) -> str:
         return number_text(row.cost[1]) if row.cost and self.device else ""
@@ -108,7 +110,7 @@ class Overview:
 
     @cached_property
     def level_places(self) -> int | None:
-        return common_places([(math.nan, row.level_half_width) for row in self.rows])
+        return common_places([(math.nan, row.level_deviation) for row in self.rows])
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -177,7 +179,7 @@ def overview(
     return Overview(
         task(study),
         running(results) or board_headline(rows, results) or found,
-        joined(filter(None, (setting(results), interval(shown, compared, results.study.folds))), " "),
+        joined(filter(None, (setting(results), definitions(sections, results.study.folds))), " "),
         value,
         scale > 1,
         every[0].higher if every else True,
@@ -445,13 +447,15 @@ def setting(results: Results) -> Text:
     return _("{parts}.", parts=joined(parts, _(", ")))
 
 
-def interval(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], folds: int) -> Text:
-    """Say what ± is, if there is any."""
-    if not any(math.isfinite(row.half_width) for row in rows):
-        return ""
-    by_text = {each.comparison.by_text for each in compared if each.comparison.tested}
-    over = _("seeds and test texts") if by_text == {True} else _("folds") if folds else _("seeds")
-    return _("±: 95 % interval over {over}, joint per question.", over=over)
+def definitions(sections: Sequence[Section], folds: int) -> Text:
+    """Say what brackets and ± are, if there are any."""
+    scores, parts = [score for section in sections for score in section.scores], list[Text]()
+    if any(math.isfinite(score.deviation) for score in scores):
+        runs = _("folds") if folds else _("seeds")
+        parts.append(_("In tables, brackets hold the standard deviation over {runs}", runs=runs))
+    if any(score.comparison and math.isfinite(score.comparison.half_width) for score in scores):
+        parts.append(_("± is the 95 % interval of a difference, joint per question"))
+    return _("{parts}.", parts=joined(parts, _("; "))) if parts else ""
 
 
 def limits(rows: Sequence[ForestRow], margin: float | None, folds: int) -> list[Text]:

@@ -37,7 +37,7 @@ FIGURE = r"""\begin{figure}[htbp]
 \label{fig:%s}
 \end{figure}
 """
-MEANS = "Mean over {seeds} seeds ± half of its 95 % interval (Student's t); bold: no other row was shown to be better."
+MEANS = "Mean over {seeds} seeds; bold: no other row was shown to be better."
 VERDICTS = {verdict.replace(" ", "-") for verdict in WORDS}
 
 
@@ -79,7 +79,7 @@ def section_tex(part: SectionReport, report: Report) -> str:
 
 
 def caption(table: Table, part: SectionReport, report: Report) -> str:
-    """Return a caption that says what is shown and what ± means, of means and of differences."""
+    """Return a caption that says what is shown, and what brackets and ± are."""
     title = part.recorded.title
     counts = sorted({len(row.cells) for row in part.section.rows})
     seeds = "–".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]]))

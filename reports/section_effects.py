@@ -50,7 +50,7 @@ def level_means(found: list[Effect], section: Section, results: Results) -> list
         for part in explanations(rows, value, section, results)
         for factor in part.factors
         if (value, (factor,)) in terms
-        for level in levels(part.values, part.factors, factor, value, part.from_texts)
+        for level in levels(part.values, part.factors, factor, value)
     ]
 
 

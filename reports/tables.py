@@ -126,7 +126,7 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
         if any(value in numbers for value in values):
             line = [Entry(name, style="italic"), *([Entry("")] if ranked else [])]
             for value in values:
-                line.append(reference_entry(value, numbers.get(value), places_of(section, value)))
+                line.append(reference_entry(value, numbers.get(value), places_of(section.scores, value)))
                 line += [Entry("")] if value in compared.entries else []
             body.append([*line, *[Entry("")] * (width - len(line))])
     heads: list[Text] = [_("Configuration"), *([_("Rank")] if ranked else [])]
@@ -137,13 +137,13 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
 
 def score_column(section: Section, value: str) -> dict[int, Entry]:
     """Return the means of a score by row number, all with as many digits."""
-    places = places_of(section, value)
+    places = places_of(section.scores, value)
     return {row.number: entry(section.score_of[row.number, value], places) for row in section.rows}
 
 
-def places_of(section: Section, value: str) -> int | None:
-    scale = unit(value)
-    return common_places([(math.nan, scale * section.score_of[row.number, value].half_width) for row in section.rows])
+def places_of(scores: Iterable[RowScore | Level], value: str) -> int | None:
+    """Return the decimal places of all means of a score in a table."""
+    return common_places([(math.nan, unit(value) * score.deviation) for score in scores if score.value == value])
 
 
 @dataclass(frozen=True)
@@ -207,18 +207,18 @@ def pivot_table(section: Section, value: str, results: Results) -> Table:
     inside = [row for row in section.rows if across in row.axes and down in row.axes]
     outside = [row for row in section.rows if row not in inside]
     columns, names = (in_order(row.axes[axis] for row in inside) for axis in (across, down))
-    body = []
+    body, places = [], places_of(section.scores, value)
     for name in names:
         line = [Entry(str(name))]
         for column in columns:
             matching = [r for r in inside if r.axes[down] == name and r.axes[across] == column]
             prefixes = [unshown_axes(r, (down, across)) if len(matching) > 1 else "" for r in matching]
-            entries = [entry(section.score_of[r.number, value]) for r in matching]
+            entries = [entry(section.score_of[r.number, value], places) for r in matching]
             line.append(merge_entries(list(zip(prefixes, entries, strict=True))))
         body.append(line)
-    body += [[label(row), *[entry(section.score_of[row.number, value])] * len(columns)] for row in outside]
+    body += [[label(row), *[entry(section.score_of[row.number, value], places)] * len(columns)] for row in outside]
     body += [
-        [Entry(name, style="italic"), *[reference_entry(value, scores[value])] * len(columns)]
+        [Entry(name, style="italic"), *[reference_entry(value, scores[value], places)] * len(columns)]
         for name, scores in references_shown(section, results).items()
         if value in scores
     ]
@@ -252,10 +252,10 @@ def unshown_axes(row: Row, shown_elsewhere: tuple[str, ...]) -> str:
 
 
 def entry(score: RowScore, places: int | None = None) -> Entry:
-    """Return mean ± half-width, bold if tied with the best."""
+    """Return the mean with its standard deviation, bold if tied with the best."""
     if not math.isfinite(score.mean):
         return Entry(MISSING)
-    text = score_text(score.value, score.mean, score.half_width, places)
+    text = score_text(score.value, score.mean, score.deviation, places)
     return Entry(text, score.mean, score.row.cells, score.bold)
 
 
@@ -403,20 +403,15 @@ def effects_tables(effects: Sequence[Effect]) -> list[Table]:
 
 
 def levels_tables(levels: Sequence[Level]) -> list[Table]:
-    """Return, for each score, the mean of each level of an axis over the other axes, with the interval of its distance
-    from the mean of the levels."""
+    """Return, for each score, the mean of each level of an axis over the other axes, with its standard deviation."""
     tables = []
     for value in dict.fromkeys(level.value for level in levels):
-        heads = [
-            _("Level of an axis"),
-            _("mean of {name} over the other axes ± half of the 95 % interval of its difference from the "
-              "mean of the levels",
-              name=head(value)),
-        ]  # fmt: skip
+        heads = [_("Level of an axis"), _("mean of {name} over the other axes", name=head(value))]
+        places = places_of(levels, value)
         body = [
             [
                 Entry(f"{symbol(level.axis)}={level.name}"),
-                Entry(score_text(value, level.mean, level.half_width), level.mean),
+                Entry(score_text(value, level.mean, level.deviation, places), level.mean),
             ]
             for level in levels
             if level.value == value
@@ -460,10 +455,10 @@ def means_over_data_sets(value: str, groups: dict[str, list[Row]], sets: int, re
         if not all(np.isfinite(values).all() for values in scores.values()):
             return None
         middle, low, high = (unit(value) * each for each in interquartile_mean(scores, seed=GENERATOR))
-        interval = f" ({low:.4g}–{high:.4g})" if np.isfinite(low) else ""  # no interval with one seed
+        interval = f", {low:.4g}–{high:.4g}" if np.isfinite(low) else ""  # no interval with one seed
         cells = [cell for row in group for cell in row.cells]
         body.append([Entry(label), Entry(f"{middle:.4g}{interval}", middle, cells)])
-    heads = [_("Over all data sets"), _("interquartile mean of {value} (95 % interval)", value=head(value))]
+    heads = [_("Over all data sets"), _("interquartile mean of {value}, 95 % interval", value=head(value))]
     return Table(_("{name} over {sets} data sets", name=heading(value), sets=sets), heads, body)
 
 

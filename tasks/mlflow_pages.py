@@ -127,7 +127,7 @@ def verdicts(shown: list[tuple[Section, Row]]) -> dict[str, str]:
 
 
 def means(section: Section, row: Row) -> dict[str, float]:
-    """Return the mean of each score and the half-width of its interval."""
+    """Return the mean of each score and its standard deviation over seeds."""
     scores = [score for score in section.scores if score.row == row and math.isfinite(score.mean)]
-    halves = {f"{score.value}.half_width": score.half_width for score in scores if math.isfinite(score.half_width)}
-    return {score.value: score.mean for score in scores} | halves
+    deviations = {f"{score.value}.deviation": score.deviation for score in scores if math.isfinite(score.deviation)}
+    return {score.value: score.mean for score in scores} | deviations

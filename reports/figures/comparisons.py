@@ -30,7 +30,7 @@ from reports.messages import Language, Text, _, joined, using
 from reports.overview import Overview
 from reports.statistics.decide import ALPHA
 from reports.study import Results
-from reports.tables import head
+from reports.tables import head, places_of
 
 PALETTE = "cividis"  # suits any colour vision
 MOST_COLUMNS = 7  # columns whose numbers can be read 420 pixels wide
@@ -125,13 +125,15 @@ def heat_panel(axis: Any, part: list[RowScore], axes: Axes, colours: Normalize) 
     """Draw the cells, and below them, over the whole width, the rows without a place in the pivot."""
     down, across = (axis_settings(part, name, axes) for name in axes)
     names = drawable([str(name) for name in down], symbol(axes[0]))
+    places = places_of(part, part[0].value)
     for score in part:
         if within(score, axes):
             top, left, width = down.index(score.row.axes[axes[0]]), across.index(score.row.axes[axes[1]]), 1
         else:
             top, left, width = len(names), 0, len(across)
             names.append(drawable([score.row.label], "outside")[0])
-        heat_cell(axis, top, left, width, score, colours)
+        text = score_text(score.value, score.mean, score.deviation, places).replace(" (", "\n(")
+        heat_cell(axis, (top, left, width), text, shades(colours).to_rgba(score.mean))  # type: ignore[arg-type]
     letters = max(7, 44 // len(across))
     heads = [wrapped(name, letters) for name in drawable([str(name) for name in across], symbol(axes[1]))]
     axis.set_xticks(np.arange(len(across)) + 0.5, heads)
@@ -146,10 +148,9 @@ def without_frame(axis: Any) -> None:
         spine.set_visible(False)
 
 
-def heat_cell(axis: Any, top: int, left: int, width: int, score: RowScore, colours: Normalize) -> None:
-    colour: Any = shades(colours).to_rgba(score.mean)  # type: ignore[arg-type]
+def heat_cell(axis: Any, place: tuple[int, int, int], text: str, colour: Any) -> None:
+    top, left, width = place
     axis.fill_between([left, left + width], top, top + 1, facecolor=colour, linewidth=0.8, edgecolor="white")
-    text = score_text(score.value, score.mean, score.half_width).replace(" ± ", "\n± ")
     light = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] > 0.5
     axis.text(
         left + width / 2, top + 0.5, text, ha="center", va="center", color="black" if light else "white", fontsize=6.5
@@ -182,7 +183,7 @@ def heat_caption(panels: list[Panel], axes: Axes) -> Text:
     numbers = joined([renamed(settings, symbol(name)) for name, settings in zip(axes, levels, strict=True)], "")
     below = _(", and below it {rows}", rows=labels_in_words(outside)) if outside else ""
     return _(
-        "Heat map of {values}, mean over seeds ± half of its 95 % interval, by {axes}{below}{numbers}",
+        "Heat map of {values}, mean over seeds (standard deviation), by {axes}{below}{numbers}",
         values=values, axes=joined(by, _(" and ")), below=below, numbers=numbers,
     )  # fmt: skip
 

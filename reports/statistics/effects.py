@@ -15,8 +15,6 @@ from jaxtyping import Float, Num
 from numpy import ndarray
 from scipy import special
 
-from reports.statistics.summary import interval_quantile
-
 Term = tuple[str, ...]
 BLOCK: Term = ("seed",)
 ROUNDING = 1e-12  # a residual below this share of the total sum of squares counts as 0
@@ -38,13 +36,13 @@ class Effect:
 
 @dataclass(frozen=True)
 class Level:
-    """Mean of one level of an axis over the other axes; `half_width` is of its distance from the mean of all levels."""
+    """Mean of one level of an axis over the other axes, and its standard deviation over seeds."""
 
     value: str
     axis: str
     name: str
     mean: float
-    half_width: float
+    deviation: float  # nan for one seed
 
 
 def effects(frame: pd.DataFrame, factors: Sequence[str], value: str, from_texts: float = 0.0) -> list[Effect]:
@@ -111,19 +109,15 @@ def interaction_of_texts(each: Num[ndarray, "k s n"]) -> float:
     return max(0.0, interaction_square - rest_square) / texts
 
 
-def levels(
-    frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str, from_texts: float = 0.0
-) -> list[Level]:
-    """Return the levels of a factor: the mean, balanced over the other factors, and the half-width of the interval of
-    its deviation from the mean of the levels. The noise is the residual, as in `effects`."""
-    grid = Grid(frame, factors, value)
-    rest, freedom = grid.residual(grid.terms)
-    names, means, inverse, _ = balanced_means(grid, factor)
-    contrast = np.eye(len(names)) - 1 / len(names)
-    scale = np.sqrt(np.diag(contrast @ inverse @ contrast))
-    width = interval_quantile(freedom) * np.sqrt(rest / freedom + from_texts) if freedom else np.nan
-    found = zip(names, means.tolist(), (width * scale).tolist(), strict=True)
-    return [Level(value, factor, name, mean, half_width) for name, mean, half_width in found]
+def levels(frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str) -> list[Level]:
+    """Return the levels of a factor: the mean, balanced over the other factors, and its deviation over seeds."""
+    names, means = balanced_means(Grid(frame, factors, value), factor)[:2]
+    grids = [Grid(of_seed, factors, value) for _, of_seed in frame.groupby("seed")]
+    by_seed = [dict(zip(*balanced_means(grid, factor)[:2], strict=True)) for grid in grids]
+    deviations = pd.DataFrame(by_seed).std()
+    return [
+        Level(value, factor, name, mean, deviations[name]) for name, mean in zip(names, means.tolist(), strict=True)
+    ]
 
 
 def balanced_means(

@@ -1,8 +1,7 @@
-"""Mean and interval over seeds, interquartile mean over data sets, and expected best of n configurations."""
+"""Mean and standard deviation over seeds, interquartile mean over data sets, and expected best of n configurations."""
 
 import math
 from collections.abc import Mapping
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,17 +15,17 @@ CONFIDENCE = 0.95
 class Summary(NamedTuple):
     seeds: int
     mean: float
-    half_width: float  # nan for a single seed, whose spread is unknown
+    deviation: float  # nan for a single seed, whose spread is unknown
 
 
 def summarise(values: Float[ndarray, " s"]) -> Summary:
-    """Return the mean and the half-width of Student's 95 % interval over seeds, of the values that are finite."""
+    """Return the mean and the sample standard deviation of the values that are finite; 0.0 if all are equal."""
     finite = values[np.isfinite(values)]
     count = len(finite)
     if count < 2:
         return Summary(count, float(finite[0]) if count else math.nan, math.nan)
-    error = finite.std(ddof=1) / np.sqrt(count)
-    return Summary(count, float(finite.mean()), float(interval_quantile(count - 1) * error))
+    deviation = float(finite.std(ddof=1)) if np.ptp(finite) else 0.0  # the mean of equal values may be rounded
+    return Summary(count, float(finite.mean()), deviation)
 
 
 def widening(folds: int, runs: int) -> float:
@@ -38,9 +37,8 @@ def widening(folds: int, runs: int) -> float:
     return math.sqrt(runs * (1 / folds + 1 / (folds - 1))) if folds > 1 else 1.0
 
 
-@cache
 def interval_quantile(freedom: float) -> float:
-    """Return the two-sided quantile of Student's t at CONFIDENCE (cached: every row of a table asks for the same)."""
+    """Return the two-sided quantile of Student's t at CONFIDENCE."""
     return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 

@@ -57,7 +57,7 @@ def test_a_page_says_that_more_seeds_decide_nothing_between_folds(tmp_path):
     judge(folds(4, 5)).report(tmp_path)
     page = (tmp_path / "README.md").read_text()
     assert "| more texts |" in page and "more than 64 seeds" not in page
-    assert "20 runs (folds)" in page and "interval over folds" in page
+    assert "20 runs (folds)" in page and "deviation over folds" in page
 
 
 def test_a_fold_that_a_row_lacks_is_told_and_one_that_is_there_twice_is_a_mistake():

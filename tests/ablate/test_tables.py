@@ -285,12 +285,12 @@ def test_means_deviations_and_counts_give_what_the_values_give(tmp_path):
     by_values, by_means = (
         ablate.judge(t, baseline="base").frame() for t in (table, means.rename(columns={"mean": "acc"}))
     )
-    columns = ["label", "seeds", "mean", "half_width", "difference", "difference_half_width", "p", "verdict"]
+    columns = ["label", "seeds", "mean", "deviation", "difference", "difference_half_width", "p", "verdict"]
     pd.testing.assert_frame_equal(by_values[columns], by_means[columns])
     text = (
         ablate.judge(means, baseline="base").report(tmp_path / "r").with_name("README.md").read_text(encoding="utf-8")
     )
-    assert "the rows are not paired" in text and "Each seed" not in text
+    assert "The rows are not paired" in text and "Each seed" not in text
 
 
 def test_unpaired_errors_and_power():

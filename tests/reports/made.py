@@ -110,17 +110,17 @@ def contradictions(folder: Path) -> list[str]:
     problems = []
     for line in compared.to_dict("records"):
         own, theirs = (seeds.get((line["section"], line[who], line["value"]), {}) for who in ("label", "against"))
-        names = ("mean", "half_width", "difference", "difference_half_width", "p", "margin")
-        mean, half, difference, apart, p, margin = (
-            math.nan if line[name] == "" else float(line[name]) for name in names
-        )
+        names = ("mean", "deviation", "difference", "difference_half_width", "p", "margin")
+        numbers = (math.nan if line.get(name, "") == "" else float(line[name]) for name in names)
+        mean, deviation, difference, apart, p, margin = numbers
         if not line["label"].startswith(ANY):  # one row for all, of no name in the results
             summary = summarise(np.array(list(own.values())))
-            if not np.allclose([mean, half], [summary.mean, summary.half_width], equal_nan=True):
+            told = summary.deviation if "deviation" in line else math.nan  # reports before it have none
+            if not np.allclose([mean, deviation], [summary.mean, told], equal_nan=True):
                 problems.append(f"{line}: the mean is {summary}")
         if line["verdict"] not in TESTED:
             continue
-        both = own.keys() & theirs.keys()
+        both = sorted(own.keys() & theirs.keys())[: int(float(line["common"]))]
         true = sum(own[seed] - theirs[seed] for seed in both) / len(both)
         if not np.isclose(difference, true, atol=1e-6):
             problems.append(f"{line}: the difference is {true}")

@@ -85,10 +85,10 @@ def test_the_same_runs_give_the_same_bytes_in_any_order_and_from_a_store_made_ag
     assert str(home) not in text and all(len(held) < 300_000 for held in first.values())
     for name in first:
         assert name in ("README.md", "index.zh.html", "figures/forest.zh.svg") or f"]({name})" in text, name
-    # mean, half-width, best and reference
-    assert "| ce (baseline) | 70 |" in text
-    assert "| ce+supcon | 85 ± 64 |" in text  # t(0.975, 1) · 0.05 = 12.706 · 0.05
-    assert "| *TF-IDF + logistic regression* | 60 |" in text
+    # mean, standard deviation, best and reference
+    assert "| ce (baseline) | 70.0 (0.0) |" in text
+    assert "| ce+supcon | 85.0 (7.1) |" in text
+    assert "| *TF-IDF + logistic regression* | 60.0 |" in text
     assert "no other row was shown to be better" in text and "significant" not in text
     assert "On 40 test texts, an accuracy has a standard error of" in text
     assert "abc123" in text and "a CPU, 2 cores" in text
@@ -120,7 +120,7 @@ def test_titles_of_one_file_name_or_longer_than_one_keep_their_figures_in_a_home
     assert len([name for name in pictures if name.endswith("-curves.png")]) == 6
     texts = report.read_text() + report.with_name("README.zh.md").read_text()
     assert all(f"](figures/{name})" in texts for name in pictures)
-    assert "| ce (baseline) | 70 |" in report.read_text()
+    assert "| ce (baseline) | 70.0 (0.0) |" in report.read_text()
 
 
 def test_what_is_not_there_is_a_clear_error(home: Path):
@@ -152,7 +152,7 @@ def test_several_data_sets_keep_their_own_reference_counts_and_error(home: Path)
         change(name, "provenance.json", class_counts={split: {"bad": 400, "good": 500} for split in SPLITS})
         rescore(name, count=900)
     text = built(record(home, document, names), home / "out").read_text()
-    assert "| *TF-IDF, tweets* | 60 |  |  |\n| *TF-IDF, reviews* | 90 |  |  |" in text and "others" not in text
+    assert "| *TF-IDF, tweets* | 60.0 |  |  |\n| *TF-IDF, reviews* | 90.0 |  |  |" in text and "others" not in text
     assert "On 40 test texts of tweets" in text and "On 900 test texts of reviews" in text
     assert "| Split of tweets | negative | positive | all |" in text
     assert "| Split of reviews | bad | good | all |" in text

@@ -9,9 +9,9 @@ import pytest
 from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
 from reports import families
 from reports.compare import Section, compare
+from reports.export import shown_cells
 from reports.families import groups_of
 from reports.findings import unequal_note
-from reports.export import shown_cells
 from reports.looks import check_looks, compare_section, compare_seeds, replay_looks, rows_at
 from reports.rows import rows_of
 from reports.section_effects import explained
@@ -293,7 +293,7 @@ def test_a_comparison_uses_the_seeds_that_another_question_added(data, seeds, ow
 
 
 def test_what_a_question_decided_stays_so_although_more_seeds_would_leave_it_open():
-    values = {"ce": [0.7] * 2 + [0.70, 0.72, 0.74, 0.76], "row": [0.8, 0.801] + [0.76, 0.70, 0.75, 0.77]}
+    values = {"ce": [0.7, 0.7, 0.7, 0.72, 0.74, 0.76], "row": [0.8, 0.801, 0.76, 0.7, 0.75, 0.77]}
     section, results = made({label: {NAME: scores} for label, scores in values.items()})
     asked = rows_at(section, [2, 2])
     put(results.study, sections=[asked, replace(section, title="Another question")], stopping=Stopping(6))

@@ -82,13 +82,28 @@ def test_a_small_report_is_as_it_was(name: str, tmp_path: Path):
     assert contradictions(tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["pivot", "study"])
+def test_brackets_are_deviations_over_seeds_and_no_level_has_an_interval(name: str, tmp_path: Path):
+    REPORTS[name](tmp_path)
+    values = pd.read_csv(tmp_path / "results.csv").groupby(["score", "label"])["value"].apply(np.array)
+    for file in ("README.md", "index.html"):
+        text = (tmp_path / file).read_text(encoding="utf-8")
+        assert text.count("In tables, brackets hold the standard deviation over seeds; ± is the 95 % interval") == 1
+        unsigned = re.findall(r"(?<![+−\d.])(\d[\d.]*)\s±", text)
+        assert all(float(number) == 0 for number in unsigned), unsigned
+        for (score, label), numbers in values.items():
+            scale = 1 if score == "transfer.mean" else 100
+            mean, deviation = (round(scale * size, 10) for size in (numbers.mean(), numbers.std(ddof=1)))
+            assert any(f"{mean:.{places}f} ({deviation:.{places}f})" in text for places in range(1, 5)), (score, label)
+
+
 def test_numbers_that_do_not_follow_are_found(tmp_path: Path):
     """What the other tests of this folder and the fuzzer rely on."""
     pivot(tmp_path, seeds=5)
     whole = pd.read_csv(tmp_path / "comparisons.csv", keep_default_na=False)
     for column, value in {
         "mean": 0.9,
-        "half_width": 1e-4,
+        "deviation": 1e-4,
         "difference": 0.5,
         "verdict": "equivalent",
         "p": 0.0,

@@ -24,12 +24,12 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_table_has_what_the_report_has_with_its_statistics_in_the_caption(paper: Path):
     text = (paper / "section-a-section.tex").read_text()
-    assert re.search(r"R\\&D\\_50\\% & \\textbf\{80\.\d+ \$\\pm\$ \d", text) and r"\toprule" in text
+    assert re.search(r"R\\&D\\_50\\% & \\textbf\{80\.\d+ \(0\.\d+\)\}", text) and r"\toprule" in text
     assert re.search(r"\} & better \+\d+\.\d+ \$\\pm\$ \d", text)
     caption = " ".join(re.findall(r"\\caption\{(.*)\}", text))
     for said in (
-        "Mean over 4 seeds $\\pm$ half of its 95 \\% interval",
-        "simultaneous for all comparisons of a section",
+        "Mean over 4 seeds; bold",
+        "brackets hold the standard deviation over seeds; $\\pm$ is the 95 \\% interval of a difference, joint per",
         "1 point in",
     ):
         assert said in caption, said

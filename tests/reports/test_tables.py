@@ -61,8 +61,8 @@ def test_a_list_has_a_row_a_configuration_and_a_column_a_value():
     assert lines(part) == [
         "| Configuration | accuracy (test), % | loss (test) |",
         "| :-- | --: | --: |",
-        "| a (baseline) | 80 ± &gt; 100 | 0.4 ± 1.3 |",  # t(0.975, 1) · 0.1
-        "| c | 60 | 0.2 |",  # one seed has no spread, and nothing is ranked beside it
+        "| a (baseline) | 80 (14) | 0.40 (0.14) |",
+        "| c | 60 | 0.20 |",  # one seed has no spread, and nothing is ranked beside it
         "| *TF-IDF* | 50 | – |",
     ]
 

@@ -40,6 +40,7 @@ def test_recipes_stand_above_their_cells_with_mean_and_verdict(home: Path):
         children = {name for name, run in cells.items() if run.data.tags["mlflow.parentRunId"] == row.info.run_id}
         assert children == {f"{label} · seed 0", f"{label} · seed 1"} and row.data.tags["section"] == "Recipes | Again"
     assert rows["ce"].data.tags["verdict"] == "baseline" and rows["ce"].data.metrics["test.accuracy"] == 0.705
+    assert rows["ce"].data.metrics["test.accuracy.deviation"] == pytest.approx(0.01 / 2**0.5)
     assert "undecided +10" in rows["ce+supcon"].data.tags["verdict"]
     assert not any(value == "" for run in (*rows.values(), *cells.values()) for value in run.data.tags.values())
 

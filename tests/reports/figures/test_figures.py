@@ -159,14 +159,14 @@ def test_a_value_has_one_scale_of_colours_in_the_whole_report():
     assert (scale.vmin, scale.vmax) == pytest.approx((min(means), max(means)))
 
 
-def test_a_heat_map_says_means_and_half_widths_of_all_vectors(canvases: list[Any], tmp_path: Path):
+def test_a_heat_map_says_means_and_deviations_of_all_vectors(canvases: list[Any], tmp_path: Path):
     section = sample.pivot()
     results = sample.results(section)
     compared = compare(section, results)
     comparisons.draw_heat(compared, results, tmp_path / "it")
     said = {text.get_text() for text in canvases[0].axes[0].texts}
-    shown = {score_text(score.value, score.mean, score.half_width) for score in compared.scores}
-    assert said == {text.replace(" ±", "\n±") for text in shown} and all(
+    shown = {score_text(score.value, score.mean, score.deviation, 2) for score in compared.scores}
+    assert said == {text.replace(" (", "\n(") for text in shown} and all(
         float(text.split("\n")[0]) > 1 for text in said
     )
 

@@ -147,16 +147,15 @@ def test_without_a_residual_or_an_axis_there_are_no_effects():
         assert effects(frame, ["k", "alpha", "view"], "value") == []
 
 
-def test_levels_deviate_as_in_a_sum_to_zero_model_without_an_interval_where_there_is_no_residual():
+def test_levels_have_the_deviation_of_the_means_of_seeds_and_none_with_one_seed():
     frame = grid()
     found = levels(frame, ["k", "alpha", "view"], "k", "value")
-    fit = ols(FORMULA.replace(")", ", Sum)", 4).replace(", Sum) ** 2", ") ** 2"), frame).fit()
-    interval = fit.conf_int().loc["C(k, Sum)[S.30]"]
-    assert found[0].name == "30" and found[0].half_width == pytest.approx((interval[1] - interval[0]) / 2)
-    assert [level.mean for level in found] == pytest.approx(frame.groupby("k")["value"].mean().tolist())
+    by_seed = frame.groupby(["k", "seed"])["value"].mean().unstack("seed").to_numpy()
+    assert found[0].name == "30" and [level.mean for level in found] == pytest.approx(by_seed.mean(1).tolist())
+    assert [level.deviation for level in found] == pytest.approx(by_seed.std(1, ddof=1).tolist())
 
-    found = levels(grid().query("seed == 0 and view == 'one'"), ["k", "alpha"], "k", "value")  # no residual
-    assert all(math.isnan(level.half_width) and math.isfinite(level.mean) for level in found)
+    found = levels(grid().query("seed == 0"), ["k", "alpha"], "k", "value")
+    assert all(math.isnan(level.deviation) and math.isfinite(level.mean) for level in found)
 
 
 def test_levels_are_balanced_over_the_other_axes():
@@ -227,8 +226,8 @@ def test_the_expected_best_is_that_of_all_draws_with_replacement():
         assert expected_best(scores)[tries - 1] == pytest.approx(np.mean(greatest))
 
 
-def test_the_half_width_is_students_one_seed_has_none_and_no_value_no_summary():
-    found = summarise(np.array([0.1, math.nan, 0.2, 0.3]))  # t(0.975, 2) = 4.302653, standard deviation 0.1
-    assert found == pytest.approx((3, 0.2, 4.302653 * 0.1 / math.sqrt(3)))
+def test_the_deviation_is_that_of_a_sample_one_seed_has_none_and_no_value_no_summary():
+    assert summarise(np.array([0.1, math.nan, 0.2, 0.3])) == pytest.approx((3, 0.2, 0.1))
+    assert summarise(np.array([0.1, 0.1, 0.1])).deviation == 0  # numpy's is 1.7e-17
     assert summarise(np.array([0.5, math.nan])) == pytest.approx((1, 0.5, math.nan), nan_ok=True)
     assert summarise(np.array([math.nan])) == pytest.approx((0, math.nan, math.nan), nan_ok=True)
