@@ -100,7 +100,7 @@ class Overview:
         return f"{row.level:.4g}" if self.level_places is None else fixed(row.level, self.level_places)
 
     def cost(self, row: ForestRow) -> str:
-        return number_text(row.cost[1]) if row.cost and self.device else ""
+        return number_text(row.cost.seconds) if row.cost and self.device else ""
 
     @cached_property
     def places(self) -> int | None:
@@ -199,7 +199,7 @@ def overview(
 
 def device(rows: Sequence[ForestRow]) -> Text:
     """Return what the costs of rows are measured in; empty if they are unknown, or of several kinds."""
-    found = {row.cost[0] for row in rows if row.cost}
+    found = {row.cost.device for row in rows if row.cost}
     return found.pop() if len(found) == 1 else ""
 
 
