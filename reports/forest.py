@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from reports.compare import Comparison, RowScore, Section
 from reports.markdown import difference_text, most_of
 from reports.messages import Text, _
-from reports.rows import references_of, row_cost
+from reports.rows import Cost, references_of, row_cost
 from reports.study import Results
 from reports.tables import SIGNS, is_negligible, verdict_text
 
@@ -32,7 +32,7 @@ class ForestRow:
     level: float = math.nan  # mean
     level_deviation: float = math.nan
     baseline_level: float = math.nan
-    cost: tuple[Text, float] | None = None  # of a cell: GPU-seconds or CPU-seconds, and how many
+    cost: Cost | None = None
     perhaps_negligible: bool = False
     name: Text = ""  # the label, with the baseline if its question has several
 

@@ -102,7 +102,7 @@ class Overview:
         return score_text(self.score, row.level / scale, row.level_deviation / scale, self.level_places)
 
     def cost(self, row: ForestRow) -> str:
-        return number_text(row.cost[1]) if row.cost and self.device else ""
+        return number_text(row.cost.seconds) if row.cost and self.device else ""
 
     @cached_property
     def places(self) -> int | None:
@@ -201,7 +201,7 @@ def overview(
 
 def device(rows: Sequence[ForestRow]) -> Text:
     """Return what the costs of rows are measured in; empty if they are unknown, or of several kinds."""
-    found = {row.cost[0] for row in rows if row.cost}
+    found = {row.cost.device for row in rows if row.cost}
     return found.pop() if len(found) == 1 else ""
 
 

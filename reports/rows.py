@@ -1,9 +1,9 @@
 """Rows of a section's tables, and their values: a number for each seed and, if stored, one for each text."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -267,18 +267,32 @@ def near_best(section: RecordedSection, results: Results) -> NearBest | None:
     return NearBest(best, near, "–".join(map(str, dict.fromkeys((counts[0], counts[-1])))))
 
 
-def row_cost(cells: Sequence[str], results: Results) -> tuple[Message, float] | None:
-    """Return a row's device (GPU-seconds or CPU-seconds) and mean cost of a cell; None if a cell has no provenance, or
-    they ran on several kinds."""
-    costs = [device_seconds(found) for cell in cells if (found := results.provenance(cell)) is not None]
-    if not costs or len(costs) < len(cells) or len({device for device, _seconds in costs}) > 1:
+class Cost(NamedTuple):
+    """What training took for a cell of a row, in the mean, and what it depends on beside the row."""
+
+    device: Message  # GPU-seconds or CPU-seconds
+    seconds: float
+    conditions: frozenset[Hashable]  # of the cells: machine, threads, processes, day, store of frozen blocks
+
+
+def row_cost(cells: Sequence[str], results: Results) -> Cost | None:
+    """Return a row's measured cost; None if it is unknown for a cell, or the cells ran on several kinds of devices."""
+    costs = [cell_cost(known) for cell in cells if (known := results.provenance(cell)) is not None]
+    measured = [cost for cost in costs if cost is not None]
+    if not measured or len(measured) < len(cells) or len({cost.device for cost in measured}) > 1:
         return None
-    return costs[0][0], float(np.mean([seconds for _device, seconds in costs]))
+    conditions = frozenset[Hashable]().union(*(cost.conditions for cost in measured))
+    return Cost(measured[0].device, float(np.mean([cost.seconds for cost in measured])), conditions)
 
 
-def device_seconds(provenance: Provenance) -> tuple[Message, float]:
-    """Return the GPU-seconds of all processes; without a GPU, the wall seconds times processes and threads."""
-    processes = provenance.processes or 1
-    if provenance.gpu_seconds > 0:
-        return _("GPU-seconds"), provenance.gpu_seconds * processes
-    return _("CPU-seconds"), provenance.wall_seconds * processes * (provenance.threads or 1)
+def cell_cost(known: Provenance) -> Cost | None:
+    """Return the CPU-seconds of training, on a GPU the seconds for which it held one; None if nothing measured them."""
+    on_gpu = known.gpu_seconds > 0
+    seconds = known.training_gpu_seconds if on_gpu else known.training_cpu_seconds
+    if seconds is None:
+        return None
+    store = (known.speed or {}).get("reuse")
+    conditions = (known.hardware, known.threads, known.processes, known.finished, store)
+    return Cost(
+        _("GPU-seconds of training") if on_gpu else _("CPU-seconds of training"), seconds, frozenset([conditions])
+    )

@@ -111,7 +111,8 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
     compared = compared_columns(section, values)
     scores = [score_column(section, value) for value in values]
     costs = [row_cost(row.cells, results) for row in section.ordered]
-    device = costs[0][0] if costs[0] and all(cost and cost[0] == costs[0][0] for cost in costs) else None
+    devices = {cost.device if cost else None for cost in costs}
+    device = devices.pop() if len(devices) == 1 else None
     body = []
     for row, cost in zip(section.ordered, costs, strict=True):
         line = [label(row, has_compared)]
@@ -120,7 +121,7 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
             line.append(column[row.number])
             line += [compared.entries[value][row.number]] if value in compared.entries else []
         line += [each[row.number] for each in compared.further.values()]
-        body.append([*line, Entry(number_text(cost[1]), cost[1])] if device and cost else line)
+        body.append([*line, Entry(number_text(cost.seconds), cost.seconds)] if device and cost else line)
     width = len(body[0])
     for name, numbers in references_shown(section, results).items():
         if any(value in numbers for value in values):

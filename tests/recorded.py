@@ -63,6 +63,8 @@ def provenance(count: int = 40) -> dict[str, Any]:
         "predicted": {"seconds": 5.0, "memory_bytes": 3 * 2**28},
         "peak_memory_bytes": 2**30,
         "gpu_seconds": 0.0,
+        "training_cpu_seconds": 6.0,
+        "training_gpu_seconds": 0.0,
         "peak_memory_mib": 100,
         "class_counts": {split: dict.fromkeys(LABELS, count // 2) for split in ("train", "test")},
     }

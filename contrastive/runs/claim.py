@@ -54,7 +54,7 @@ def begin_attempt(run: Path, stage: str, finished: Callable[[], bool]) -> Iterat
         if finished():
             yield None
             return
-        outcome, attempt = "done", _next(run)
+        outcome, attempt, cpu = "done", _next(run), time.process_time()
         try:
             attempt.folder.mkdir(parents=True)
             worker = {"host": socket.gethostname(), "pid": os.getpid(), "place": os.getcwd()}
@@ -65,7 +65,8 @@ def begin_attempt(run: Path, stage: str, finished: Callable[[], bool]) -> Iterat
             raise
         finally:
             with suppress(OSError):  # the disk is full, which was reported already
-                attempt.note(ended=round(time.time(), 1), outcome=outcome)
+                spent = round(time.process_time() - cpu, 3)  # of this process
+                attempt.note(ended=round(time.time(), 1), outcome=outcome, cpu_seconds=spent)
 
 
 @contextmanager

@@ -160,6 +160,9 @@ class Provenance:
     collapsed_since: int | None = None  # step
     class_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # split → class → texts
     finished: str = ""  # day, in UTC; empty for old runs
+    # of the steps alone: of all processes and attempts; None if some of it is unknown, as for old runs
+    training_cpu_seconds: float | None = None
+    training_gpu_seconds: float | None = None
 
 
 GRID = TypeAdapter(RecordedGrid)

@@ -92,12 +92,13 @@ def train_here(request: TrainRequest, training: Training, folder: Path, tokens: 
     """
     from contrastive.evaluation.embed import Embedder, embed
     from contrastive.models import frozen_store
-    from contrastive.training import gather
+    from contrastive.training import gather, meters
     from contrastive.training.train import CellTraining
 
     cell = request.cell.model_copy(update={"training": training})
     run = CellTraining(cell, folder, tokens, checkpoint_every=request.checkpoint_every, speed=request.speed)
-    run.run()
+    with meters.training_time(folder / "resume", gather.rank()):
+        run.run()
     if gather.rank() == 0 or training.sharding is not None:  # all processes must take part if weights are split
         is_first = gather.rank() == 0
         for path in folder.glob("*.npz") if is_first else ():  # left by an earlier try in this folder

@@ -49,7 +49,8 @@ def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines:
             # of this process alone
             "peak_memory_bytes": meters.peak_bytes() if request.cell.training.processes == 1 else None,
         }
-        write_provenance(work.folder, document, measured | done)
+        spent = meters.read_training_time(work.folder / "resume", request.cell.training.processes)
+        write_provenance(work.folder, document, measured | spent | done)
         work.publish("TRAINED")
 
 
@@ -92,13 +93,14 @@ def train(
 
 
 def link_checkpoint(folder: Path, into: Path) -> None:
-    """Give an earlier attempt's last checkpoint, and the log up to it, to a new attempt."""
+    """Give an earlier attempt's last checkpoint, its log and the time that it took to a new attempt."""
     for state in sorted(folder.glob("attempts/*/resume/state.pt"), reverse=True):
         log = state.parents[1] / "metrics.jsonl"
         if log.exists():
             shutil.copyfile(log, into / "metrics.jsonl")
             (into / "resume").mkdir()
-            os.link(state, into / "resume" / "state.pt")  # writers replace it, never change it
+            for path in (state, *state.parent.glob("time.*.json")):
+                os.link(path, into / "resume" / path.name)  # writers replace it, never change it
             return
 
 

@@ -1,6 +1,6 @@
 """Figures of points: score against cost, with the Pareto front of configurations; embeddings in two dimensions."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,11 @@ class Point:
 
     label: str
     data: str
-    device: Text  # "GPU-seconds" or "CPU-seconds"
+    device: Text  # GPU-seconds or CPU-seconds of training
     seconds: float
     score: float
     cells: tuple[str, ...] = ()
+    conditions: frozenset[Hashable] = frozenset()  # see `Cost`
 
 
 def draw_costs(results: Results, path: Path) -> Figure | None:
@@ -52,7 +53,7 @@ def draw_costs(results: Results, path: Path) -> Figure | None:
     points = configurations(results, value)
     kinds = dict.fromkeys((p.data, p.device) for p in points)
     panels = [[p for p in points if (p.data, p.device) == kind] for kind in kinds]
-    panels = [panel for panel in panels if len(panel) >= FEWEST and apart(panel)]
+    panels = [panel for panel in panels if len(panel) >= FEWEST and apart(panel) and comparable(panel)]
     if not panels:
         return None
     fronts = [front(panel, higher) for panel in panels]
@@ -76,6 +77,12 @@ def apart(panel: Sequence[Point]) -> bool:
     return max(seconds) > APART * min(seconds)
 
 
+def comparable(panel: Sequence[Point]) -> bool:
+    """Return whether all cells trained on one machine and day, and in one way; else no cost says how many times
+    another it is."""
+    return len(frozenset[Hashable]().union(*(point.conditions for point in panel))) == 1
+
+
 def main_value(results: Results) -> tuple[str, bool]:
     """Return the first score of the report's tables with a better direction, and whether higher is better."""
     values = [value for section in results.study.sections for value in section.show.table.values]
@@ -95,7 +102,9 @@ def configurations(results: Results, value: str) -> list[Point]:
         cells = tuple(row.cells)
         score = float(np.mean([scores.get(cell, np.nan) for cell in cells]))
         if np.isfinite(score) and (cost := row_cost(cells, results)):
-            points.setdefault(cells, Point(row.label, row.data, *cost, score, cells))
+            points.setdefault(
+                cells, Point(row.label, row.data, cost.device, cost.seconds, score, cells, cost.conditions)
+            )
     return list(points.values())
 
 
@@ -124,7 +133,7 @@ def costs_figure(panels: list[list[Point]], fronts: list[list[Point]], value: st
         data = drawable([points[0].data], "data")[0]
         in_shown_unit(axis.yaxis, value)
         axis.set_title(f"{head(value)}, mean over seeds{f', {data}' if data else ''}", loc="left")
-        axis.set_xlabel(f"{points[0].device} of a cell, mean over seeds")
+        axis.set_xlabel(f"{points[0].device}, mean over seeds")
         axis.margins(0.08, 0.12)
         name_points(axis, points if len(points) <= MOST_NAMED else best, best)
     return drawn

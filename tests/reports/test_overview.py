@@ -145,7 +145,7 @@ def test_costs_of_several_kinds_of_devices_are_not_shown():
     part, results = made({"ce": {"test.accuracy": CE}, "good": {"test.accuracy": shifted(0.1)}})
     assert overview(results, [compare_section(part, results)[1]], ["a"]).device
     for cell in part.rows[0].cells:
-        put(results.provenance(cell), gpu_seconds=3.0)
+        put(results.provenance(cell), gpu_seconds=3.0, training_gpu_seconds=2.0)
     assert not overview(results, [compare_section(part, results)[1]], ["a"]).device
 
 

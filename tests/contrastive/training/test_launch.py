@@ -68,6 +68,7 @@ def test_two_processes_train_as_one(kind: str, sources: tuple[str, str]):
     assert failed is None and also is None
     names = ("loss", "gradient_norm")
     np.testing.assert_allclose(curve(together, *names), curve(alone, *names), rtol=1e-4, atol=1e-6)
+    assert all(store.read_json(each / "provenance.json")["training_cpu_seconds"] for each in (alone, together))
     assert {p.name for p in together.rglob("*")} == {p.name for p in alone.rglob("*")}
     with np.load(alone / "embeddings.npz") as one, np.load(together / "embeddings.npz") as two:
         np.testing.assert_allclose(two["test"], one["test"], atol=1e-3)
@@ -188,7 +189,7 @@ def test_processes_of_two_machines_meet_at_an_address(sources: tuple[str, str], 
     for name in ("checkpoint/weights.safetensors", "embeddings.npz"):
         assert (apart / name).read_bytes() == (folder / name).read_bytes()
     assert {path.name for path in apart.iterdir()} == {
-        "checkpoint", "config.json", "embeddings.npz", "metrics.jsonl", "predictions.npz"
+        "checkpoint", "config.json", "embeddings.npz", "metrics.jsonl", "predictions.npz", "resume"
     }  # fmt: skip
 
 

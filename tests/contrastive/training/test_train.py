@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from contrastive.config.cell import Training
+from contrastive.config.evaluation import Evaluation
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.evaluation import embed
+from contrastive.evaluation.evaluate_cell import evaluate_cell
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.models import model
 from contrastive.runs import claim, stopping, store
@@ -122,8 +124,12 @@ def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_f
     assert told is not None and told["kind"] == "stopped" and store.failure(folder) is None
     done = (claim.current_folder(folder) / "metrics.jsonl").read_text().count("\n")
     assert 3 <= done < 8 * 8
+    first = store.read_json(folder / "attempts" / "0001" / "resume" / "time.0.json")["cpu"]
+    assert first > 0
     assert numbers(run(cell)) == undisturbed
     assert [known["outcome"][:8] for known in claim.attempts(folder)] == ["Stopped:", "done"]
+    both = store.read_json(folder / "provenance.json")["training_cpu_seconds"]
+    assert first < both < sum(known["cpu_seconds"] for known in claim.attempts(folder))
 
 
 def take_away(leave: Path, folder: Path) -> None:
@@ -167,6 +173,18 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
         with np.load(folder / "embeddings.npz") as arrays, np.load(folder / "predictions.npz") as guesses:
             np.testing.assert_allclose(found.embedding.numpy(), arrays["test"], atol=1e-5)
             np.testing.assert_allclose(found.logits.numpy(), guesses["test.logits"], atol=1e-5)
+
+
+def test_processor_time_of_training_and_of_evaluation_are_noted_apart(source: str, home: Path):
+    """Also of the second cell of a process."""
+    run(make(source))
+    cell, before = make(source, seed=1), time.process_time()
+    folder = run(cell)
+    evaluate_cell(folder, Evaluation(metrics=("accuracy",)))
+    training, evaluation = claim.attempts(folder)
+    steps, total = store.read_json(folder / "provenance.json")["training_cpu_seconds"], time.process_time() - before
+    assert 0 < steps < training["cpu_seconds"] and evaluation["cpu_seconds"] > 0
+    assert training["cpu_seconds"] + evaluation["cpu_seconds"] < total
 
 
 def test_what_was_predicted_is_noted_beside_what_was_measured(source: str, home: Path):

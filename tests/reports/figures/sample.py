@@ -88,7 +88,8 @@ def noted(cell: str, classes: tuple[str, ...]) -> Provenance:
     seconds = 40 + 7.0 * (number_of(cell) % 11)
     counts = {split: dict.fromkeys(classes, 20) for split in ("train", "test")}
     known = (seconds, 0.0, Hardware("cpu", "a CPU", 2, 4), "abc", {"python": "3"}, 9)
-    return Provenance(*known, threads=1, processes=1, class_counts=counts)
+    spent = {"training_cpu_seconds": seconds, "training_gpu_seconds": 0.0}
+    return Provenance(*known, threads=1, processes=1, class_counts=counts, **spent)
 
 
 def scores(cell: str) -> dict[str, float]:

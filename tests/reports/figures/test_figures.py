@@ -18,7 +18,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.text import Text
 from PIL import Image
 
-from contrastive.runs.recorded import RecordedSection
+from contrastive.runs.recorded import Hardware, RecordedSection
 from reports import figures
 from reports.compare import compare
 from reports.figures import comparisons, curves, neighbours, points
@@ -26,7 +26,7 @@ from reports.figures.canvas import wrapped
 from reports.figures.marks import draw_marks
 from reports.figures.points import aligned
 from reports.markdown import score_text
-from reports.rows import device_seconds
+from reports.rows import cell_cost
 from reports.statistics.summary import expected_best
 from reports.study import Picture
 from tests.reports.figures import sample
@@ -215,23 +215,42 @@ def test_the_front_holds_what_nothing_as_cheap_exceeds(higher: bool):
     assert {(point.seconds, point.score) for point in points.front(found, higher)} == pairs - exceeded
 
 
-def test_costs_count_every_process_and_tell_devices_apart():
-    noted = replace(sample.noted("c0s0", ()), wall_seconds=9.0)
-    for ran, device, seconds in (
-        (replace(noted, gpu_seconds=5.0, processes=4, threads=1), "GPU-seconds", 20.0),
-        (replace(noted, processes=1, threads=2), "CPU-seconds", 18.0),
-    ):
-        said, took = device_seconds(ran)
-        assert (str(said), took) == (device, seconds)
-    section = sample.recipes()
-    results = sample.results(section)
+def test_costs_are_those_measured_and_of_one_kind_of_device():
+    noted = replace(sample.noted("c0s0", ()), wall_seconds=9.0, threads=4, processes=2, training_cpu_seconds=5.0)
+    on_gpu = replace(noted, gpu_seconds=9.0, training_gpu_seconds=7.0)
+    costs = [cost and (str(cost.device), cost.seconds) for cost in map(cell_cost, (noted, on_gpu))]
+    assert costs == [("CPU-seconds of training", 5.0), ("GPU-seconds of training", 7.0)]
+    assert cell_cost(replace(noted, training_cpu_seconds=None)) is None  # a cell of older code
+    assert cell_cost(replace(on_gpu, training_gpu_seconds=None)) is None
+    results = sample.results(sample.recipes())
     put(results.provenance("c1s0"), gpu_seconds=3.0)
-    assert [point.label for point in points.configurations(results, "test.accuracy")] == ["ce", "ce+supcon"]
+    put(results.provenance("c2s0"), training_cpu_seconds=None)
+    labels = [point.label for point in points.configurations(results, "test.accuracy")]
+    assert labels == [row.label for row in results.study.sections[0].rows if not {"c1s0", "c2s0"} & {*row.cells}]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"hardware": Hardware("cpu", "another CPU", 2, 4)},
+        {"finished": "2026-01-02"},
+        {"threads": 2},
+        {"processes": 2},
+        {"speed": {"reuse": "full"}},
+        {"training_cpu_seconds": None},
+    ],
+)
+def test_no_ratio_of_costs_is_said_where_cells_trained_apart(changed: dict[str, Any], tmp_path: Path):
+    results = sample.results(sample.recipes())
+    assert "costs" in str(points.draw_costs(results, tmp_path / "figure"))
+    for cell in results.cells:
+        put(results.provenance(cell), **(changed if cell.endswith("s0") else {}))
+    assert points.draw_costs(results, tmp_path / "figure") is None
 
 
 def test_a_sentence_on_costs_names_its_data_if_there_are_several():
     results = sample.results(sample.recipes())
-    panels = [[points.Point("ce", data, "CPU-seconds", 2.0, 0.5)] for data in ("tweets", "reviews")]
+    panels = [[points.Point("ce", data, "CPU-seconds of training", 2.0, 0.5)] for data in ("tweets", "reviews")]
     said = [str(points.costs_finding(some, "test.accuracy", True, results)) for some in (panels[:1], panels)]
     once = "ce has the best mean and costs least"
     assert [words.partition("; references")[0].rstrip(".") for words in said] == [
