@@ -15,12 +15,14 @@ from reports.compare import Comparison, Section
 from reports.forest import ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
 from reports.guards.rows import Guard, listed, of_texts
 from reports.markdown import (
+    SPLITS,
     common_places,
     difference_text,
     fixed,
     most_of,
     number_text,
     score_name,
+    split_of,
     unit,
     with_unit,
 )  # fmt: skip
@@ -177,7 +179,7 @@ def overview(
     return Overview(
         task(study),
         running(results) or board_headline(rows, results) or found,
-        joined(filter(None, (setting(results), interval(shown, compared, results.study.folds))), " "),
+        joined(filter(None, (setting(results, value), interval(shown, compared, results.study.folds))), " "),
         value,
         scale > 1,
         every[0].higher if every else True,
@@ -388,6 +390,8 @@ def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
     if not rows:
         return _("Nothing is compared yet")
     if all(row.verdict == "one seed" for row in rows):
+        if all(len(row.beside) == 1 < len(row.cells) for row in rows):
+            return _("The baseline has one seed: no difference can be tested")
         return _("One seed per row: no difference can be tested")
     if all(row.verdict == "not comparable" for row in rows):
         return _("Nothing can be compared; the warnings say why")
@@ -421,8 +425,8 @@ def task(study: Study) -> str:
     return brief(re.split(r"(?<=[.!?])\s|(?<=[。！？])", study.description.strip())[0], LONGEST_TASK) or study.name
 
 
-def setting(results: Results) -> Text:
-    """Describe encoder, data, and numbers of texts and seeds."""
+def setting(results: Results, value: str) -> Text:
+    """Describe encoder, data, and numbers of seeds and of the texts that a score is measured on."""
     study, parts = results.study, list[Text]()
     rows = [row for section in study.sections for row in section.rows]
     counts = dict[str, list[str]]()  # of each data set
@@ -436,8 +440,8 @@ def setting(results: Results) -> Text:
         parts.append(_("{train} training texts", train=sizes["train"]))
     elif "train" in sizes:
         parts.append(_("the same {train} training texts in every run", train=sizes["train"]))
-    if "test" in sizes:
-        parts.append(_("{test} test texts", test=sizes["test"]))
+    if (split := split_of(value)) in sizes and split != "train":
+        parts.append(_("{count} {split} texts", count=sizes[split], split=SPLITS[split]))
     if seeds := sorted({len(row.seeds) for row in rows}):
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
         folds = _("{seeds} runs (folds)", seeds=few_many)
@@ -450,7 +454,9 @@ def interval(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], f
     if not any(math.isfinite(row.half_width) for row in rows):
         return ""
     by_text = {each.comparison.by_text for each in compared if each.comparison.tested}
-    over = _("seeds and test texts") if by_text == {True} else _("folds") if folds else _("seeds")
+    splits = {SPLITS[split_of(each.score.value)] for each in compared}
+    texts = _("seeds and {split} texts", split=joined([*splits], "/"))
+    over = texts if by_text == {True} else _("folds") if folds else _("seeds")
     return _("±: 95 % interval over {over}, joint per question.", over=over)
 
 
