@@ -454,8 +454,7 @@ def interval(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], f
     if not any(math.isfinite(row.half_width) for row in rows):
         return ""
     by_text = {each.comparison.by_text for each in compared if each.comparison.tested}
-    splits = {SPLITS[split_of(each.score.value)] for each in compared}
-    texts = _("seeds and {split} texts", split=joined([*splits], "/"))
+    texts = _("seeds and {split} texts", split=SPLITS[split_of(compared[0].score.value)])
     over = texts if by_text == {True} else _("folds") if folds else _("seeds")
     return _("±: 95 % interval over {over}, joint per question.", over=over)
 
