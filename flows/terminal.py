@@ -16,7 +16,7 @@ from tasks.address import masked
 
 LONGEST_LINE = 4000  # characters per line of an error, which may quote a file
 MOST_SEEDS = 200  # the limit of --max-seeds
-TRAIN = "pip install 'ablate-contrastive[train]'"
+TRAIN = "`pip install '.[train]' -c constraints.txt` in the checkout"
 TRAIN_MODULES = (  # what the extra `train` installs, by the names that are imported
     *("accelerate", "deepspeed", "fastapi", "huggingface_hub", "mlflow", "ninja", "openTSNE", "peft", "prefect"),
     *("pyarrow", "pynvml", "safetensors", "sentencepiece", "sklearn", "sqlalchemy", "threadpoolctl", "tokenizers"),

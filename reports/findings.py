@@ -269,7 +269,8 @@ def tuning(section: Section, results: Results) -> list[Guard]:
 
 def at_the_edge(section: Section, scores: list[RowScore]) -> Iterator[Guard]:
     """Warn if the best rows have an axis's largest or smallest tried value and a further one is possible."""
-    best = [score.row for score in scores if score.bold]
+    bold = [score.row for score in scores if score.bold]
+    best = bold or highest(scores)
     if not best or len(best) == len(scores):
         return
     for name in dict.fromkeys(name for row in best for name in row.recorded.axes):
@@ -280,13 +281,24 @@ def at_the_edge(section: Section, scores: list[RowScore]) -> Iterator[Guard]:
             continue
         (end,) = ends
         if (end == tried[-1] and math.isfinite(tried[-1])) or (end == tried[0] and tried[0] > LEAST.get(name, 0)):
-            words = _(
-                "Best at the edge of the tried range: {best} ({axis} {tried}).",
+            words = _("Best at the edge of the tried range: {best} ({axis} {tried}).")
+            if not bold:
+                words = _("Best mean, not shown to be better, at the edge of the tried range: {best} ({axis} {tried}).")
+            words = words.of(
                 best=listed([row.label for row in best]),
                 axis=_("blocks") if name == "tune" else symbol(name),
                 tried=", ".join(f"{number:g}" for number in tried),
             )
             yield Guard("edge", words)
+
+
+def highest(scores: list[RowScore]) -> list[Row]:
+    """Return the rows with the best mean of each data set."""
+    gains = [(score.row, score.mean if score.higher else -score.mean) for score in scores]
+    best = dict[str, float]()
+    for row, gain in gains:
+        best[row.data] = max(gain, best.get(row.data, -math.inf))
+    return [row for row, gain in gains if gain == best[row.data]]
 
 
 def axis_number(row: Row, name: str) -> float | None:
@@ -309,14 +321,15 @@ def json_or_text(text: str | None) -> Any:
 
 
 def not_tuned(scores: list[RowScore]) -> Iterator[Guard]:
-    """Warn if rows of several encoders, or with and without adapters, share one learning rate."""
-    kinds, rates = dict[tuple[object, bool], list[str]](), set[str]()
+    """Warn if rows of several losses or encoders, or with and without adapters, share one learning rate."""
+    kinds, rates = dict[tuple[object, ...], list[str]](), set[str]()
     for row in (score.row for score in scores):
         settings = row.recorded.settings or {}
         tune = json_or_text(settings.get("encoder.tune"))
         tune = tune if isinstance(tune, dict) else {}
         if tune.get("last_blocks") != 0:  # if only the head trains, the encoder has no learning rate
-            kinds.setdefault((settings.get("encoder.model"), bool(tune.get("lora"))), []).append(row.label)
+            kind = (settings.get("objective.loss"), settings.get("encoder.model"), bool(tune.get("lora")))
+            kinds.setdefault(kind, []).append(row.label)
             rates.add(settings.get("training.encoder_lr", ""))
     if len(kinds) > 1 and len(rates) == 1:
         words = _(

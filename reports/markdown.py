@@ -133,6 +133,12 @@ SCORES = {
 SPLITS = {"test": _("test"), "validation": _("validation"), "train": _("train"), "transfer": _("transfer")}
 
 
+def split_of(value: str) -> str:
+    """Return the split whose texts a score is measured on; those of transfer data are test texts."""
+    split = value.rpartition("/")[2].partition(".")[0]
+    return split if split in ("train", "validation") else "test"
+
+
 def heading(value: str) -> Text:
     """Return the display name of a score: `accuracy (test)` for test.accuracy, `val loss` for val_loss."""
     if "." not in value:

@@ -51,7 +51,7 @@ def next_step(
     label, against, needed = (
         question.score.row.label,
         question.comparison.against.label,
-        what_decides(question.comparison),
+        what_decides(question.score.value, question.comparison),
     )
     lead = _(
         "{label} against {against} needs {needs}. {next}", label=label, against=against, needs=needed, next=step[0]
@@ -64,7 +64,7 @@ def to_decide(
     results: Results, in_file: bool,
 ) -> tuple[Text, str, Text]:  # fmt: skip
     """Suggest what would decide a comparison: seeds for the undecided rows or, `in_file`, for every row."""
-    label, against, needed = name_of(target, compared), target.comparison.against.label, what_decides(target.comparison)
+    value, label, against = target.score.value, name_of(target, compared), target.comparison.against.label
     seeds = target.comparison.needs.seeds if target.comparison.needs else None
     if in_file or seeds is None:
         seconds = math.nan if seeds is None else seconds_until(seeds, every, results)
@@ -73,7 +73,7 @@ def to_decide(
             "Next, to decide {label} against {against} if the difference stays: set {needs} (now {now}) in FILE{time}:",
             label=label,
             against=against,
-            needs=what_decides(target.comparison, _("{seeds} seeds")),
+            needs=what_decides(value, target.comparison, _("{seeds} seeds")),
             now=target.comparison.seeds,
             time=time,
         )
@@ -83,7 +83,7 @@ def to_decide(
     seconds = seconds_until(most, open_rows, results)
     time = _(", at most {time} with the other undecided rows", time=duration(seconds)) if math.isfinite(seconds) else ""
     words = _("Next, to decide {label} against {against}: {needs}{time}:",
-              label=label, against=against, needs=needed, time=time)  # fmt: skip
+              label=label, against=against, needs=what_decides(value, target.comparison), time=time)  # fmt: skip
     return words, f"ablate run FILE --until-decided{more}", also_open(target, compared, most)
 
 
@@ -128,7 +128,7 @@ def next_in_table(rows: Sequence[ForestRow], cheapest: PrimaryComparison | None,
     if any(row.verdict == "one seed" for row in rows):
         return _("Next, add at least one more seed of each row to the table, then:")
     if cheapest is not None:
-        label, needed = cheapest.score.row.label, what_decides(cheapest.comparison)
+        label, needed = cheapest.score.row.label, what_decides(cheapest.score.value, cheapest.comparison)
         return _("Next, add more seeds to the table ({label} against {against} needs {needs}), then:",
                  label=label, against=cheapest.comparison.against.label, needs=needed)  # fmt: skip
     return _("Next, add rows or seeds to the table, then:")

@@ -15,6 +15,7 @@ from reports.compare import Comparison, Section
 from reports.forest import ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
 from reports.guards.rows import Guard, listed, of_texts
 from reports.markdown import (
+    SPLITS,
     common_places,
     difference_text,
     fixed,
@@ -22,6 +23,7 @@ from reports.markdown import (
     number_text,
     score_name,
     score_text,
+    split_of,
     unit,
     with_unit,
 )  # fmt: skip
@@ -179,7 +181,7 @@ def overview(
     return Overview(
         task(study),
         running(results) or board_headline(rows, results) or found,
-        joined(filter(None, (setting(results), definitions(sections, results.study.folds))), " "),
+        joined(filter(None, (setting(results, value), definitions(sections, results.study.folds))), " "),
         value,
         scale > 1,
         every[0].higher if every else True,
@@ -390,6 +392,8 @@ def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
     if not rows:
         return _("Nothing is compared yet")
     if all(row.verdict == "one seed" for row in rows):
+        if all(len(row.beside) == 1 < len(row.cells) for row in rows):
+            return _("The baseline has one seed: no difference can be tested")
         return _("One seed per row: no difference can be tested")
     if all(row.verdict == "not comparable" for row in rows):
         return _("Nothing can be compared; the warnings say why")
@@ -423,8 +427,8 @@ def task(study: Study) -> str:
     return brief(re.split(r"(?<=[.!?])\s|(?<=[。！？])", study.description.strip())[0], LONGEST_TASK) or study.name
 
 
-def setting(results: Results) -> Text:
-    """Describe encoder, data, and numbers of texts and seeds."""
+def setting(results: Results, value: str) -> Text:
+    """Describe encoder, data, and numbers of seeds and of the texts that a score is measured on."""
     study, parts = results.study, list[Text]()
     rows = [row for section in study.sections for row in section.rows]
     counts = dict[str, list[str]]()  # of each data set
@@ -438,8 +442,8 @@ def setting(results: Results) -> Text:
         parts.append(_("{train} training texts", train=sizes["train"]))
     elif "train" in sizes:
         parts.append(_("the same {train} training texts in every run", train=sizes["train"]))
-    if "test" in sizes:
-        parts.append(_("{test} test texts", test=sizes["test"]))
+    if (split := split_of(value)) in sizes and split != "train":
+        parts.append(_("{count} {split} texts", count=sizes[split], split=SPLITS[split]))
     if seeds := sorted({len(row.seeds) for row in rows}):
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
         folds = _("{seeds} runs (folds)", seeds=few_many)

@@ -15,6 +15,7 @@ from contrastive.runs.recorded import RecordedSection
 from reports.compare import GENERATOR, Comparison, RowScore, Section
 from reports.markdown import (
     MISSING,
+    SPLITS,
     code,
     common_places,
     difference_text,
@@ -25,6 +26,7 @@ from reports.markdown import (
     plain,
     probability,
     score_text,
+    split_of,
     symbol,
     unit,
 )
@@ -320,15 +322,15 @@ def deciding(row: Row, section: Section) -> Text:
         section.score_of[row.number, value] for value in section.tested if (row.number, value) in section.score_of
     ]
     open_ones = [(score.value, score.comparison) for score in scores if score.verdict == "undecided"]
-    ways = [(value, given_up(comparison, section.most_seeds)) for value, comparison in open_ones if comparison]
+    ways = [(value, given_up(value, comparison, section.most_seeds)) for value, comparison in open_ones if comparison]
     if len(section.tested) == 1:
         return joined([way for _value, way in ways], BREAK)
     return joined([_("{score}: {way}", score=heading(value), way=way) for value, way in ways], BREAK)
 
 
-def given_up(comparison: Comparison, most_seeds: int | None) -> Text:
+def given_up(value: str, comparison: Comparison, most_seeds: int | None) -> Text:
     """Say what would decide a comparison, and of a study that has given it up, after how many seeds and why."""
-    way = what_decides(comparison)
+    way = what_decides(value, comparison)
     if most_seeds is None or comparison.seeds >= most_seeds or not comparison.chance < FUTILE:
         return way
     return _(
@@ -337,9 +339,9 @@ def given_up(comparison: Comparison, most_seeds: int | None) -> Text:
     )  # fmt: skip
 
 
-def what_decides(comparison: Comparison, so_many: Message = IN_ALL) -> Text:
-    """Say how many seeds or test texts would decide a comparison, and how long training the seeds takes."""
-    needs, parts = comparison.needs, list[Message]()
+def what_decides(value: str, comparison: Comparison, so_many: Message = IN_ALL) -> Text:
+    """Say how many seeds or texts would decide a comparison, and how long training the seeds takes."""
+    needs, parts, split = comparison.needs, list[Message](), SPLITS[split_of(value)]
     if comparison.folds:
         return _("more texts")
     if needs and needs.seeds is not None:
@@ -347,9 +349,10 @@ def what_decides(comparison: Comparison, so_many: Message = IN_ALL) -> Text:
         known = math.isfinite(comparison.needs_seconds)
         parts.append(_("{seeds} ({time})", seeds=seeds, time=duration(comparison.needs_seconds)) if known else seeds)
     if needs and needs.texts is not None:
-        parts.append(_("{texts} test texts", texts=needs.texts))
+        parts.append(_("{count} {split} texts", count=needs.texts, split=split))
     if not parts:
-        return _("more than 64 seeds and 100 times the test texts") if comparison.by_text else _("more than 64 seeds")
+        both = _("more than 64 seeds and 100 times the {split} texts", split=split)
+        return both if comparison.by_text else _("more than 64 seeds")
     return joined(parts, _(" and ") if needs and needs.together else _(" or "))
 
 

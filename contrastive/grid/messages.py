@@ -113,12 +113,12 @@ def _nearest_registered(name: str, value: Any) -> str:
     return nearest_name(unknown[0], registered, otherwise="") if unknown else ""
 
 
-def nearest_name(name: Any, names: Iterable[str], otherwise: str | None = None) -> str:
+def nearest_name(name: Any, names: Iterable[str], otherwise: str | None = None, prefix: str = "") -> str:
     names, word = list(names), str(name)[:LONGEST_NAME]
     containing = [candidate for candidate in names if len(word) > 2 and word in candidate]
     near = difflib.get_close_matches(word, names, 1) or containing
     if near:
-        return f"; did you mean `{brief_name(near[0])}`?"
+        return f"; did you mean `{prefix}{brief_name(near[0])}`?"
     return otherwise if otherwise is not None else f"; there are {comma_list(names)}" if names else "; it has none"
 
 

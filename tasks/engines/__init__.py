@@ -33,7 +33,7 @@ def start(name: EngineName, resources: Resources, threads: int) -> Iterator[Engi
                 from tasks.engines.on_ray import connect
             except ImportError as error:
                 raise UserError(
-                    "the engine ray is not installed; install it with `pip install 'ablate-contrastive[ray]'`"
+                    "the engine ray is not installed: `pip install '.[ray]' -c constraints.txt` in the checkout"
                 ) from error
             engine = connect(permit, resources, threads)
         else:

@@ -127,7 +127,8 @@ def test_a_ledger_judges_a_proposal_and_is_shown(ablate):
 def test_a_command_that_lacks_packages_names_the_extra(ablate, words: tuple[object, ...], lacks: str):
     code, said = ablate(*words)
     sentence = rf"ablate: `ablate {words[0]}` needs packages that are not installed \(no {lacks}\): "
-    assert code == 2 and re.search(rf"^{sentence}pip install 'ablate-contrastive\[train\]'$", said, re.MULTILINE), said
+    advice = r"`pip install '\.\[train\]' -c constraints\.txt` in the checkout"
+    assert code == 2 and re.search(rf"^{sentence}{advice}$", said, re.MULTILINE), said
 
 
 def test_the_extra_is_known_by_its_imports():

@@ -106,7 +106,7 @@ def test_an_installation_that_gives_verdicts_alone_lacks_nothing(found, monkeypa
     monkeypatch.setattr(doctor, "find_spec", lambda name: None)
     checks = found()
     assert all(check.ok is not False for name, check in checks.items() if name != "disk")
-    assert "ablate-contrastive[train]" in checks["training"].advice and "model" not in checks
+    assert "pip install '.[train]' -c constraints.txt" in checks["training"].advice and "model" not in checks
 
 
 def test_without_a_gpu_the_training_on_it_is_said_to_be_impossible(monkeypatch):

@@ -37,6 +37,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("divided", "count", "said"),
     [
+        ("train: 200, validation: 90", 591, "591 validation texts (the data has only 590 texts left)"),
+        ("train: 200, validation: 90", 590, "590 validation texts (set data.validation; every cell is then"),
         ("train: 200", 690, "690 test texts (`evaluation: {test: 690}`)"),
         ("train: 200", 700, "700 test texts (the data has only 690 texts left)"),
         ("train: 200, validation: 90", 690, "690 test texts (the data has only 600 texts left)"),
@@ -45,6 +47,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_test_texts_are_offered_where_there_are_any(divided: str, count: int, said: str):
+    score = "validation.accuracy" if "validation texts" in said else "test.accuracy"
     plan = make_plan(parse_experiment(FILE.replace("DIVIDED", divided)))
     part, results = made({"ce": {"test.accuracy": [0.5, 0.6]}})
     put(results.study, data=[DataCounts("", False, {"source": {"rows": 900, **DROPPED}}, {}, {})])
@@ -52,9 +55,9 @@ def test_test_texts_are_offered_where_there_are_any(divided: str, count: int, sa
     (row,) = rows_of(part, ["test.accuracy"], results)
     open_one = Comparison(row, 2, 0.1, False, "undecided", needs=Needed(None, count))
     fit = CostEstimator(plan.experiment.evaluation, Speed(), on_gpu=False)
-    ((_, text),) = more_texts(open_one, [cell], plan, results, fit)
+    ((_, text),) = more_texts(score, open_one, [cell], plan, results, fit)
     assert text.startswith(said)
-    assert not list(more_texts(replace(open_one, needs=Needed(9, None)), [cell], plan, results, fit))
+    assert not list(more_texts(score, replace(open_one, needs=Needed(9, None)), [cell], plan, results, fit))
 
 
 @pytest.mark.parametrize(("slots", "on_gpu", "fits"), [(8, True, True), (2, True, False), (8, False, False)])

