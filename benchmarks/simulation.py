@@ -4,8 +4,7 @@
 
 Each study is read as of 2, 3 and 5 fixed seeds, and as one that stops by itself: at each look, rows that are decided
 train no further, and their verdicts stand. It is read once more with the seeds that a second question adds, which
-compares the same rows with row 1: each row then has the larger of its two numbers of seeds. What these leave undecided
-and the first question's own seeds had decided stays as it was.
+compares the same rows with row 1: each row then has the larger of its two numbers of seeds.
 """
 
 import argparse
@@ -117,13 +116,8 @@ def stopping(world: World, scores: list[Measurements]) -> tuple[Outcome, Outcome
     rows = len(scores[0].values)
     alone = stopped_seeds(world, scores, 0)
     both = np.maximum(alone, stopped_seeds(world, scores, 1))
-    own, more = (judged(scores, seeds, MOST) for seeds in (alone, both))
-    verdicts = [outcome(world, rows, lines, 0).verdicts for lines in (own, more)]
-    kept = [
-        before if now not in DECIDED and then in DECIDED else after
-        for before, after, then, now in zip(own, more, *verdicts, strict=True)
-    ]
-    return outcome(world, rows, own, int(alone.sum())), outcome(world, rows, kept, int(both.sum()))
+    first, second = (outcome(world, rows, judged(scores, seeds, MOST), int(seeds.sum())) for seeds in (alone, both))
+    return first, second
 
 
 def simulated(world: World, rows: int, grids: int) -> dict[str, list[Outcome]]:

@@ -75,9 +75,8 @@ def check_results(experiment: Path, mend: bool) -> str:
     if count := len(stored) + len(edited):
         mends = "to repair, run `ablate audit EXPERIMENT --mend`, then `ablate run EXPERIMENT`"
         rest = "`ablate run EXPERIMENT` does the rest" if mend else mends
-        rewrites = f"`ablate {'run' if of_file else 'report'} EXPERIMENT` rewrites the report"
-        advice = rest if stored else rewrites
-        return f"{count} difference{'s' if count > 1 else ''}; {advice}"
+        named = "see above" if of_file else "`ablate report EXPERIMENT` rewrites the report"
+        return f"{count} difference{'s' if count > 1 else ''}; {rest if stored else named}"
     report_state = "the report is up to date" if has_report else "no report yet: run `ablate report EXPERIMENT`"
     say(f"run folders are complete, MLflow agrees with them, {report_state}")
     return ""

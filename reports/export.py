@@ -56,7 +56,7 @@ def shown_cells(results: Results) -> list[dict[str, Any]]:
             "seconds": run.provenance.wall_seconds if run and run.provenance else None,
         }
         | {f"axis.{name}": value for name, value in row.axes.items()}
-        for section in map(results.study.with_all_seeds, results.study.sections)
+        for section in results.study.sections
         for number, row in enumerate(section.rows)
         for cell, seed in zip(row.cells, row.seeds, strict=True)
         for run in [results.cells.get(cell)]

@@ -26,6 +26,7 @@ STOPPED = {
     "nothing to compare": _("No further seeds were added: nothing is compared"),
     "": _("The study is not finished: seeds are still to be added"),
 }
+OPEN_AGAIN = _("Seeds were added until every comparison was decided; those of other sections left some open again")
 BY_TEXT, BY_SEED = _("seed and text"), _("seed")
 PARTLY = _("seed, and by text where results of single texts are stored")
 
@@ -62,11 +63,15 @@ def stopped(section: Section) -> Iterator[Text]:
     """Yield, for a study that adds seeds, with how many it stopped and why."""
     if section.most_seeds is None:
         return
-    counts, why = [score.seeds for score in section.scores], STOPPED[section.ended]
+    is_open = any(score.verdict == "undecided" for score in section.scores)
+    why = OPEN_AGAIN if section.ended == "decided" and is_open else STOPPED[section.ended]
+    counts = [score.seeds for score in section.scores]
     few, many = min(counts), max(counts)
     between: Text = _("{few} to {many}", few=few, many=many) if few < many else str(few)
     yield _(
-        "{why}: {between} per configuration. A difference uses the seeds that both rows have.", why=why, between=between
+        "{why}: {between} per configuration. A difference uses the seeds up to the last look that both rows completed.",
+        why=why,
+        between=between,
     )
 
 
@@ -321,23 +326,25 @@ def json_or_text(text: str | None) -> Any:
 
 
 def not_tuned(scores: list[RowScore]) -> Iterator[Guard]:
-    """Warn if rows of several losses or encoders, or with and without adapters, share one learning rate."""
-    kinds, rates = dict[tuple[object, ...], list[str]](), set[str]()
+    """Warn if rows of several losses or encoders, or with and without adapters, share the one learning rate that they
+    have."""
+    rates, labels = dict[tuple[object, ...], set[str]](), dict[tuple[object, ...], list[str]]()
     for row in (score.row for score in scores):
         settings = row.recorded.settings or {}
         tune = json_or_text(settings.get("encoder.tune"))
         tune = tune if isinstance(tune, dict) else {}
         if tune.get("last_blocks") != 0:  # if only the head trains, the encoder has no learning rate
             kind = (settings.get("objective.loss"), settings.get("encoder.model"), bool(tune.get("lora")))
-            kinds.setdefault(kind, []).append(row.label)
-            rates.add(settings.get("training.encoder_lr", ""))
-    if len(kinds) > 1 and len(rates) == 1:
-        words = _(
-            "Not tuned: {rows} share one learning rate ({rate}).",
-            rows=listed([label for labels in kinds.values() for label in labels]),
-            rate=rates.pop(),
-        )
-        yield Guard("not tuned", words)
+            labels.setdefault(kind, []).append(row.label)
+            rates.setdefault(kind, set()).add(settings.get("training.encoder_lr", ""))
+    by_rate = dict[str, list[list[str]]]()  # of the kinds that have one rate
+    for each, tried in rates.items():
+        if len(tried) == 1:
+            by_rate.setdefault(next(iter(tried)), []).append(labels[each])
+    for rate, groups in by_rate.items():
+        if len(groups) > 1:
+            rows = listed([label for group in groups for label in group])
+            yield Guard("not tuned", _("Not tuned: {rows} share one learning rate ({rate}).", rows=rows, rate=rate))
 
 
 def below_reference(scores: list[RowScore], section: Section, results: Results) -> Iterator[Guard]:

@@ -29,26 +29,8 @@ class LooksSoFar:
 
 
 def compare_section(section: RecordedSection, results: Results) -> tuple[list[Guard], Section]:
-    """Run the guards of a section and compare its rows as far as they allow, by all seeds that the study has of them.
-    What these leave undecided although the section's own seeds decided it stays decided: the intervals of all looks
-    hold together, so that it may be read from any of them."""
-    fired, compared = compare_seeds(results.study.with_all_seeds(section), results)
-    undecided = [score for score in compared.scores if score.verdict == "undecided"]
-    if compared.recorded == section or not undecided:
-        return fired, compared
-    own = compare_seeds(section, results)[1].score_of
-    kept = [
-        replace(score, comparison=own[score.row.number, score.value].comparison)
-        if score in undecided and own[score.row.number, score.value].verdict in DECIDED
-        else score
-        for score in compared.scores
-    ]
-    return fired, replace(compared, scores=kept)
-
-
-def compare_seeds(section: RecordedSection, results: Results) -> tuple[list[Guard], Section]:
-    """Run the guards of a section and compare its rows as far as they allow, by the seeds that it lists. While cells
-    are running nothing is compared: an early look would count as one more test."""
+    """Run the guards of a section and compare its rows as far as they allow. While cells are running nothing is
+    compared: an early look would count as one more test."""
     running = results.progress is not None
     fired = [guard for guard in guards(section, results) if not (running and guard.kind in COVERAGE)]
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
@@ -67,7 +49,7 @@ def replay_looks(section: RecordedSection, results: Results, most_seeds: int, gi
         complete = all(len(row.cells) == count for row, count in zip(now.rows, seeds, strict=True))
         if not complete or any(cell not in results.cells for row in now.rows for cell in row.cells):
             return LooksSoFar(looks, seeds)
-        _, compared = compare_seeds(now, results)
+        _, compared = compare_section(now, results)
         scores = [score for score in compared.scores if score.comparison]
         looks.append(StudyLook(size, {f"{score.row.label}, {score.value}": score.verdict for score in scores}))
         lacking = {score.row.position for score in scores if lacks_result(score, seeds)}  # these get no more seeds
@@ -97,8 +79,8 @@ def is_futile(score: RowScore) -> bool:
 
 
 def check_looks(results: Results) -> list[str]:
-    """Return a message for each section whose recorded looks do not follow from its results. An interrupted study may
-    have results newer than its last recorded look."""
+    """Return a message for each section whose recorded looks do not follow from its results. Results may go further
+    than looks if a study was interrupted, or if its budget ran out and other sections added seeds."""
     stopping = results.study.stopping
     if stopping is None:
         return []
@@ -106,7 +88,8 @@ def check_looks(results: Results) -> list[str]:
     for section in results.study.sections:
         recorded = stopping.looks.get(section.title, [])
         looks = replay_looks(section, results, stopping.most_seeds, stopping.gives_up).looks
-        if looks[: len(recorded)] != recorded or (section.title in stopping.ended and len(looks) > len(recorded)):
+        is_whole = stopping.ended.get(section.title, "budget") != "budget"
+        if looks[: len(recorded)] != recorded or (is_whole and len(looks) > len(recorded)):
             problems.append(f"{section.title}: the record of its looks is not what its results say")
     return problems
 

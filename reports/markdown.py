@@ -49,11 +49,11 @@ def score_text(value: str, mean: float, deviation: float = math.nan, places: int
         return MISSING
     if places is None and 0 < deviation < TINY:
         return f"{mean:.3g} ({deviation:.2g})"
-    if places is None and deviation > 0:
-        places = digits(deviation)
+    if places is None and deviation >= 0:
+        places = digits(deviation) if deviation > 0 else 2 if unit(value) > 1 else 4
     rough = f"{mean:.4g}" if unit(value) == 1 else fixed(mean, 2)
     text = rough if places is None else fixed(mean, places)
-    return f"{text} ({fixed(deviation, 1 if places is None else places)})" if math.isfinite(deviation) else text
+    return f"{text} ({fixed(deviation, places or 0)})" if math.isfinite(deviation) else text
 
 
 def most_of(value: str) -> float:

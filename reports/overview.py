@@ -181,7 +181,7 @@ def overview(
     return Overview(
         task(study),
         running(results) or board_headline(rows, results) or found,
-        joined(filter(None, (setting(results, value), definitions(sections, results.study.folds))), " "),
+        joined(filter(None, (setting(results, value), definitions(sections, results.study))), " "),
         value,
         scale > 1,
         every[0].higher if every else True,
@@ -451,11 +451,11 @@ def setting(results: Results, value: str) -> Text:
     return _("{parts}.", parts=joined(parts, _(", ")))
 
 
-def definitions(sections: Sequence[Section], folds: int) -> Text:
+def definitions(sections: Sequence[Section], study: Study) -> Text:
     """Say what brackets and ± are, if there are any."""
     scores, parts = [score for section in sections for score in section.scores], list[Text]()
     if any(math.isfinite(score.deviation) for score in scores):
-        runs = _("folds") if folds else _("seeds")
+        runs = _("folds") if study.folds else _("seeds") if study.paired else _("runs")
         parts.append(_("In tables, brackets hold the standard deviation over {runs}", runs=runs))
     if any(score.comparison and math.isfinite(score.comparison.half_width) for score in scores):
         parts.append(_("± is the 95 % interval of a difference, joint per question"))

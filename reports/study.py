@@ -21,6 +21,7 @@ from contrastive.runs.recorded import (
     Declaration,
     Provenance,
     RecordedGrid,
+    RecordedRow,
     RecordedSection,
     Reference,
     Stopping,
@@ -80,15 +81,6 @@ class Study:
         """True if rows are compared seed by seed."""
         return self.pairing == "seeds"
 
-    def with_all_seeds(self, section: RecordedSection) -> RecordedSection:
-        """Give each row of a section the seeds that any section of a study that adds seeds has of its configuration."""
-        if self.stopping is None:
-            return section
-        every = sorted((row for part in self.sections for row in part.rows), key=lambda row: len(row.cells))
-        longest = {tuple(row.cells[:1]): row for row in every}
-        pairs = [(row, longest.get(tuple(row.cells[:1]), row)) for row in section.rows]
-        return replace(section, rows=[replace(row, cells=most.cells, seeds=most.seeds) for row, most in pairs])
-
 
 def study_of(grid: RecordedGrid) -> Study:
     """Return the study of a recorded grid."""
@@ -97,8 +89,9 @@ def study_of(grid: RecordedGrid) -> Study:
     families = {section.title: report.family(section.show.table) for section in grid.sections}
     shown = {section.title: list(section.show.table.values) for section in grid.sections}
     tasks = [task.scores()[0] for task in evaluation.transfer]
+    sections = grid.sections if grid.stopping is None else with_all_seeds(grid.sections)
     return Study(
-        experiment.name, grid.sections,
+        experiment.name, sections,
         all_named("data.source", experiment.data.source, grid.sections, report.named),
         all_named("encoder.model", experiment.encoder.model, grid.sections, report.named),
         experiment.description,
@@ -113,6 +106,20 @@ def study_of(grid: RecordedGrid) -> Study:
         grid.references, grid.data, grid.failed, grid.stale_kept, grid.declared, grid.stopping,
         report.price_per_hour, report.currency, report.author, experiment.data.images is not None,
     )  # fmt: skip
+
+
+def with_all_seeds(sections: list[RecordedSection]) -> list[RecordedSection]:
+    """Give each row of a study that adds seeds all seeds that any section has of its configuration."""
+    longest = dict[str, RecordedRow]()
+    for row in (row for section in sections for row in section.rows if row.cells):
+        known = longest.setdefault(row.cells[0], row)
+        longest[row.cells[0]] = max(known, row, key=lambda each: len(each.cells))
+
+    def extended(row: RecordedRow) -> RecordedRow:
+        most = longest[row.cells[0]] if row.cells else row
+        return replace(row, cells=most.cells, seeds=most.seeds)
+
+    return [replace(section, rows=[extended(row) for row in section.rows]) for section in sections]
 
 
 def all_named(setting: str, usual: str, sections: list[RecordedSection], name: Callable[[str], str]) -> str:

@@ -55,6 +55,7 @@ def compare_file(file: Path) -> tuple[RecordedGrid, RecordedGrid]:
     if named := list(islice(differences(ran, resolved, recorded.stopping), MOST_NAMED + 1)):
         study = recorded.stopping
         options = f" --until-decided --max-seeds {study.most_seeds}" if study else ""
+        options += " --regardless" if study and not study.gives_up else ""
         more = "; …" if len(named) > MOST_NAMED else ""
         raise NotWhatRan(
             f"{file} is not what ran; it changes {'; '.join(named[:MOST_NAMED])}{more}: "
@@ -115,6 +116,10 @@ def with_shown(recorded: RecordedGrid, ran: LoadedExperiment, resolved: LoadedEx
 
 
 def relabelled(verdicts: dict[str, str], labels: dict[str, str]) -> dict[str, str]:
-    """Return the verdicts of a look, keyed `LABEL, SCORE`, with the new labels."""
-    parts = ((key.rpartition(", "), verdict) for key, verdict in verdicts.items())
-    return {f"{labels.get(label, label)}, {score}": verdict for (label, _, score), verdict in parts}
+    """Return the verdicts of a look, keyed `LABEL, SCORE` or `LABEL · VECTORS, SCORE`, with the new labels."""
+    renamed = dict[str, str]()
+    for key, verdict in verdicts.items():
+        rows = [label for label in labels if key.startswith((f"{label}, ", f"{label} · "))]
+        old = max(rows, key=len, default="")
+        renamed[labels.get(old, old) + key.removeprefix(old)] = verdict
+    return renamed

@@ -16,6 +16,8 @@ PACKAGES = ("contrastive", "ablate", "reports", "tasks", "flows", "benchmarks", 
 READERS = {
     "flows/": ("tests/flows", "tests/e2e"),
     "tasks/": ("tests/tasks", "tests/e2e"),
+    "ablate/": ("tests/e2e/test_light",),
+    "reports/": ("tests/e2e/test_until_decided",),
     "reports/templates/": ("tests/reports", "tests/tasks/test_report"),
     "reports/locale/": ("tests/reports", "tests/flows/test_study"),
     "reports/output/": ("tests/reports/test_golden", "tests/benchmarks/test_boards", "tests/test_project"),

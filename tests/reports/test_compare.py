@@ -6,17 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
+from contrastive.config.experiment import Experiment
+from contrastive.runs.recorded import RecordedGrid, RecordedSection, Stopping, StudyLook
 from reports import families
 from reports.compare import Section, compare
-from reports.export import shown_cells
 from reports.families import groups_of
-from reports.findings import unequal_note
-from reports.looks import check_looks, compare_section, compare_seeds, replay_looks, rows_at
+from reports.findings import stopped, unequal_note
+from reports.looks import check_looks, compare_section, replay_looks, rows_at
 from reports.rows import rows_of
 from reports.section_effects import explained
-from reports.study import Results
+from reports.study import Results, study_of, with_all_seeds
 from reports.tables import across
+from tests.recorded import SETTINGS
 from tests.reports.made import made, put
 from tests.reports.test_tables import NAME as FURTHER
 from tests.reports.test_tables import measured
@@ -283,23 +284,29 @@ def test_a_comparison_uses_the_seeds_that_another_question_added(data, seeds, ow
     section, results = made(values)
     asked = rows_at(section, [8, seeds, len(LOGITS[data])])
     other = replace(section, title="Another question", rows=[replace(section.rows[1], against=None)])
-    put(results.study, sections=[asked, other], stopping=Stopping(8))
-    row, logits = (pair for _score, pair in compare_section(asked, results)[1].comparisons)
-    before, same = (pair for _score, pair in compare_seeds(asked, results)[1].comparisons)
+    put(results.study, stopping=Stopping(8))
+    before, same = (pair for _score, pair in compare_section(asked, results)[1].comparisons)
+    row, logits = (pair for _score, pair in compare_section(with_all_seeds([asked, other])[0], results)[1].comparisons)
     assert (before.seeds, before.difference) == (seeds, pytest.approx(own, abs=1e-4))
     assert (row.seeds, row.difference) == (8, pytest.approx(size, abs=1e-4))
     assert row.half_width < before.half_width / 2 and logits.verdict == same.verdict == "worse"
-    assert {line["seed"] for line in shown_cells(results) if line["label"] == "row"} == set(range(8))
 
 
-def test_what_a_question_decided_stays_so_although_more_seeds_would_leave_it_open():
-    values = {"ce": [0.7, 0.7, 0.7, 0.72, 0.74, 0.76], "row": [0.8, 0.801, 0.76, 0.7, 0.75, 0.77]}
-    section, results = made({label: {NAME: scores} for label, scores in values.items()})
-    asked = rows_at(section, [2, 2])
-    put(results.study, sections=[asked, replace(section, title="Another question")], stopping=Stopping(6))
-    texts = [compare_seeds(part, results)[1].comparisons[0][1] for part in (asked, section)]
-    assert [(pair.seeds, pair.verdict) for pair in texts] == [(2, "better"), (6, "undecided")]
-    assert compare_section(asked, results)[1].comparisons[0][1] == texts[0]
+def test_the_seeds_of_another_section_are_in_the_study_of_a_recorded_grid_that_adds_seeds():
+    section, _ = study()
+    asked, other = rows_at(section, [2, 2, 2, 2]), replace(rows_at(section, [6, 3, 2, 2]), title="Another question")
+    experiment = Experiment(name="small", sections=[{"title": "A section"}], **SETTINGS)
+    grid = RecordedGrid(experiment, [asked, other], [], stopping=Stopping(8))
+    assert [[len(row.cells) for row in part.rows] for part in study_of(grid).sections] == [[6, 3, 2, 2]] * 2
+    fixed = study_of(replace(grid, stopping=None))
+    assert fixed.sections == grid.sections
+
+
+def test_what_seeds_of_other_sections_left_open_again_is_said():
+    section, results = made({"ce": {NAME: [0.7, 0.7, 0.72, 0.76]}, "row": {NAME: [0.8, 0.801, 0.70, 0.77]}})
+    put(results.study, stopping=Stopping(4, ended={section.title: "decided"}))
+    compared = compare_section(section, results)[1]
+    assert verdicts(compared)[1] == "undecided" and "open again" in str(next(stopped(compared)))
 
 
 def test_a_row_that_lacks_a_result_counts_up_to_the_look_before():

@@ -383,7 +383,11 @@ def test_adapters_and_weights_that_share_one_learning_rate_were_not_tuned():
 
 def test_losses_that_share_one_learning_rate_were_not_tuned():
     part, results = made(UNDECIDED)
-    for rates, words in (("111", ["Not tuned: 1, 2 and 3 share one learning rate (1)."]), ("112", [])):
+    for rates, words in (
+        ("111", ["Not tuned: 1, 2 and 3 share one learning rate (1)."]),
+        ("112", ["Not tuned: 1 and 2 share one learning rate (1)."]),
+        ("123", []),
+    ):
         for row, rate in zip(part.rows, rates, strict=True):
             put(row, settings={"objective.loss": row.label, "training.encoder_lr": rate})
         assert [str(guard.words) for guard in tuning(compare_section(part, results)[1], results)] == words
