@@ -456,9 +456,9 @@ def definitions(sections: Sequence[Section], study: Study) -> Text:
     scores, parts = [score for section in sections for score in section.scores], list[Text]()
     if any(math.isfinite(score.deviation) for score in scores):
         runs = _("folds") if study.folds else _("seeds") if study.paired else _("runs")
-        parts.append(_("In tables, brackets hold the standard deviation over {runs}", runs=runs))
+        parts.append(_("Brackets: standard deviation over {runs}", runs=runs))
     if any(score.comparison and math.isfinite(score.comparison.half_width) for score in scores):
-        parts.append(_("± is the 95 % interval of a difference, joint per question"))
+        parts.append(_("±: joint 95 % interval of differences"))
     return _("{parts}.", parts=joined(parts, _("; "))) if parts else ""
 
 

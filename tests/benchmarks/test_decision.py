@@ -145,5 +145,5 @@ def test_it_runs_and_writes_its_table_as_it_goes(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sys, "argv", ["simulation", "--quick", "--into", str(file), "--worlds", "nothing", "600 texts"])
     simulation.main()
     lines = file.read_text(encoding="utf-8").splitlines()
-    assert "## 3 rows" in lines and sum(line.startswith("| nothing differs") for line in lines) == 4
-    assert sum(line.startswith("| 600 texts") for line in lines) == 4
+    assert "## 3 rows" in lines and sum(line.startswith("| nothing differs |") for line in lines) == 5
+    assert sum(line.startswith("| 600 texts") for line in lines) == 5

@@ -29,7 +29,7 @@ def test_a_table_has_what_the_report_has_with_its_statistics_in_the_caption(pape
     caption = " ".join(re.findall(r"\\caption\{(.*)\}", text))
     for said in (
         "Mean over 4 seeds; bold",
-        "brackets hold the standard deviation over seeds; $\\pm$ is the 95 \\% interval of a difference, joint per",
+        "Brackets: standard deviation over seeds; $\\pm$: joint 95 \\% interval of differences",
         "1 point in",
     ):
         assert said in caption, said
