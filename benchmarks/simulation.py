@@ -97,14 +97,17 @@ def fixed(world: World, scores: list[Measurements], seeds: int) -> Outcome:
 
 def stopped_seeds(world: World, scores: list[Measurements], baseline: int) -> Int[ndarray, " rows"]:
     """Each row's number of seeds at the end. The baseline trains as long as any row does, and a row as long as any of
-    its scores is undecided."""
+    its scores is undecided; its verdicts stand from then on."""
     rows = len(scores[0].values)
     seeds, others = np.zeros(rows, int), np.delete(np.arange(rows), baseline)
-    open_rows = others
+    open_rows, last = others, np.full((world.scores, rows - 1), "", object)
     for look in looks_up_to(MOST):
         seeds[[baseline, *open_rows]] = look
-        verdicts = outcome(world, rows, judged(scores, seeds, MOST, baseline), 0).verdicts
-        decided = np.array([word in DECIDED for word in verdicts]).reshape(world.scores, -1).all(0)
+        lines = judged(scores, seeds, MOST, baseline)
+        verdicts = np.array(outcome(world, rows, lines, 0).verdicts, object).reshape(world.scores, -1)
+        stands = ~np.isin(others, open_rows)
+        assert (verdicts[:, stands] == last[:, stands]).all(), "a later look takes a verdict back"
+        last, decided = verdicts, np.isin(verdicts.astype(str), DECIDED).all(0)
         open_rows = others[~decided & np.isin(others, open_rows)]
         if not len(open_rows):
             break

@@ -78,8 +78,8 @@ def decide_family(
     sigma: Mapping[str, float] = MappingProxyType({}),
 ) -> Decisions:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
-    `ragged`: rows with any seeds are compared, by those that both have or by all runs. `ties`:
-    the baseline is the best row, so all pairs share the level. `sigma`: known deviations of a run, by score."""
+    `ragged`: rows with any seeds are compared, by those that both have or by all runs. `ties`: the baseline is the best
+    row, so all pairs share the level. `sigma`: known deviations of a run, by score."""
     values = list(dict.fromkeys(value for _, value in seed_values))
     decisions = Decisions()
     parts = [

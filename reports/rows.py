@@ -268,7 +268,7 @@ def near_best(section: RecordedSection, results: Results) -> NearBest | None:
 
 
 class Cost(NamedTuple):
-    """What training took for a cell of a row, in the mean, and what it depends on beside the row."""
+    """Mean cost of training a cell of a row, and the conditions that it depends on."""
 
     device: Message  # GPU-seconds or CPU-seconds
     seconds: float

@@ -42,7 +42,7 @@ class Measurements:
     def common(self, pair: Pair) -> Bool[ndarray, " s"]:
         return self.measured[pair[0]] & self.measured[pair[1]]
 
-    @property
+    @cached_property
     def smallest_step(self) -> float:
         """Return the change of the score when one text changes; 0 for a score that does not count texts."""
         if self.texts is not None:
