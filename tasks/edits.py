@@ -58,7 +58,8 @@ def compare_file(file: Path) -> tuple[RecordedGrid, RecordedGrid]:
         options += " --regardless" if study and not study.gives_up else ""
         more = "; …" if len(named) > MOST_NAMED else ""
         raise NotWhatRan(
-            f"{file} is not what ran ({'; '.join(named[:MOST_NAMED])}{more}): run `ablate run {file}{options}`"
+            f"{file} is not what ran; it changes {'; '.join(named[:MOST_NAMED])}{more}: "
+            f"run `ablate run {file}{options}`"
         )
     return recorded, with_shown(recorded, ran, resolved)
 
