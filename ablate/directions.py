@@ -1,7 +1,7 @@
 """Guess from the name of a score whether higher or lower values are better: one list of known words.
 
 The last known word of a name decides: `error_detection_f1` is an f1, `accuracy_drop` a drop, `toxicity_score` toxicity.
-docs/guide/paste.html holds the same lists, LISTS as JSON, and the same rules.
+
 """
 
 import re

@@ -156,8 +156,8 @@ TableOption = Annotated[
     typer.Option(
         "--from",
         metavar="TABLE",
-        help="Report another program's results: a CSV, TSV, Parquet or JSON lines file, mlflow:EXPERIMENT, mteb:FOLDER "
-        "or sentence-transformers:FOLDER.",
+        help="Report another program's results, one line a run: a CSV, TSV, Parquet or JSON lines file, or "
+        "mlflow:EXPERIMENT.",
     ),
 ]
 
@@ -179,8 +179,9 @@ def report(
     row: Annotated[list[str] | None, table_option("COLUMN", "Column that names rows; may be repeated.")] = None,
     seed: Annotated[str | None, table_option("COLUMN", "Column of seeds.")] = None,
     score: Annotated[list[str] | None, table_option("COLUMN", "Column of a score; may be repeated.")] = None,
-    text: Annotated[str | None, table_option("COLUMN", "Column of test texts' ids.")] = None,
     data: Annotated[str | None, table_option("COLUMN", "Column of data sets.")] = None,
+    metric: Annotated[str | None, table_option("COLUMN", "Column of names of scores, if each line has one.")] = None,
+    value: Annotated[str | None, table_option("COLUMN", "Column of their values.")] = None,
     baseline: Annotated[str | None, table_option("ROW", "Row that the others are compared with.")] = None,
     margin: Annotated[list[str] | None, table_option("SCORE=SIZE", "Difference that is too small to matter.")] = None,
     lower: Annotated[list[str] | None, table_option("SCORE", "A score that is better if lower.")] = None,
@@ -188,14 +189,6 @@ def report(
     paired: Annotated[
         bool, typer.Option("--paired", help="Pair equal numbers of runs, as seeds.", rich_help_panel=WITH_TABLE)
     ] = False,
-    ties: Annotated[
-        bool, typer.Option("--ties", help="Which rows cannot be told from the best?", rich_help_panel=WITH_TABLE)
-    ] = False,
-    records: Annotated[
-        str, table_option("COLUMN", "Each row against the best before it, by a column of dates, or by `table`.")
-    ] = "",
-    sigma: Annotated[list[str] | None, table_option("SCORE=SIZE", "Known standard deviation of one run.")] = None,
-    texts: Annotated[str, table_option("N", "Number of test texts, or a column of them.")] = "",
 ) -> None:
     """Rebuild a report from MLflow, or report another program's table.
 
@@ -210,9 +203,10 @@ def report(
             from flows.tables import report_table
 
         refuse_without_effect(context, ["paper"], "with --from", "give an experiment file")
-        columns = {"row": row or (), "score": score or (), "seed": seed, "text": text, "data": data}
-        sizes = (margin or [], lower or [], higher or [])
-        return report_table(source, columns, baseline, *sizes, paired, sigma or [], ties, records, texts)
+        from ablate.columns import Columns
+
+        given = Columns(tuple(row or ()), tuple(score or ()), seed, data, metric, value, paired)
+        return report_table(source, given, baseline, margin or [], lower or [], higher or [])
     refuse_without_effect(context, names_in_panel(context, WITH_TABLE), "without --from", "name a table with --from")
     report_experiment(experiment, paper)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from contrastive.config.scores import margin_of
 from contrastive.runs.recorded import RecordedSection
-from reports.families import Decisions, RowPairs, decide_family, every_pair, sample_of
+from reports.families import Decisions, RowPairs, decide_family, every_pair
 from reports.rows import (
     Row,
     SeedValues,
@@ -30,14 +30,13 @@ from reports.statistics.decide import (
     ALPHA,
     TESTED,
     Verdict,
-    compare_samples,
     improvement,
     mcnemar,
     shown_direction,
     verdict,
 )
 from reports.statistics.power import Needed
-from reports.statistics.summary import summarise, widening
+from reports.statistics.summary import summarise
 from reports.study import Results
 
 GENERATOR = 20250625  # seed of the random numbers, the same in every report
@@ -58,7 +57,6 @@ class Comparison:
     side: int = 0  # 1: the interval is better than 0, -1: worse, 0: it contains 0
     unequal: bool = False  # whether its spread between seeds differs from that of the other rows
     needs: Needed | None = None  # the seeds or texts that would decide it
-    folds: bool = False  # whether runs are folds of a cross-validation, of which more would decide nothing
     needs_seconds: float = math.nan
     only_ours: tuple[int, ...] = ()  # for each seed, how many texts only this row has right
     only_theirs: tuple[int, ...] = ()
@@ -107,8 +105,6 @@ class Section:
     most_seeds: int | None = None  # of a study that adds seeds, else None
     ended: str = ""  # why such a study has stopped; empty while it has not
     paired: bool = True  # whether rows are compared seed by seed
-    board: str = ""  # as in `Study`: of "ties", all pairs of rows share the level
-    sigma: bool = False  # whether intervals are from a known standard deviation of a run
 
     @cached_property
     def values(self) -> list[str]:
@@ -128,23 +124,22 @@ class Section:
 
     @cached_property
     def ordered(self) -> list[Row]:
-        """Rows in the order of the first screen: the baseline, then by gain in the first compared score. As declared on
-        a board, and if there are several baselines or kinds of vectors."""
+        """Rows in the order of the first screen: the baseline, then by gain in the first compared score. As declared
+        if there are several baselines or kinds of vectors."""
         value = next(iter(self.tested), "")
         gains = {
             score.row.number: comparison.difference * (1 if score.higher else -1)
             for score, comparison in self.comparisons
             if score.value == value and math.isfinite(comparison.difference)
         }
-        if self.board or any(row.variant for row in self.rows) or sum(row.baseline for row in self.rows) != 1:
+        if any(row.variant for row in self.rows) or sum(row.baseline for row in self.rows) != 1:
             return self.rows
         return sorted(self.rows, key=lambda row: (not row.baseline, -gains.get(row.number, -math.inf)))
 
     @property
     def hypotheses(self) -> int:
         """Number of comparisons that share one significance level."""
-        tested = sum(comparison.tested for _, comparison in self.comparisons)
-        return tested * (tested + 1) // 2 if self.board == "ties" else tested
+        return sum(comparison.tested for _, comparison in self.comparisons)
 
     @cached_property
     def score_of(self) -> dict[tuple[int, str], RowScore]:
@@ -173,12 +168,9 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
         ).items()
     }
     study, stopping = results.study, results.study.stopping
-    most_runs = max((len(row.cells) for row in rows), default=0)
-    sigma = {value: widening(study.folds, most_runs) * size for value, size in study.sigma.items()}
-    judged = {key: seed_values.widened(study.folds) for key, seed_values in measured.items()}
     most_seeds = None if stopping is None else stopping.most_seeds
     decisions = (
-        decide_family(rows, judged, most_seeds, study.paired, study.foreign, study.board == "ties", sigma)
+        decide_family(rows, measured, most_seeds, study.paired, study.foreign is not None)
         if may_compare
         else Decisions()
     )
@@ -186,13 +178,12 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     same_seeds = study.paired and (stopping is not None or len({tuple(row.seeds) for row in rows}) == 1)
     complete = may_rank and may_compare and all(score.complete for score in scores if score.tested)
     ranked = complete and min((len(row.cells) for row in rows), default=0) > 1 and same_seeds and len(rows) > 1
-    pairs = every_pair(rows, tested, judged, most_seeds) if ranked else {}
+    pairs = every_pair(rows, tested, measured, most_seeds) if ranked else {}
     tied = tied_for_best(scores, pairs)
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
     ended = "" if stopping is None else stopping.ended.get(section.title, "")
     return Section(
         section, rows, scores, pairs, decisions.detectable, measured, ranked, most_seeds, ended, study.paired,
-        study.board, bool(study.sigma),
     )  # fmt: skip
 
 
@@ -227,16 +218,15 @@ def comparison(
     paired = decisions.groups[key].paired if key in decisions.groups else results.study.paired
     if paired:
         ours, theirs = ours.beside(theirs)
-    folds = results.study.folds > 0
     by_text, seeds = paired and ours.same_texts(theirs), min(len(ours.seeds), len(theirs.seeds))
     difference = float(ours.numbers.mean() - theirs.numbers.mean()) if seeds else math.nan
     unjudged: Verdict = "too early" if results.progress else "not comparable"
-    described = Comparison(against, seeds, difference, by_text, unjudged, paired=paired, folds=folds)
+    described = Comparison(against, seeds, difference, by_text, unjudged, paired=paired)
     if by_text and ours.per_text.dtype == np.bool_:
         counts = [mcnemar(our, their) for our, their in zip(ours.per_text, theirs.per_text, strict=True)]
         only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
         described = replace(described, only_ours=only_ours, only_theirs=only_theirs, mcnemar=chances)
-    if seeds > 1 and results.study.pairing != "means":
+    if seeds > 1:
         better = (ours.numbers, theirs.numbers) if ours.higher else (theirs.numbers, ours.numbers)
         described = replace(described, improvement=improvement(*better))
     decided = decisions.decided.get(key)
@@ -245,10 +235,8 @@ def comparison(
     outcome = verdict(difference, decided.half_width, bool(score.higher), score.margin, decided.seeds)
     if results.study.foreign:
         outcome = with_failures(outcome, *(lacks(row, score, results) for row in (score.row, against)))
-    if results.study.board == "records" and not lacks(against, score, results):
-        outcome = outcome_of_record(outcome, score, rows, measured, decisions, results)
     more_texts = not score.row.recorded.drawn
-    needs = decisions.needed(*key, score.margin, more_texts) if outcome == "undecided" and not folds else None
+    needs = decisions.needed(*key, score.margin, more_texts) if outcome == "undecided" else None
     return replace(
         described,
         verdict=outcome,
@@ -261,31 +249,6 @@ def comparison(
         chance=decisions.chance(*key, score.margin) if outcome == "undecided" else math.nan,
         needs_seconds=seconds_of_more_seeds(needs, seeds, score.row, against, results),
     )
-
-
-def outcome_of_record(
-    outcome: Verdict,
-    score: RowScore,
-    rows: list[Row],
-    measured: dict[tuple[int, str], SeedValues],
-    decisions: Decisions,
-    results: Results,
-) -> Verdict:
-    """Return "no record" for a row that is no better than the best before it, and "undecided" for one that is, but is
-    not told from an earlier row with fewer runs: that one may be the best, and have been unlucky."""
-    against = rows[score.row.against or 0]
-    ours, theirs = sample_of(measured[score.row.number, score.value]), sample_of(measured[against.number, score.value])
-    sign = 1 if score.higher else -1
-    if not sign * (ours[0] - theirs[0]) > 0:
-        return "no record"
-    sigma, tests = results.study.sigma.get(score.value), len(decisions.groups[score.row.number, score.value].pairs)
-    for row in rows[: score.row.number] if outcome == "better" else ():
-        values = measured.get((row.number, score.value))
-        if values is not None and len(values.seeds) and (other := sample_of(values))[2] < theirs[2]:
-            line = compare_samples(ours, other, tests, 1.0, sigma)
-            if not sign * line.difference > line.half_width:
-                return "undecided"
-    return outcome
 
 
 def lacks(row: Row, score: RowScore, results: Results) -> bool:

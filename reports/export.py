@@ -34,8 +34,6 @@ def tidy(results: Results) -> pd.DataFrame:
         numbers = pd.to_numeric(frame[axis], errors="coerce")
         all_numbers = numbers.notna().equals(frame[axis].notna())
         frame[axis] = numbers if all_numbers else frame[axis].map(str, na_action="ignore")
-    if results.study.pairing == "means":
-        frame["value"] = math.nan  # those behind a mean are not known
     if not results.study.paired:
         frame["seed"] = None  # numbers of runs, which would pair rows when the file is read again
     fits = all(abs(seed) < 2**63 for seed in frame["seed"].dropna())  # else seeds are texts

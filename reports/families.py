@@ -2,9 +2,8 @@
 rows."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Float
@@ -74,12 +73,9 @@ def decide_family(
     most_seeds: int | None,
     paired: bool = True,
     ragged: bool = False,
-    ties: bool = False,
-    sigma: Mapping[str, float] = MappingProxyType({}),
 ) -> Decisions:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
-    `ragged`: rows with any seeds are compared, by those that both have or by all runs. `ties`: the baseline is the best
-    row, so all pairs share the level. `sigma`: known deviations of a run, by score."""
+    `ragged`: rows with any seeds are compared, by those that both have or by all runs."""
     values = list(dict.fromkeys(value for _, value in seed_values))
     decisions = Decisions()
     parts = [
@@ -89,37 +85,31 @@ def decide_family(
     ]
     for value, members, pairs in parts:
         measured, share = [seed_values[i, value] for i in members], 1 / len(parts)
-        family = [*all_pairs_of(len(members))] if ties else pairs
-        group = RowGroup(members, family, side_by_side(measured), share, most_seeds, paired)
-        by_all = by_all_runs(group, pairs, measured, sigma.get(value)) if ragged or not paired else {}
+        group = RowGroup(members, pairs, side_by_side(measured), share, most_seeds, paired)
+        by_all = by_all_runs(group, pairs, measured) if ragged or not paired else {}
         rest = [pair for pair in pairs if pair not in by_all]
-        by_seed = dict(zip(rest, decide(group.measured, rest, share, most_seeds, family), strict=True))
+        by_seed = dict(zip(rest, decide(group.measured, rest, share, most_seeds, pairs), strict=True))
         for pair, comparison in (by_all | by_seed).items():
             ours = members[pair[0]]
             decisions.decided[ours, value] = comparison
             decisions.groups[ours, value] = replace(group, paired=pair in by_seed)
         limits = [
             decisions.detectable.get(value),
-            detectable([*by_seed.values()], family if ties else rest, len(members), share, most_seeds)
-            if rest
-            else None,
+            detectable([*by_seed.values()], rest, len(members), share, most_seeds) if rest else None,
             detectable_unpaired([*by_all.values()], share),
         ]
         decisions.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
     return decisions
 
 
-def by_all_runs(
-    group: RowGroup, pairs: list[Pair], values: list[SeedValues], sigma: float | None
-) -> dict[Pair, Decided]:
-    """Compare the pairs of rows that share too few seeds for a paired comparison, or all if nothing is paired or the
-    deviation of a run is known."""
+def by_all_runs(group: RowGroup, pairs: list[Pair], values: list[SeedValues]) -> dict[Pair, Decided]:
+    """Compare the pairs of rows that share too few seeds for a paired comparison, or all if nothing is paired."""
     freedom, tests, found = pooled_freedom(group.measured), len(group.pairs), dict[Pair, Decided]()
     for pair in pairs:
         ours, theirs = (values[position] for position in pair)
         shared, counts = len({*ours.seeds} & {*theirs.seeds}), (len(ours.seeds), len(theirs.seeds))
-        if sigma is not None or not group.paired or not worth_pairing(shared, counts, freedom, tests):
-            found[pair] = compare_samples(sample_of(ours), sample_of(theirs), tests, group.share, sigma)
+        if not group.paired or not worth_pairing(shared, counts, freedom, tests):
+            found[pair] = compare_samples(sample_of(ours), sample_of(theirs), tests, group.share)
     return found
 
 

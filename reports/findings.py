@@ -43,7 +43,7 @@ def answer(section: Section) -> Text:
         n_("{rows} is {verdict}", "{rows} are {verdict}", len(rows), rows=listed(rows), verdict=verdict)
         for verdict, rows in by_verdict.items()
     ]
-    if not said or section.board:
+    if not said:
         return ""
     beside = (
         _("Compared with {baseline}", baseline=against.pop())
@@ -98,8 +98,6 @@ def tested(section: Section) -> Iterator[Text]:
             power=f"{100 * POWER:.0f}",
             limits=joined(limits, _("; ")),
         )
-    if section.board == "records":
-        yield _("A record must also be better than each earlier row with fewer runs than the row it is compared with.")
     if section.most_seeds is not None:
         yield _(
             "The rows were tested several times, with up to {seeds} seeds; the intervals hold for all these "
@@ -110,8 +108,6 @@ def tested(section: Section) -> Iterator[Text]:
 
 def how_paired(section: Section, by_text: list[bool]) -> Text:
     """Say by what rows are paired."""
-    if section.sigma:
-        return _("The intervals are from the known standard deviation of a run (Bonferroni).")
     if not section.paired:
         return _("The rows are not paired (Welch's t, Bonferroni). Pairing by seed may narrow the intervals.")
     how = BY_TEXT if all(by_text) else PARTLY if any(by_text) else BY_SEED
@@ -188,7 +184,7 @@ def reading(results: Results) -> list[Text]:
     """Explain how to read the numbers of this report."""
     rows = [row for section in results.study.sections for row in section.rows]
     seeds = max((len(row.seeds) for row in rows), default=0)
-    if seeds == 1 and not results.study.sigma:
+    if seeds == 1:
         return [
             _(
                 "One seed per configuration: the spread between seeds is unknown, so no difference can be "

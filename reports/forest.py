@@ -156,15 +156,15 @@ def grouped(
     rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], scale: float, results: Results
 ) -> list[Group]:
     """Group rows by question, that of the headline first, with the baselines at the head: once if all share one."""
-    best, records = winner(rows), results.study.board == "records"
+    best = winner(rows)
     titles = dict.fromkeys(each.section.recorded.title for each in compared)
     ordered = sorted(titles, key=lambda title: not (best and title == best.section))
     baselines = {each.against: baseline_row(each, scale, results) for each in reversed(compared)}
-    common, groups = len(baselines) == 1 and not records, list[Group]()
+    common, groups = len(baselines) == 1, list[Group]()
     for title in ordered:
         own = [row for row in rows if row.section == title]
         if own:
-            against = [] if common or records else [baselines[one] for one in dict.fromkeys(row.beside for row in own)]
+            against = [] if common else [baselines[one] for one in dict.fromkeys(row.beside for row in own)]
             groups.append(Group(title, own[0].anchor, [*against, *(named(row, len(against) > 1) for row in own)]))
     references = [row for row in rows if row.verdict == "reference"]
     if common and len(groups) == 1:

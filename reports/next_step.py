@@ -30,9 +30,9 @@ def next_step(
     question = second if second and second.comparison.needs and results.study.stopping is None else None
     if results.progress is not None:
         return _("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE", ""
-    if results.study.foreign:
+    if results.study.foreign is not None:
         asked = next(iter(decidable([question] if question else [])), target)
-        return next_in_table(rows, asked, no_baseline), results.study.command, ""  # shown if there is a command
+        return next_in_table(rows, asked, no_baseline), results.study.foreign.command, ""  # shown if there is a command
     every = {tuple(row.cells) for section in results.study.sections for row in section.rows}
     cells = [cell for row in every for cell in row]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):

@@ -27,7 +27,7 @@ from reports.looks import compare_section
 from reports.markdown import heading, plain
 from reports.messages import FILES, Language, Message, Text, _, joined, using
 from reports.statistics.decide import ROUNDING
-from reports.study import CellRun, Kind, Results, Study
+from reports.study import CellRun, Foreign, Kind, Results, Study
 from reports.tables import WORDS, Entry, Table, comparison_table
 
 VERSION = 3
@@ -189,7 +189,7 @@ def results_of(now: Night, then: Night, parts: Sequence[Sequence[str]]) -> Resul
             values |= {cell: by_seed.loc[seed].to_dict() for cell, seed in cells.items()}
             rows.append(RecordedRow(name, {}, night is then, label, [*cells], [*cells.values()], against))
         sections += [RecordedSection(title, "", show, rows)] if rows else []
-    study = Study("nightly", sections, f"{then.when} → {now.when}", margins=now.settings.quality, foreign=True)
+    study = Study("nightly", sections, f"{then.when} → {now.when}", margins=now.settings.quality, foreign=Foreign())
     # the earlier night's direction: code that turns a direction round makes no improvement of a loss
     kinds = {score: Kind(then.higher.get(score, now.higher[score]), now.texts.get(score)) for score in scores}
     runs = {cell: CellRun(cell, "finished") for cell in values}

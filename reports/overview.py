@@ -13,7 +13,7 @@ from contrastive.config.scores import title_of
 from contrastive.errors import brief
 from reports.compare import Comparison, Section
 from reports.forest import ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
-from reports.guards.rows import Guard, listed, of_texts
+from reports.guards.rows import Guard, listed
 from reports.markdown import (
     SPLITS,
     common_places,
@@ -30,8 +30,7 @@ from reports.markdown import (
 from reports.messages import Text, _, joined, n_
 from reports.next_step import next_step
 from reports.provenance import cells_by_data, counts_of
-from reports.rows import near_best
-from reports.statistics.decide import DECIDED, TESTED, verdict
+from reports.statistics.decide import DECIDED, verdict
 from reports.study import Results, Study
 from reports.tables import WORDS
 
@@ -59,7 +58,6 @@ class Overview:
     higher: bool
     margin: float | None  # in display units
     groups: list[Group]
-    difference: Text  # head of the differences
     device: Text  # head of the costs; empty if these are unknown
     left_out: Text  # summary of the rows between the best and the worst ones
     notes: list[Text]
@@ -79,9 +77,7 @@ class Overview:
         name = score_name(title_of(self.score))
         less = "" if self.higher else _(" (lower is better)")
         return [
-            _("{difference}, points{less}", difference=self.difference, less=less)
-            if self.share
-            else _("{difference}{less}", difference=self.difference, less=less),
+            _("difference, points{less}", less=less) if self.share else _("difference{less}", less=less),
             _("{score}, %", score=name) if self.share else name,
             *([self.device] if self.device else []),
         ]
@@ -164,10 +160,6 @@ def overview(
     every = sorted([*rows, *reference_rows(compared, results, scale)], key=lambda row: -row.gain)
     most = 2 * MOST if has_several_questions(rows) else MOST
     shown = every if len(every) <= most else [*every[: MOST // 2], *every[-MOST // 2 :]]
-    if study.board == "records":
-        shown = some_records(
-            [row for row in every if row.verdict in TESTED], [each.score.row.label for each in compared]
-        )
     margin = next((scale * each.score.margin for each in compared if each.score.margin is not None), None)
     best = winner(rows)
     ordered = sorted(zip(anchors, caveats, strict=False), key=lambda pair: not (best and pair[0] == best.anchor))
@@ -175,24 +167,23 @@ def overview(
     by_kind = {guard.kind: guard.words for guard in reversed(first_ones)}  # the first of each kind
     no_baseline = missing_baseline(sections)
     groups = grouped(shown, compared, scale, results)
-    second = None if study.board else next_best(rows, compared)
+    second = next_best(rows, compared)
     beside = [said for said in (beside_next_best(second), worse_elsewhere(best, value, sections)) if said]
     found = headline(rows, value, no_baseline, in_other_scores(value, sections), beside)
     return Overview(
         task(study),
-        running(results) or board_headline(rows, results) or found,
+        running(results) or found,
         joined(filter(None, (setting(results, value), definitions(sections, results.study))), " "),
         value,
         scale > 1,
         every[0].higher if every else True,
         margin,
         groups,
-        _("difference to the best before") if study.board == "records" else _("difference"),
         device([row for group in groups for row in group.rows]),
         left_out([row for row in every if row not in shown]),
         [
             *forbidding[:CAVEATS],
-            *limits(shown, margin, results.study.folds),
+            *limits(shown, margin),
             *list(reversed(by_kind.values()))[:CAVEATS],
         ],
         warnings,
@@ -205,15 +196,6 @@ def device(rows: Sequence[ForestRow]) -> Text:
     """Return what the costs of rows are measured in; empty if they are unknown, or of several kinds."""
     found = {row.cost.device for row in rows if row.cost}
     return found.pop() if len(found) == 1 else ""
-
-
-def some_records(claims: Sequence[ForestRow], order: Sequence[str]) -> list[ForestRow]:
-    """Return the records that hold and the newest of the others, at most MOST if so few hold, in their order."""
-    ordered = sorted(claims, key=lambda row: order.index(row.label))
-    holding = [row for row in ordered if row.verdict == "better"]
-    others = [row for row in ordered if row.verdict != "better"]
-    kept = [*holding, *others[len(others) - max(0, MOST - len(holding)) :]] if len(ordered) > MOST else ordered
-    return [row for row in ordered if row in kept]
 
 
 def counted(rows: Sequence[ForestRow]) -> Text:
@@ -276,51 +258,6 @@ def worse_elsewhere(best: ForestRow | None, value: str, sections: Sequence[Secti
     return _("worse in {scores}", scores=listed([*names.values()])) if names else ""
 
 
-def board_headline(rows: Sequence[ForestRow], results: Results) -> Text:
-    """Count the rows that cannot be told from the first one, or the records that hold; empty if there is no board."""
-    if not (results.study.board or results.study.texts):
-        return ""
-    counts = Counter(row.verdict for row in rows)
-    known = any(counts[word] for word in TESTED)
-    section = results.study.sections[0]
-    one_seed = all(len(row.seeds) == 1 for row in section.rows)
-    if one_seed and not known and results.study.texts and (found := near_best(section, results)):
-        return _("{said}; there is one seed per row", said=of_texts(found))
-    if results.study.board == "ties" and rows and not known:
-        values = results.scores.reindex([*rows[0].beside]).notna().to_numpy()  # of the first row; a board has one score
-        if values.sum() == 1 and any(len(row.cells) > 1 for row in rows):
-            return _(
-                "{first}, the first, has one run: without more, no row can be distinguished from it",
-                first=rows[0].against,
-            )
-    if results.study.board == "records" and {*counts} == {"no record"}:
-        return _("No row after the first is a record")
-    if not known and one_seed and results.study.board:
-        return _("One seed per row: no difference can be tested")
-    if not results.study.board or not known:
-        return ""
-    if results.study.board == "records":
-        said = n_(
-            "{holding} of {claims} records hold, {count} is undecided",
-            "{holding} of {claims} records hold, {count} are undecided",
-            counts["undecided"], holding=counts["better"], claims=sum(counts[word] for word in TESTED),
-        )  # fmt: skip
-        small = n_("{count} is too small to matter", "{count} are too small to matter", counts["equivalent"])
-        return joined([said, small], _(", ")) if counts["equivalent"] else said
-    first, tied = (
-        rows[0].against,
-        sum(row.verdict not in DECIDED or not abs(row.difference) > row.half_width for row in rows),
-    )
-    if not tied:
-        return _("{first} is better than every other row", first=first)
-    return n_(
-        "{count} row cannot be distinguished from {first}, the first",
-        "{count} rows cannot be distinguished from {first}, the first",
-        tied,
-        first=first,
-    )
-
-
 def headline(
     rows: Sequence[ForestRow], value: str, no_baseline: str = "", other_scores: Text = "", beside: Sequence[Text] = ()
 ) -> Text:
@@ -349,13 +286,12 @@ def next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) 
     if runner is None or runner.row.number == ours.comparison.against.number:
         return None
     found = section.pairs[score.value].decided if score.value in section.pairs else {}
-    pair = Comparison(runner.row, 0, score.mean - runner.mean, False, folds=ours.comparison.folds)
+    pair = Comparison(runner.row, 0, score.mean - runner.mean, False)
     if key := next((key for key in found if {*key} == {score.row.number, runner.row.number}), None):
         decided, group = found[key]
         size, half = decided.difference * (1 if key[0] == score.row.number else -1), decided.half_width
         told = verdict(size, half, bool(score.higher), score.margin, decided.seeds)
-        open_still = told == "undecided" and not ours.comparison.folds
-        needs = group.needed(decided, score.margin, not score.row.recorded.drawn) if open_still else None
+        needs = group.needed(decided, score.margin, not score.row.recorded.drawn) if told == "undecided" else None
         pair = replace(pair, seeds=decided.seeds, difference=size, verdict=told, half_width=half, needs=needs)
     return PrimaryComparison(replace(score, comparison=pair), pair, section, ours.anchor)
 
@@ -446,8 +382,7 @@ def setting(results: Results, value: str) -> Text:
         parts.append(_("{count} {split} texts", count=sizes[split], split=SPLITS[split]))
     if seeds := sorted({len(row.seeds) for row in rows}):
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
-        folds = _("{seeds} runs (folds)", seeds=few_many)
-        parts.append(folds if study.folds else n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))
+        parts.append(n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))
     return _("{parts}.", parts=joined(parts, _(", ")))
 
 
@@ -455,14 +390,14 @@ def definitions(sections: Sequence[Section], study: Study) -> Text:
     """Say what brackets and ± are, if there are any."""
     scores, parts = [score for section in sections for score in section.scores], list[Text]()
     if any(math.isfinite(score.deviation) for score in scores):
-        runs = _("folds") if study.folds else _("seeds") if study.paired else _("runs")
+        runs = _("seeds") if study.paired else _("runs")
         parts.append(_("Brackets: standard deviation over {runs}", runs=runs))
     if any(score.comparison and math.isfinite(score.comparison.half_width) for score in scores):
         parts.append(_("±: joint 95 % interval of differences"))
     return _("{parts}.", parts=joined(parts, _("; "))) if parts else ""
 
 
-def limits(rows: Sequence[ForestRow], margin: float | None, folds: int) -> list[Text]:
+def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
     """Say what the lines, marks and dots on the first screen are."""
     shaded = "" if margin is None else f"{margin:g}"
     if not any(math.isfinite(row.half_width) for row in rows):
@@ -470,7 +405,7 @@ def limits(rows: Sequence[ForestRow], margin: float | None, folds: int) -> list[
     within = _("; equivalent: within ± {margin} (shaded); possibly negligible: reaches in", margin=shaded)
     notes: list[Text] = [_("Better, worse: line excludes 0{within}.", within=within if shaded else "")]
     if any(row.seeds for row in rows):
-        notes.append(_("Dots: folds.") if folds else _("Dots: seeds."))
+        notes.append(_("Dots: seeds."))
     if not all(has_its_levels(row) for row in rows if math.isfinite(row.half_width)):
         notes.append(_("Differences: of common seeds."))
     return notes

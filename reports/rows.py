@@ -2,19 +2,17 @@
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy import special
 
 from contrastive.config.scores import score_facts
 from contrastive.runs.recorded import Provenance, RecordedRow, RecordedSection
 from reports.messages import Message, _
 from reports.statistics.cutoffs import looks_up_to
 from reports.statistics.decide import Measurements
-from reports.statistics.summary import widening
 from reports.study import Results, Study
 
 ANY = "any of them"  # label of a row that represents all configurations
@@ -143,13 +141,6 @@ class SeedValues:
         texts = tuple(self.texts[position] for position in positions if self.texts)
         return SeedValues(seeds, self.numbers[positions], each, texts, self.higher, self.count)
 
-    def widened(self, folds: int) -> "SeedValues":
-        """Multiply the distances to the mean by what folds of a cross-validation need."""
-        if folds < 2 or not len(self.numbers):
-            return self
-        mean = self.numbers.mean()
-        return replace(self, numbers=mean + widening(folds, len(self.numbers)) * (self.numbers - mean))
-
     def beside(self, other: "SeedValues") -> tuple["SeedValues", "SeedValues"]:
         """Restrict both to the seeds that both have."""
         positions = {seed: position for position, seed in enumerate(other.seeds)}
@@ -212,59 +203,13 @@ def seeds_that_count(measured: Bool[np.ndarray, " s"], study: Study) -> Bool[np.
         complete = int(np.logical_and.accumulate(measured).sum())
         looks = [look for look in looks_up_to(study.stopping.most_seeds) if look <= complete]
         return np.arange(len(measured)) < max(looks, default=0)
-    return measured if study.foreign and measured.any() else np.ones(len(measured), bool)
+    return measured if study.foreign is not None and measured.any() else np.ones(len(measured), bool)
 
 
 def text_count(value: str, results: Results) -> int | None:
     """Return the number of texts of a score made of counts, whose seeds may agree by chance; None for other scores."""
     count = results.kinds[value].count if value in results.kinds else None
     return count if count and score_facts(value).counted else None
-
-
-@dataclass(frozen=True)
-class NearBest:
-    """The best row in a score, and the rows that the number of test texts alone keeps from being told from it."""
-
-    best: str  # empty if each record is compared with the best row before it
-    near: list[str]
-    texts: str
-
-
-def near_best(section: RecordedSection, results: Results) -> NearBest | None:
-    """Compare shares by their numbers of texts, at the level of 5 % for all comparisons: with the best one, or each
-    record with the best row before it. None if these are unknown."""
-    value, texts = section.show.table.values[0], results.study.texts
-    scores = results.scores[value].dropna().to_dict() if value in results.scores else dict[str, float]()
-    shares = {
-        row.label: (float(np.mean([scores[cell] for cell in row.cells if cell in scores])), texts[row.cells[0]])
-        for row in section.rows
-        if any(cell in texts and cell in scores for cell in row.cells)
-    }
-    if len(shares) < 2:
-        return None
-    if max(p for p, _count in shares.values()) > 1:  # percent
-        shares = {label: (p / 100, count) for label, (p, count) in shares.items()}
-    rows, sign = len(shares), 1 if results.kinds[value].higher_is_better else -1
-    best = max(shares, key=lambda label: sign * shares[label][0])
-    of_two_more = {label: ((p * count + 1) / (count + 2), count) for label, (p, count) in shares.items()}
-    errors = {label: (p * (1 - p) / count) ** 0.5 for label, (p, count) in of_two_more.items()}  # also of 0 and of 1
-    against = dict.fromkeys([label for label in shares if label != best], best)
-    if results.study.board == "records":
-        before = {row.label: section.rows[row.against].label for row in section.rows if row.against is not None}
-        against = {
-            row: b for row, b in before.items() if {row, b} <= {*shares} and sign * (shares[row][0] - shares[b][0]) > 0
-        }
-        best = ""
-    if not against:
-        return None
-    reach = -special.ndtri(0.025 / (rows * (rows - 1) / 2 if results.study.board == "ties" else rows - 1))
-    near = [
-        row
-        for row, other in against.items()
-        if abs(shares[row][0] - shares[other][0]) < reach * math.hypot(errors[row], errors[other])
-    ]
-    counts = sorted({round(count) for _p, count in shares.values()})
-    return NearBest(best, near, "–".join(map(str, dict.fromkeys((counts[0], counts[-1])))))
 
 
 class Cost(NamedTuple):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -29,6 +28,15 @@ from contrastive.runs.recorded import (
 
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # matches names of scores, not of other metrics
 MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """What is known of runs that another program made: rows may have any seeds, and how they trained is not known."""
+
+    command: str = ""  # builds the report again
+    paired: bool = True  # whether equal seeds belong together
+    notes: tuple[str, ...] = ()  # what readers should know of how the runs were read
 
 
 @dataclass(frozen=True)
@@ -57,29 +65,17 @@ class Study:
     currency: str = ""
     author: str = ""
     images: bool = False  # the data are images, not texts
-    foreign: bool = False  # another program made the runs: rows may have any seeds; how they trained is not known
-    command: str = ""  # builds the report of another program's runs again
-    pairing: Literal["seeds", "none", "means"] = "seeds"  # none: values without seeds; means: no single values
-    unpaired: Literal["", "numbered", "sorted"] = ""  # why equal numbers of runs are not paired
-    numbers: str = ""  # name of the seeds or numbers of runs
-    board: Literal["", "ties", "records"] = ""  # each row against the first one, or against the best before it
-    sigma: Mapping[str, float] = field(default_factory=dict)  # score → known standard deviation of a run
-    texts: Mapping[str, float] = field(default_factory=dict)  # cell → number of test texts, of shares without texts
-    assumed: tuple[str, ...] = ()  # scores that are taken to be better if higher, for want of a known name
-    folds: int = 0  # of a cross-validation, if the runs are its folds
-    reading: Mapping[str, Mapping[str, object]] = field(
-        default_factory=dict
-    )  # what of a table's runs readers should know
+    foreign: Foreign | None = None  # None: this project made the runs
 
     @property
     def any_seeds(self) -> bool:
         """True if rows are compared by the seeds that have results, whichever they are."""
-        return self.foreign or self.stopping is not None
+        return self.foreign is not None or self.stopping is not None
 
     @property
     def paired(self) -> bool:
         """True if rows are compared seed by seed."""
-        return self.pairing == "seeds"
+        return self.foreign is None or self.foreign.paired
 
 
 def study_of(grid: RecordedGrid) -> Study:

@@ -31,7 +31,7 @@ from reports.markdown import (
     unit,
 )
 from reports.messages import Joined, Message, Text, _, joined
-from reports.rows import NearBest, Row, near_best, references_of, row_cost, seed_scores
+from reports.rows import Row, references_of, row_cost, seed_scores
 from reports.statistics.effects import Effect, Level
 from reports.statistics.futility import FUTILE
 from reports.statistics.summary import interquartile_mean
@@ -49,7 +49,6 @@ WORDS = {
     "not comparable": _("not comparable"),
     "too early": _("too early"),
     "reference": _("fitted once"),
-    "no record": _("not a record"),
     "baseline": _("baseline"),
 }
 IN_ALL = _("{seeds} seeds in all")
@@ -107,9 +106,7 @@ def section_tables(section: Section, results: Results) -> list[Table]:
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
     """Return a line for each configuration: its scores, each with its difference to the baseline, what would decide
     it, and its cost."""
-    has_compared = not all(row.baseline for row in section.rows) and not results.study.board
-    near = near_best(section.recorded, results) if results.study.board == "ties" else None
-    ranked = section.board == "ties" and (near is not None or any(each.tested for _score, each in section.comparisons))
+    has_compared = not all(row.baseline for row in section.rows)
     compared = compared_columns(section, values)
     scores = [score_column(section, value) for value in values]
     costs = [row_cost(row.cells, results) for row in section.ordered]
@@ -118,7 +115,6 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
     body = []
     for row, cost in zip(section.ordered, costs, strict=True):
         line = [label(row, has_compared)]
-        line += [Entry("1" if is_tied(row, section, near) else MISSING)] if ranked else []
         for value, column in zip(values, scores, strict=True):
             line.append(column[row.number])
             line += [compared.entries[value][row.number]] if value in compared.entries else []
@@ -127,12 +123,12 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
     width = len(body[0])
     for name, numbers in references_shown(section, results).items():
         if any(value in numbers for value in values):
-            line = [Entry(name, style="italic"), *([Entry("")] if ranked else [])]
+            line = [Entry(name, style="italic")]
             for value in values:
                 line.append(reference_entry(value, numbers.get(value), places_of(section.scores, value)))
                 line += [Entry("")] if value in compared.entries else []
             body.append([*line, *[Entry("")] * (width - len(line))])
-    heads: list[Text] = [_("Configuration"), *([_("Rank")] if ranked else [])]
+    heads: list[Text] = [_("Configuration")]
     for value in values:
         heads += [head(value), *([compared_head(value)] if value in compared.entries else [])]
     return Table(None, [*heads, *compared.further, *([device] if device else [])], body)
@@ -192,15 +188,6 @@ def references_shown(section: Section, results: Results) -> dict[str, dict[str, 
         if values <= set(earlier.show.table.values):
             found = {name: scores for name, scores in found.items() if name not in references_of(earlier, results)}
     return found
-
-
-def is_tied(row: Row, section: Section, near: NearBest | None) -> bool:
-    """Return whether a row cannot be told from the first one of a board: by its runs, or if these tell nothing, by the
-    number of texts."""
-    if any(comparison.tested for _score, comparison in section.comparisons):
-        scores = [section.score_of[row.number, value] for value in section.tested]
-        return not any(score.comparison and score.comparison.side for score in scores)
-    return row.baseline or bool(near and row.label in near.near)
 
 
 def pivot_table(section: Section, value: str, results: Results) -> Table:
@@ -342,8 +329,6 @@ def given_up(value: str, comparison: Comparison, most_seeds: int | None) -> Text
 def what_decides(value: str, comparison: Comparison, so_many: Message = IN_ALL) -> Text:
     """Say how many seeds or texts would decide a comparison, and how long training the seeds takes."""
     needs, parts, split = comparison.needs, list[Message](), SPLITS[split_of(value)]
-    if comparison.folds:
-        return _("more texts")
     if needs and needs.seeds is not None:
         seeds = so_many.of(seeds=needs.seeds)
         known = math.isfinite(comparison.needs_seconds)
@@ -360,9 +345,9 @@ def seeds_table(section: Section, results: Results) -> Table | None:
     """List each cell with its scores and the command that trains it again; None if there are too many or none."""
     values = [value for value in section.values if value in results.by_score]
     rows = [row for row in section.ordered if not row.variant and row.cells]
-    if not rows or cells_left_out(section) or (results.study.pairing == "means"):
+    if not rows or cells_left_out(section):
         return None
-    by_hand = not results.study.foreign
+    by_hand = results.study.foreign is None
     body = []
     for row in rows:
         numbers = {value: seed_scores(row, value, results).tolist() for value in values}

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
 from pydantic import BaseModel
 
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.runs.recorded import RecordedRow, RecordedSection
-from reports.markdown import unit, with_unit
 from reports.messages import Text, _, joined, n_
-from reports.rows import NearBest, near_best
 from reports.study import CellRun, Results
 
 NAMED_ROWS = 3  # rows that a sentence names; the others are counted
@@ -133,7 +130,7 @@ def unequal_seeds(section: RecordedSection, results: Results, cells: list[Sectio
 
 def without_provenance(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     unknown = [cell for cell in cells if cell.run.status == "finished" and not cell.run.provenance]
-    if unknown and not results.study.foreign:
+    if unknown and results.study.foreign is None:
         words = _("The origin of these numbers is not recorded: {location}.", location=where(unknown))
         yield Guard("provenance", words, True)
 
@@ -169,8 +166,8 @@ def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCe
         measured = values_of(results, finished, value)
         data = {cell.row.data for cell in finished if cell.cell in measured}  # a task may have a score of its own
         without = [cell for cell in finished if cell.cell not in measured]
-        if without := [cell for cell in without if not results.study.foreign or cell.row.data in data or not data]:
-            ours = not results.study.foreign
+        if without := [cell for cell in without if results.study.foreign is None or cell.row.data in data or not data]:
+            ours = results.study.foreign is None
             text = _("{where}: finished, without {value}") if ours else _("{where}: no value of {value}")
             words = text.of(where=where(without), value=value)
             if why := reasons_missing(without, value, results):
@@ -188,127 +185,16 @@ def reasons_missing(cells: list[SectionCell], value: str, results: Results) -> T
     return "; ".join(reasons) if len(reasons) <= NAMED_ITEMS else listed(reasons)
 
 
-UNPAIRED = {
-    "numbered": _("Not paired: the column {seed} only numbers the runs; --paired pairs equal numbers."),
-    "sorted": _(
-        "Not paired: {seed} only numbers the runs, which are sorted by score within each row, so equal "
-        "numbers would pair best with best; --paired pairs them."
-    ),
-}
-
-
-def unpaired(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Say why another program's runs are not paired though they have numbers."""
-    if results.study.unpaired:
-        yield Guard("unpaired", UNPAIRED[results.study.unpaired].of(seed=results.study.numbers))
-
-
-READING = {
-    "open": _("Left out, as their runs did not finish ({states}): {count} of the lines, of these rows: {rows}."),
-    "early": _(
-        "{early} of {count} runs end earlier than the others ({ends}): they may have failed, or trained for less time."
-    ),
-    "no seeds": _(
-        "No column has seeds, so each line of a row is taken for a run of its own. If lines are checkpoints, "
-        "days or parts of one training, the intervals are too narrow."
-    ),
-    "folds": _(
-        "The runs are the {count} folds of a cross-validation, which share training texts. The intervals are widened "
-        "for it (Nadeau and Bengio, 2003); repeating the cross-validation narrows them little."
-    ),
-    "splits": _(
-        "The {count} values of {name} are taken for random splits, or for repeats of {folds} folds, which share "
-        "training texts. The intervals are widened for it (Nadeau and Bengio, 2003). If they are the folds of one "
-        "cross-validation, name the column `fold` and add a column `repeat` of zeros; if trainings share no texts, "
-        "name it `seed`."
-    ),
-    "many": _(
-        "{count} lines of a row are taken for runs of their own. If they are resamples or parts of fewer runs, the "
-        "intervals are far too narrow."
-    ),
-    "shared": _(
-        "Not used: {names}, which lines of a row share. If lines with equal values are not runs of their own, the "
-        "intervals are too narrow: say what the column holds (--text, --data, --seed or --row)."
-    ),
-    "nested": _(
-        "Not used: {names}; each value is shared by equally many runs of a row. If these runs have more in common than "
-        "others, such as a pretrained checkpoint, the intervals are too narrow: average the lines of each value, and "
-        "name its column `seed`."
-    ),
-    "same": _(
-        "{second} is the same as {first} in all columns; so are {count} lines in all. If a run is there twice, the "
-        "intervals are too narrow."
-    ),
-    "uneven": _(
-        "Not used: {names}, in which rows differ ({rows}), so that differences between rows may be due to it; name it "
-        "(--row or --data), or leave lines out."
-    ),
-    "alike": _("{rows}: these names differ only in case, spaces or hyphens, but are taken for different rows."),
-}
-
-
 def as_read(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Say what of another program's runs was left out, and what was taken for a run."""
-    for kind, values in results.study.reading.items():
-        yield Guard(kind, READING[kind].of(**values))
-
-
-def assumed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Name the scores of another program whose direction is not known from their names."""
-    names = results.study.assumed
-    if len(names) == 1:
-        yield Guard(
-            "assumed", _("{score}: higher is assumed to be better; --lower {score} reverses this.", score=names[0])
-        )
-    elif names:
-        words = _(
-            "{scores}: higher is assumed to be better; --lower SCORE reverses this for one of them.",
-            scores=listed(names),
-        )
-        yield Guard("assumed", words)
+    """Say how another program's runs were read."""
+    for number, note in enumerate(results.study.foreign.notes if results.study.foreign else ()):
+        yield Guard(f"read {number}", note)
 
 
 def one_seed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    if cells and not results.study.sigma and max(len(row.seeds) for row in section.rows) == 1:
+    if cells and max(len(row.seeds) for row in section.rows) == 1:
         words = _("One seed per row: the spread between seeds is unknown, so no difference can be tested.")
         yield Guard("one seed", words, True)
-
-
-def known_sigma(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Say where a known deviation of a run is used, beside what the runs themselves show."""
-    for value, sigma in results.study.sigma.items():
-        numbers = [values_of(results, [cell for cell in cells if cell.row is row], value) for row in section.rows]
-        several = [np.array([*own.values()]) for own in numbers if len(own) > 1]
-        words = _("{value}: ± comes from a known standard deviation of one run, {sigma} (--sigma).", value=value,
-                  sigma=with_unit(f"{unit(value) * sigma:.3g}", unit(value) > 1))  # fmt: skip
-        if freedom := sum(len(own) - 1 for own in several):
-            spread = (sum(float(own.var(ddof=1)) * (len(own) - 1) for own in several) / freedom) ** 0.5
-            words = _(
-                "{said} The runs here have a standard deviation of {spread} within rows.",
-                said=words,
-                spread=with_unit(f"{unit(value) * spread:.3g}", unit(value) > 1),
-            )
-        yield Guard("sigma", words)
-
-
-def texts_alone(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Name the rows that the number of test texts alone keeps from being told from the best, or from the one before."""
-    if found := near_best(section, results):
-        said = joined([of_texts(found), *([listed(found.near)] if found.near else [])], _(": "))
-        yield Guard("texts", _("{said}. The spread between seeds adds to this.", said=said))
-
-
-def of_texts(found: NearBest) -> Text:
-    """Say how many rows the number of test texts alone keeps from being told from the best, or from the one before."""
-    count, values = len(found.near), {"texts": found.texts, "best": found.best or _("the best row before it")}
-    if not count:
-        told = _("{texts} test texts tell every other row from {best}")
-        return (told if found.best else _("{texts} test texts tell each record from {best}")).of(**values)
-    return n_(
-        "On {texts} test texts, {count} row cannot be distinguished from {best}",
-        "On {texts} test texts, {count} rows cannot be distinguished from {best}",
-        count, **values,
-    )  # fmt: skip
 
 
 def no_baseline(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
@@ -329,10 +215,6 @@ CHECKS = (
     unequal_seeds,
     without_provenance,
     smaller_micro_batch,
-    unpaired,
     as_read,
-    assumed,
-    known_sigma,
-    texts_alone,
     no_baseline,
 )

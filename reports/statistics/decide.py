@@ -291,7 +291,6 @@ Verdict = Literal[
     "not comparable",
     "too early",
     "baseline",
-    "no record",
     "",
 ]
 DECIDED = ("better", "worse", "equivalent")
@@ -362,7 +361,6 @@ def largest_variance_shares(rows: int, seeds: int) -> dict[float, float]:
 
 
 Sample = tuple[float, float, int]  # mean, standard deviation, and number of values
-KNOWN = 1e9  # degrees of freedom of a known variance
 MOVES = 1.0  # variance that a seed is expected to give to all rows, for a variance of 1 of each row at a seed
 
 
@@ -383,20 +381,15 @@ def worth_pairing(shared: int, counts: tuple[int, int], freedom: float, tests: i
     return bool(by_seed <= student(tail, welch) * ((1 + MOVES) * (first + second)) ** 0.5)
 
 
-def compare_samples(ours: Sample, theirs: Sample, tests: int, share: float, sigma: float | None = None) -> Decided:
-    """Return Welch's test of two rows; without a spread, p and half_width are nan. `sigma`: known deviation of a run,
-    with which one run a row is enough."""
+def compare_samples(ours: Sample, theirs: Sample, tests: int, share: float) -> Decided:
+    """Return Welch's test of two rows; without a spread, p and half_width are nan."""
     difference, seeds = ours[0] - theirs[0], min(ours[2], theirs[2])
     spreads = [deviation if deviation > ROUNDING * abs(mean) else 0.0 for mean, deviation, _ in (ours, theirs)]
-    parts = [(own if sigma is None else sigma) ** 2 / row[2] for own, row in zip(spreads, (ours, theirs), strict=True)]
+    parts = [spread**2 / row[2] for spread, row in zip(spreads, (ours, theirs), strict=True)]
     variance = sum(parts)
-    if (sigma is None and seeds < 2) or seeds < 1 or not variance > 0:
+    if seeds < 2 or not variance > 0:
         return Decided(difference, np.nan, np.nan, seeds, variance, 0.0, 0)
-    freedom = (
-        KNOWN
-        if sigma is not None
-        else variance**2 / sum(part**2 / (count - 1) for part, (_, _, count) in zip(parts, (ours, theirs), strict=True))
-    )
+    freedom = variance**2 / sum(part**2 / (row[2] - 1) for part, row in zip(parts, (ours, theirs), strict=True))
     reaches = student(LEVELS / 2 / tests, freedom) * np.sqrt(variance)
     reaches[0] = 0.0
     half = float(student(np.array(ALPHA * share / 2 / tests), freedom)) * variance**0.5

@@ -28,15 +28,6 @@ def summarise(values: Float[ndarray, " s"]) -> Summary:
     return Summary(count, float(finite.mean()), deviation)
 
 
-def widening(folds: int, runs: int) -> float:
-    """Return what intervals are multiplied by if the runs are folds of a cross-validation, one or repeated.
-
-    Nadeau and Bengio (2003): trainings of other folds share texts, so that a mean of k folds has the variance of a fold
-    times 1/k + 1/(k − 1). Repeats are not taken to lower it: with a seed for each, they may be on the same folds.
-    """
-    return math.sqrt(runs * (1 / folds + 1 / (folds - 1))) if folds > 1 else 1.0
-
-
 def interval_quantile(freedom: float) -> float:
     """Return the two-sided quantile of Student's t at CONFIDENCE."""
     return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))

@@ -1,582 +1,351 @@
-"""`ablate.judge` and `ablate report --from`: tables of other programs, with their mistakes named by line."""
+"""Tables of other programs: one line a run with named columns, and a message with the words to type for all else."""
 
-import csv
 import json
+import math
 import re
-import shutil
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from typer.testing import CliRunner
 
 import ablate
-from ablate.columns import Columns, choose
-from ablate.table import read
-from ablate.verdicts import Question
+from ablate.table import READERS
 from contrastive.errors import UserError
-from flows.tables import report_table
-from reports import export
-from reports.looks import compare_section
-from reports.statistics.decide import compare_samples
-from reports.statistics.power import detectable_unpaired, needed_unpaired
-from reports.study import Kind
-from tests.reports.made import made
+from flows.cli import app
 
-HEAD = "model,seed,acc\n"
-BASE = "base,0,.80\nbase,1,.81\nbase,2,.79\n"
+GAIN = {"base": 0.0, "m1": 0.05, "m2": 0.0}
 
 
-def test_a_rank_is_no_score():
-    table = pd.DataFrame(
-        {"model": list("aabb"), "seed": [0, 1, 0, 1], "Rank (UB)": [1, 2, 2, 1], "points": [3, 4, 5, 6.5]}
-    )
-    found = ablate.judge(table, baseline="a")
-    assert found.results.scores.columns.tolist() == ["points"] and "not used: Rank (UB)" in found.columns
-    with pytest.raises(UserError, match=r"--score COLUMN \(model, seed\)"):
-        ablate.judge(table.drop(columns="points"))
-
-
-def test_a_markdown_file_with_one_table_is_read(tmp_path):
-    text = "# Results\n\n| model | seed | acc |\n|---|--:|--:|\n" + "".join(
-        f"| {m} | {s} | 0.{v}{s} |\n" for m, v in (("a", 7), ("b", 8)) for s in range(3)
-    )
-    found = judged(tmp_path / "r.md", f"{text}\nWords after it, too.\n", "a")
-    assert verdicts(found) == {"b": "better"}
-    with pytest.raises(UserError, match="r.md has 2 tables"):
-        judged(tmp_path / "r.md", f"{text}\n{text}", "a")
-
-
-def judged(path: Path, text: str, baseline: str | None = None, **columns) -> ablate.Verdicts:
-    path.write_text(text, encoding="utf-8")
-    table, chosen = choose(read(str(path), ""), Columns(**{"row": (), "scores": ()} | columns))
-    return ablate.judge_table(table, chosen, Question(baseline), "again")
-
-
-def verdicts(judgement: ablate.Verdicts) -> dict[str, str]:
-    return {score.row.label: score.verdict for score in judgement.comparisons}
-
-
-def frame(rows: int = 3, seeds: int = 4, **scores) -> pd.DataFrame:
-    rng = np.random.default_rng(1)
-    lines = [(f"m{i}" if i else "base", s) for i in range(rows) for s in range(seeds)]
-    table = pd.DataFrame(lines, columns=["model", "seed"])
-    return table.assign(acc=0.8 + 0.05 * (table["model"] == "m1") + rng.normal(0, 0.004, len(table)), **scores)
-
-
-def test_every_format_gives_the_same_comparisons(tmp_path):
-    table = frame()
-    table.to_csv(tmp_path / "t.csv", index=False)
-    table.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
-    table.to_json(tmp_path / "t.jsonl", orient="records", lines=True, double_precision=15)
-    table.to_parquet(tmp_path / "t.parquet")
-    (tmp_path / "semicolons.csv").write_text(table.to_csv(index=False, sep=";", decimal=","), encoding="utf-8")
-    expected = ablate.judge(table, baseline="base").frame()
-    assert expected["verdict"].tolist() == ["baseline", "better", expected["verdict"][2]]
-    for path in sorted(tmp_path.iterdir()):
-        given = choose(read(str(path), ""), Columns((), ()))
-        pd.testing.assert_frame_equal(
-            ablate.judge_table(*given, Question("base"), "").frame().drop(columns="section"),
-            expected.drop(columns="section"),
-        )
-
-
-@pytest.mark.parametrize(
-    ("table", "described"),
-    [
-        (HEAD + BASE, "rows by model; scores acc (higher is better); paired by seed"),
-        ("m,s,val_loss\n" + BASE, "scores val_loss (lower is better); not paired: the column s only numbers the runs"),
-        ("run,f1\nbase-seed0,.7\nbase-seed1,.8\nnew-seed0,.7\nnew-seed1,.9\n", "rows by run; scores f1 (higher"),
-        (
-            "model,mean,std,n\nbase,1,1,5\n",
-            "rows by model; scores score (assumed: higher is better); deviations std, counts n",
-        ),
-        ("m,accuracy_mean,accuracy_std,n_seeds\nbase,.5,.1,5\n", "scores accuracy (higher is better); deviations accu"),
-        (
-            "m,seed,acc,best_step,size\na,0,.5,7,1.5\na,1,.6,9,1.5\nb,0,.5,8,2\nb,1,.7,8,2\n",
-            "not used: best_step, size",
-        ),
-        ("m,seed 0,seed 1\na,.5,.6\nb,.7,.6\n", "rows by m; scores score (assumed: higher is better); paired by seed"),
-        ("model,mean\nbase,.8\n", "rows by model; scores mean (assumed: higher is better); no shared seeds"),
-        ("m,seed,acc\na,0,.5\na,1,.6\nb,2,.5\nb,3,.6\n", "no shared seeds: rows are not paired"),
-        ("model,dataset,mean,std,n\na,x,1,1,5\na,y,1,1,5\nb,x,1,1,5\nb,y,1,1,5\n", "data sets by dataset"),
-        ("m,lr,acc\na,.1,.5\na,.1,.6\nb,.2,.5\nb,.2,.7\n", "rows by m; scores acc (higher is better); no shared seeds"),
-        (
-            "m,b,acc\na,bs16,.5\na,bs32,.6\nb,bs16,.5\nb,bs32,.7\n",
-            "rows by m, b; scores acc (higher is better); no shared seeds",
-        ),
-        (
-            "m,lora_rank,loss_weight,seed,acc\n"
-            + "".join(f"a,{r},{r / 9},{s},{s / 7 + r}\n" for r in (8, 16) for s in (0, 1)),
-            "rows by m, lora_rank, loss_weight; scores acc (higher is better); paired by seed",
-        ),
-        (
-            "m,lora_rank,seed,acc\n" + "".join(f"a{r},{r},{s},{s / 7 + r}\n" for r in (8, 16) for s in (0, 1)),
-            "rows by m; scores acc (higher is better); paired by seed; not used: lora_rank",
-        ),
-        (
-            "m,drop_path_rate,iou_threshold,seed,acc\n"
-            + "".join(f"a{r},{r / 9},{r / 99},{s},{s / 7 + r}\n" for r in (8, 16) for s in (0, 1)),
-            "rows by m; scores acc (higher is better); paired by seed; not used: drop_path_rate, iou_threshold",
-        ),
-        ("lr,seed,acc\n.1,0,.5\n.1,1,.6\n.2,0,.71\n.2,1,.72\n", "rows by lr; scores acc"),
-        (
-            "model,seed,metric,value\nbase,0,acc,.5\nbase,0,f1,.4\nbase,1,acc,.5\nbase,1,f1,.3\n",
-            "scores acc (higher is be",
-        ),
-        ("model,seed,text_id,hit\n" + "".join(f"base,{s},{t},1\n" for s in (0, 1) for t in "ab"), "texts by text_id"),
-    ],
-)
-def test_columns_are_guessed_and_told(tmp_path, table, described):
-    path = tmp_path / "t.csv"
-    path.write_text(table, encoding="utf-8")
-    read_table, columns = choose(read(str(path), ""), Columns((), ()))
-    label = ablate.verdicts.label_of({name: read_table.frame[name].iloc[0] for name in columns.row})
-    assert described in ablate.judge_table(read_table, columns, Question(label), "").columns
-
-
-MISTAKES = {
-    HEAD + BASE + "new,0,good\n": "t.csv, line 5: acc is `good`, which is not a number",
-    HEAD + BASE + "new,0,-999\n": "t.csv, line 5: acc is `-999`, which stands for a missing value; leave it empty",
-    HEAD + BASE + "new,0,1e300\n": "t.csv, line 5: acc is `1e300`, too large to compare; write nan if the run diverged",
-    HEAD + BASE + "new,0,.8\nnew,0,.9\n": "t.csv, line 5 and line 6: both are new, seed 0; remove one",
-    HEAD + BASE + "new,zero,.8\n": "line 5: seed is `zero`, which is not a whole number",
-    HEAD + BASE + ",0,.8\n": "line 5: model is empty",
-    HEAD + BASE + "new,0\n": "line 5: 2 fields, but the header has 3",
-    HEAD + BASE + 'new,"0,.8\n': "line 5: this row has an unclosed or misplaced quote",
-    "model,model,acc\nbase,0,.8\n": "line 1: the column model is there twice",
-    HEAD: "has no rows",
-    "model,mean,n\nbase,.8,3\n": "the column n seems to count runs, but no column has their standard deviation; add",
-    "model,mean,std\nbase,.8,.1\n": "mean with std, without the number of runs; add a column n with the number of runs",
-    "model,mean,std,n\nbase,.8,.1,5\nnew,.9,-1,5\n": "line 3: std is `-1`; write a number",
-    "a,b\n1,2\n3,4\n": "no column names the rows that are compared; say which: --row COLUMN",
-    "model,seed,accuracy\na,0,.81\na,1,.8\nbase,0,83\nbase,1,84\n": "line 2 and line 5: one has accuracy as a fr",
-    "model,params,acc,std,n\nbase,2,.8,.1,3\n": "which column is the mean of std",
-    "model,seed\nbase,0\n": "no column of numbers is a score; say which: --score COLUMN",
-    HEAD.replace("model", "recipe")
-    + "a,0,.8\nb,0,.9\n": "name the row that all others are compared with: --baseline ROW",
-}
-
-
-@pytest.mark.parametrize("text", MISTAKES)
-def test_a_mistake_is_told_with_its_line(tmp_path, text):
-    with pytest.raises(UserError, match=MISTAKES[text].replace("(", r"\(")):
-        judged(tmp_path / "t.csv", text)
-
-
-def test_names_that_do_not_exist_are_answered_with_the_nearest():
-    with pytest.raises(UserError, match="no column modle; did you mean `model`"):
-        ablate.judge(frame(), row="modle")
-    with pytest.raises(UserError, match="no row `bse`; did you mean `base`"):
-        ablate.judge(frame(), baseline="bse")
-    with pytest.raises(UserError, match="no such score; did you mean `acc`"):
-        ablate.judge(frame(), baseline="base", margin={"ac": 0.1})
-
-
-def test_a_direction_that_is_assumed_is_said_everywhere(tmp_path):
-    table = frame(rows=2).rename(columns={"acc": "zeta"})
-    said = "zeta: higher is assumed to be better; --lower zeta reverses this."
-    found = ablate.judge(table, baseline="base")
-    page = found.report(tmp_path / "report")
-    assert said in found.warnings and "zeta (assumed: higher is better)" in found.columns
-    for path in (page, page.with_name("README.md")):
-        assert said in path.read_text(encoding="utf-8")
-    for given in ({"higher": "zeta"}, {"lower": "zeta"}):
-        assert "assumed" not in " ".join(ablate.judge(table, baseline="base", **given).warnings)
-    assert ablate.judge(frame(rows=2), baseline="base").warnings == []
-
-
-@pytest.mark.parametrize("score", ["value", "score", "label", "row", "metric", "cell", "count", "status"])
-def test_a_score_may_be_called_as_a_column_of_the_report(tmp_path, score):
-    table = frame(rows=2).rename(columns={"acc": score})
-    found = ablate.judge(table, row="model", seed="seed", score=score, baseline="base")
-    assert found.report(tmp_path / "report").is_file()
-    numbers = pd.read_csv(tmp_path / "report" / "results.csv")
-    assert {*numbers["score"]} == {score} and numbers["value"].tolist() == pytest.approx(table[score].tolist())
-
-
-def test_a_text_that_a_seed_lacks_stops_the_comparison():
-    lines = [
-        (m, s, t, (t + s) % 2) for m in ("base", "new") for s in (0, 1) for t in range(9) if (m, s, t) != ("new", 1, 4)
-    ]
-    found = ablate.judge(pd.DataFrame(lines, columns=["model", "seed", "text_id", "hit"]), baseline="base")
-    assert verdicts(found) == {"new": "not comparable"} and "not measured on the same texts" in found.warnings[0]
-
-
-def test_a_report_replaces_an_earlier_one_and_nothing_else(tmp_path):
-    found = ablate.judge(frame(), baseline="base")
-    for _ in range(2):
-        assert found.report(tmp_path / "report").is_file()
-    (tmp_path / "report" / "mine.txt").touch()
-    with pytest.raises(UserError, match=re.escape("has other files (mine.txt); name a new folder")):
-        found.report(tmp_path / "report")
-    assert (tmp_path / "report" / "mine.txt").is_file()
-
-
-def test_our_own_export_gives_the_same_bytes(tmp_path):
-    values = {
-        "base": {"test.accuracy": [0.81, 0.80, 0.83], "test.macro_f1": [0.70, 0.72, 0.71]},
-        "better": {"test.accuracy": [0.85, 0.84, 0.86], "test.macro_f1": [0.75, 0.76, 0.74]},
-        "same": {"test.accuracy": [0.81, 0.80, 0.82], "test.macro_f1": [0.71, 0.72, 0.70]},
-    }
-    section, results = made(values)
-    kinds = {name: Kind(True, 100) for name in results.kinds}
-    object.__setattr__(results, "kinds", kinds)
-    export.write_tables(export.tidy(results), tmp_path)
-    export.write_comparisons([compare_section(section, results)[1]], tmp_path)
-    expected = (tmp_path / "comparisons.csv").read_bytes()
-    table, columns = choose(read(str(tmp_path / "results.csv"), ""), Columns((), ()))
-    ablate.judge_table(table, columns, Question("base"), "").report(tmp_path / "report")
-    again = read(str(tmp_path / "report" / "results.csv"), "")
-    assert choose(again, Columns((), ()))[1].seed == "seed"  # can be read again
-    assert choose(again, Columns((), ("test.accuracy",)))[1].scores == ("test.accuracy",)
-    with pytest.raises(UserError, match="did you mean `test.accuracy`"):
-        choose(again, Columns((), ("test.acuracy",)))
-    assert (tmp_path / "report" / "comparisons.csv").read_bytes().replace(b",results,", b",A section,") == expected
-
-
-LABELS = ["=HYPERLINK(1)", "+x", "-x", "@x", "\tx", "'=x", "'x", "-5", "+1e3", "-inf", "x=y", "-"]
-
-
-def test_no_spreadsheet_takes_a_label_for_a_formula_and_each_is_read_again(tmp_path):
-    values = {label: [k + 0.1, k + 0.2, k + 0.4] for k, label in enumerate(["base", *LABELS])}
-    lines = [(label, s, value) for label, own in values.items() for s, value in enumerate(own)]
-    found = ablate.judge(pd.DataFrame(lines, columns=["m", "seed", "=acc"]), row="m", score="=acc", baseline="base")
-    found.report(tmp_path / "report")
-    written = ["'=HYPERLINK(1)", "'+x", "'-x", "'@x", "'\tx", "''=x", "'x", "-5", "+1e3", "-inf", "x=y", "'-"]
-    for name in ("results.csv", "comparisons.csv"):
-        with (tmp_path / "report" / name).open(encoding="utf-8", newline="") as file:
-            labels = [line["label"] for line in csv.DictReader(file)]
-        assert [*dict.fromkeys(labels)] == ["base", *written], name
-    for name in ("results.csv", "results.parquet"):
-        again = ablate.judge_table(
-            *choose(read(str(tmp_path / "report" / name), ""), Columns((), ())), Question("base"), ""
-        )
-        assert [row.label for row in again.results.study.sections[0].rows] == ["base", *LABELS]
-        assert [score.value for score in again.comparisons] == ["=acc"] * len(LABELS)
-
-
-def test_a_report_of_a_table_promises_nothing_that_only_our_runs_have(tmp_path):
-    page = ablate.judge(frame(), baseline="base", name="runs.csv").report(tmp_path / "report")
-    for text in (page.read_text(encoding="utf-8"), page.with_name("README.md").read_text(encoding="utf-8")):
-        assert "m1 beats base" in text and "Read from runs.csv" in text
-        for word in ("ablate run", "ablate cell", "scratch:bert", "training sample", "MLflow", "Hardware"):
-            assert word not in text, word
-
-
-def test_values_without_seeds_are_compared_by_welch_and_bonferroni():
-    table = frame(rows=3, seeds=5).drop(columns="seed")
-    found = ablate.judge(table, baseline="base")
-    by_row = {name: part["acc"] for name, part in table.groupby("model")}
-    for score in found.comparisons:
-        expected = stats.ttest_ind(by_row[score.row.label], by_row["base"], equal_var=False)
-        interval = expected.confidence_interval(1 - 0.05 / 2)
-        assert score.comparison is not None
-        assert score.comparison.p == pytest.approx(min(1, 2 * expected.pvalue), rel=0.02)
-        assert score.comparison.half_width == pytest.approx((interval.high - interval.low) / 2, rel=0.01)
-    assert "not paired" in found.columns
-
-
-def test_means_deviations_and_counts_give_what_the_values_give(tmp_path):
-    table = frame(rows=3, seeds=5).drop(columns="seed")
-    means = table.groupby("model", sort=False)["acc"].agg(["mean", "std", "count"]).reset_index()
-    by_values, by_means = (
-        ablate.judge(t, baseline="base").frame() for t in (table, means.rename(columns={"mean": "acc"}))
-    )
-    columns = ["label", "seeds", "mean", "deviation", "difference", "difference_half_width", "p", "verdict"]
-    pd.testing.assert_frame_equal(by_values[columns], by_means[columns])
-    text = (
-        ablate.judge(means, baseline="base").report(tmp_path / "r").with_name("README.md").read_text(encoding="utf-8")
-    )
-    assert "The rows are not paired" in text and "Each seed" not in text
-
-
-def test_unpaired_errors_and_power():
-    """In 2 000 studies without a difference at most 6 % find one; what is detectable is found in about 80 %."""
+def frame(rows: int = 3, seeds: int = 4, scores: tuple[str, ...] = ("acc",)) -> pd.DataFrame:
+    """Return runs of `base`, `m1` (better by 0.05) and `m2` (equal)."""
     rng = np.random.default_rng(0)
-    wrong, found = 0, 0
-    for _ in range(2000):
-        values = rng.normal(0, [[1.0], [2.0], [1.0]], (3, 4))
-        samples = [(float(v.mean()), float(v.std(ddof=1)), 4) for v in values]
-        decided = [compare_samples(samples[row], samples[0], 2, 1.0) for row in (1, 2)]
-        wrong += any(abs(line.difference) > line.half_width for line in decided)
-    size = 1.0 * detectable_unpaired([compare_samples((0.0, 1.0, 8), (0.0, 1.0, 8), 1, 1.0)])
-    for _ in range(1000):
-        values = rng.normal([[size], [0.0]], 1.0, (2, 8))
-        samples = [(float(v.mean()), float(v.std(ddof=1)), 8) for v in values]
-        line = compare_samples(samples[0], samples[1], 1, 1.0)
-        found += line.difference > line.half_width
-    assert wrong / 2000 < 0.06 and 0.76 < found / 1000 < 0.86
-    line = compare_samples((1.0, 1.0, 4), (0.0, 1.0, 4), 1, 1.0)
-    needs = needed_unpaired(line, 1, None, 1.0).seeds
-    assert needs is not None and line.half_width > 1.0
-    enough = compare_samples((1.0, 1.0, needs), (0.0, 1.0, needs), 1, 1.0)
-    assert enough.half_width < 1.0
-
-
-def test_single_texts_narrow_what_is_known(tmp_path):
-    rng = np.random.default_rng(3)
     lines = [
-        (model, seed, text, int(rng.random() < 0.6 + 0.2 * (model == "new")))
-        for model in ("base", "new") for seed in range(3) for text in range(200)
-    ]  # fmt: skip
-    found = ablate.judge(pd.DataFrame(lines, columns=["model", "seed", "text_id", "hit"]), baseline="base")
-    (score,) = found.comparisons
-    assert score.comparison is not None and score.comparison.by_text and score.verdict == "better"
-    assert len(score.comparison.mcnemar) == 3
-    single = pd.DataFrame([line for line in lines if line[1] == 0], columns=["model", "seed", "text_id", "hit"])
-    assert verdicts(ablate.judge(single.drop(columns="seed"), baseline="base")) == {"new": "one seed"}
-
-
-def test_a_margin_is_in_the_unit_of_the_table():
-    table = frame(rows=2, seeds=3).assign(Accuracy=lambda f: 100 * f["acc"])
-    for margin, verdict in ((1.0, "better"), (20.0, "equivalent")):
-        (score,) = ablate.judge(table, score="Accuracy", baseline="base", margin=margin).comparisons
-        assert (score.margin, score.verdict) == (margin / 100, verdict)
-
-
-@pytest.mark.parametrize("scale", [1, 100])
-def test_the_terminal_has_shares_in_points_as_the_page(tmp_path, monkeypatch, capsys, scale):
-    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
-    rows = [
-        ("base", 0, 0.812),
-        ("base", 1, 0.807),
-        ("base", 2, 0.81),
-        ("new", 0, 0.842),
-        ("new", 1, 0.838),
-        ("new", 2, 0.839),
+        {"model": model, "seed": seed} | {score: 0.7 + GAIN[model] + rng.normal(0, 0.004) for score in scores}
+        for model in [*GAIN][:rows]
+        for seed in range(seeds)
     ]
-    lines = "".join(f"{name},{seed},{value * scale}\n" for name, seed, value in rows)
-    (tmp_path / "t.csv").write_text("model,seed,accuracy\n" + lines, encoding="utf-8")
-    report_table(
-        str(tmp_path / "t.csv"), {"row": (), "score": (), "seed": None, "text": None, "data": None}, "base", *[()] * 3
-    )
-    told = capsys.readouterr().err
-    assert "new, accuracy: better, +3.00 ± 0.25 points" in told and "accuracy 1 point;" in told
+    return pd.DataFrame(lines)
 
 
-def test_numbers_as_spreadsheets_write_them(tmp_path):
-    for text in ('m,seed,acc\nbase,0,"0,812"\nbase,1,"0,81"\n', "m;seed;acc\nbase;0;81,2 %\nbase;1;81,0 %\n",
-                 "m\tseed\tacc\nbase\t0\t0,812\nbase\t1\t0,81\n"):  # fmt: skip
-        path = tmp_path / ("t.tsv" if "\t" in text else "t.csv")
-        path.write_text(text, encoding="utf-8")
-        table, columns = choose(read(str(path), ""), Columns((), ()))
-        line = ablate.judge_table(table, columns, Question("base"), "").frame().iloc[0]
-        assert line["mean"] == pytest.approx(0.811)
-    for text, values in (('m,loss\na,"80,123.4"\nb,"1,234"\n', ["80123.4", "1234"]),
-                         ("m;loss\na;1.234,5\nb;-12.345.678,25\n", ["1234.5", "-12345678.25"]),
-                         ("m;loss\na;0,8022\nb;1,234\n", ["0.8022", "1.234"])):  # fmt: skip
-        (tmp_path / "t.csv").write_text(text, encoding="utf-8")
-        assert read(str(tmp_path / "t.csv"), "").frame["loss"].tolist() == values
+def verdicts(judged: ablate.Verdicts) -> dict[str, str]:
+    return {score.row.label: score.verdict for score in judged.comparisons}
 
 
-def test_the_values_behind_a_mean_are_not_made_up(tmp_path):
-    table = pd.DataFrame([("base", 0.8, 0.01, 5), ("new", 0.9, 0.01, 5)], columns=["m", "f1", "std", "n"])
-    ablate.judge(table, baseline="base").report(tmp_path / "r")
-    assert pd.read_csv(tmp_path / "r" / "results.csv")["value"].isna().all()
+def invoke(*words: object) -> str:
+    done = CliRunner().invoke(app, ["report", "--from", *map(str, words)])
+    return done.output if done.exception is None or done.exit_code == 0 else str(done.exception) + done.output
 
 
-def test_mlflow_runs_are_read_from_any_store(tmp_path):
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'm.db'}")
-    experiment = client.create_experiment("tuning", artifact_location=tmp_path.as_uri())
-    for model, lift in (("base", 0.0), ("big", 0.1)):
-        for seed in range(3):
-            run = client.create_run(experiment, run_name=f"{model}-{seed}").info.run_id
-            for name, value in (("model", model), ("seed", seed), ("output_dir", f"out/{model}/{seed}"), ("epochs", 3)):
-                client.log_param(run, name, value)
-            client.log_metric(run, "eval_accuracy", 0.7 + lift + seed / 100)
-            client.log_metric(run, "eval_accuracy", 0.8 + lift + (seed * 5 % 3) / 1000 + lift * seed / 100)
-            client.set_terminated(run, "FINISHED")
-    failed = client.create_run(experiment, run_name="failed").info.run_id
-    client.log_metric(failed, "eval_accuracy", 0.1)
-    client.set_terminated(failed, "FAILED")
-    table, columns = choose(read("mlflow:tuning", f"sqlite:///{tmp_path / 'm.db'}"), Columns((), ()))
-    assert replace(columns, notes=()) == Columns(("model",), ("eval_accuracy",), "seed")
-    assert "1 failed run of no known row and seed" in columns.notes[0]
-    assert verdicts(ablate.judge_table(table, columns, Question("base"), "")) == {"big": "better"}
-    with pytest.raises(UserError, match="no experiment tunning; did you mean `tuning`"):
-        read("mlflow:tunning", f"sqlite:///{tmp_path / 'm.db'}")
+def test_a_frame_becomes_verdicts_a_page_and_a_frame(tmp_path):
+    judged = ablate.judge(frame(), baseline="base")
+    assert judged.columns == "rows by model; scores acc; paired by seed"
+    assert verdicts(judged)["m1"] == "better"
+    difference = frame().pivot(index="seed", columns="model", values="acc")
+    expected = (difference["m1"] - difference["base"]).mean()
+    line = judged.frame().set_index("label").loc["m1"]
+    assert line["difference"] == pytest.approx(expected)
+    page = judged.report(tmp_path / "report")
+    assert "m1 beats base" in page.read_text() and str(judged).startswith("m1 beats base")
+    judged.report(tmp_path / "report")  # again
+    (tmp_path / "report" / "mine.txt").touch()
+    with pytest.raises(UserError, match="has other files"):
+        judged.report(tmp_path / "report")
 
 
-WANDB = ["Name", "State", "Notes", "User", "Tags", "Created", "Runtime", "Sweep", "model", "lr", "seed"]
-WANDB += ["eval/accuracy", "eval/loss", "_wandb"]
+@pytest.mark.parametrize("suffix", READERS)
+def test_a_file_of_each_kind_is_read_by_the_command(tmp_path, monkeypatch, suffix):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    path = tmp_path / f"runs{suffix}"
+    table = frame()
+    if suffix == ".parquet":
+        table.to_parquet(path)
+    elif suffix == ".jsonl":
+        table.to_json(path, orient="records", lines=True)
+    else:
+        table.to_csv(path, sep="\t" if suffix == ".tsv" else ",", index=False)
+    output = invoke(path, "--baseline", "base")
+    assert "12 runs; rows by model; scores acc; paired by seed" in output
+    assert "m1, acc: better, +5" in output and "differences too small to matter: acc 1 points" in output
+    (page,) = (tmp_path / "reports" / "tables").glob("runs-*/README.md")
+    assert "ablate" in page.read_text()
 
 
-def test_exports_of_wandb_are_read(tmp_path):
-    """The table of runs, with the columns of exports of 2023 to 2026 in public repositories; the frame that W&B's
-    documentation writes with its client; and the export of a chart, which has no runs."""
-    lines, runs = [], []
-    for model, gain in (("base", 0.0), ("new", 0.1)):
-        for seed in range(3):
-            name, score = f"lucky-{model}-{seed}", 0.8 + gain + (seed * 7 % 3) / 100 + gain * seed / 50
-            run = (name, "finished", "-", "me", "", "2026-02-02T07:14:06.000Z", 20 + seed, "")
-            lines.append([*run, model, 0.1, seed, score, 1 - score, ""])
-            runs.append({"summary": {"_step": 9, "eval/accuracy": score, "_wandb": {"runtime": 4}},
-                         "config": {"model": model, "seed": seed, "opt": {"lr": 0.1}}, "name": name})  # fmt: skip
-    lines.append(["lucky-new-9", "crashed", *lines[-1][2:]])
-    pd.DataFrame(lines, columns=WANDB).astype(str).to_csv(tmp_path / "runs.csv", index=False, quoting=csv.QUOTE_ALL)
-    pd.DataFrame(runs).to_csv(tmp_path / "project.csv")
-    for name, scores in (("runs.csv", ("eval/accuracy", "eval/loss")), ("project.csv", ("eval/accuracy",))):
-        table, columns = choose(read(str(tmp_path / name), ""), Columns((), ()))
-        assert (columns.row, columns.scores, columns.seed) == (("model",), scores, "seed"), name
-        assert set(verdicts(ablate.judge_table(table, columns, Question("base"), "")).values()) == {"better"}
-    (tmp_path / "chart.csv").write_text('"Step","a - loss","a - loss__MIN","a - loss__MAX"\n"0","1","1","1"\n')
-    with pytest.raises(UserError, match="chart.csv is a chart that W&B exported; export the table of runs"):
-        choose(read(str(tmp_path / "chart.csv"), ""), Columns((), ()))
-    (tmp_path / "project.csv").write_text("name,config,summary\na,{},oops\n")
-    with pytest.raises(UserError, match="project.csv, line 2: config and summary should be dicts"):
-        read(str(tmp_path / "project.csv"), "")
+def test_spreadsheets_in_german_and_percent_are_read(tmp_path):
+    lines = [f"{line.model};{line.seed};{100 * line.acc:.3f}%".replace(".", ",") for line in frame().itertuples()]
+    path = tmp_path / "runs.csv"
+    path.write_text("\n".join(["\ufeffmodel;Seed;accuracy", *lines, ""]), encoding="utf-8")
+    from ablate.columns import Columns
+    from ablate.table import read
+    from ablate.verdicts import Question, judge_table
+
+    judged = judge_table(read(str(path), ""), Columns(), Question("base"), "")
+    assert verdicts(judged)["m1"] == "better"
+    (score,) = [score for score in judged.comparisons if score.row.label == "m1"]
+    assert score.mean == pytest.approx(0.75, abs=0.01) and score.margin == 0.01
+    path.write_text("model;seed;accuracy\na;0;81,5\na;1;81.5\n")
+    with pytest.raises(UserError, match=r"line 3: `81.5` has a decimal point, other numbers a comma"):
+        read(str(path), "")
 
 
-def test_the_frame_of_search_runs_is_read_and_unfinished_runs_are_left_out():
-    runs = pd.DataFrame([
-        {"run_id": f"{o}{s}", "status": "FINISHED", "start_time": pd.Timestamp(2024, 1, 1, s), "params.optimizer": o,
-         "params.seed": str(s), "metrics.acc": 0.8 + (o == "adam") * (0.1 + s / 500) + (s * 5 % 3) / 100,
-         "tags.mlflow.runName": f"{o}-{s}"}
-        for o in ("sgd", "adam") for s in range(3)
-    ])  # fmt: skip
-    failed = pd.concat([runs, runs[-1:].assign(status="FAILED", **{"metrics.acc": 0.1, "params.seed": "3"})])
-    for table, verdict in ((runs, "better"), (failed, "undecided")):
-        found = ablate.judge(table, baseline="sgd")
-        assert found.columns == "rows by optimizer; scores acc (higher is better); paired by seed"
-        assert verdicts(found) == {"adam": verdict}
+def test_what_a_user_names_is_taken(tmp_path):
+    table = frame(scores=("f1", "loss")).rename(columns={"seed": "number"}).assign(kind="x", lr=0.1)
+    judged = ablate.judge(table, row=["model", "lr"], seed="number", score="f1", baseline="base · lr=0.1")
+    assert verdicts(judged)["m1 · lr=0.1"] == "better"
+    assert judged.columns.endswith("paired by number; not used: loss, kind")
+    several = ablate.judge(table.drop(columns="kind"), seed="number", baseline="base", margin={"f1": 0.2})
+    found = {(score.row.label, score.value): score for score in several.comparisons}
+    assert found["m1", "loss"].verdict == "worse"  # lower is better, by its name
+    assert found["m1", "f1"].verdict == "equivalent" and found["m1", "f1"].margin == 0.2
+    turned = ablate.judge(table, row="model", seed="number", score="loss", higher="loss", baseline="base")
+    assert verdicts(turned)["m1"] == "better"
 
 
-def test_names_of_runs_are_no_rows_if_settings_are_repeated(tmp_path):
-    runs = pd.DataFrame(
-        [(f"run-{k}", "finished", "ab"[k % 2], k / 7) for k in range(6)], columns=["Name", "State", "m", "f1"]
-    )
-    assert choose(ablate.table.of_frame(runs, "t"), Columns((), ()))[1].row == ("m",)
-    assert choose(ablate.table.of_frame(runs[:2], "t"), Columns((), ()))[1].row == ("m",)
-    plain = runs.drop(columns="State").rename(columns={"Name": "recipe"})
-    assert choose(ablate.table.of_frame(plain, "t"), Columns((), ()))[1].row == ("recipe",)
+def test_data_sets_have_their_own_baseline():
+    table = pd.concat([frame(rows=2).assign(dataset="a"), frame().assign(dataset="b")])
+    judged = ablate.judge(table, baseline="base")
+    assert {score.row.label: score.row.data for score in judged.comparisons} == {
+        "m1 · a": "a",
+        "m1 · b": "b",
+        "m2 · b": "b",
+    }
+    alone = pd.concat([frame(), frame(rows=2)[4:].assign(model="m3")]).assign(task=lambda t: "x")
+    assert verdicts(ablate.judge(alone, row="model", data="task", baseline="base"))["m3"] == "better"
 
 
-def test_the_index_of_pandas_is_no_score_and_may_be_names(tmp_path):
-    for table, row in ((frame(), "model"), (frame().set_index("model").rename_axis(None), "index")):
-        table.to_csv(tmp_path / "t.csv")
-        chosen, columns = choose(read(str(tmp_path / "t.csv"), ""), Columns((), ()))
-        assert (columns.row, columns.scores) == ((row,), ("acc",))
-        assert verdicts(ablate.judge_table(chosen, columns, Question("base"), ""))["m1"] == "better"
+def test_one_score_a_line_is_read_if_its_columns_are_named():
+    table = frame(scores=("f1", "loss"))
+    long = table.melt(["model", "seed"], var_name="metric", value_name="value")
+    judged = ablate.judge(long, metric="metric", value="value", baseline="base")
+    expected = ablate.judge(table, baseline="base")
+    pd.testing.assert_frame_equal(judged.frame(), expected.frame())
+    with pytest.raises(UserError, match="row 1 and row 13: both have the same model, seed, metric"):
+        ablate.judge(long.assign(metric="f1"), metric="metric", value="value", baseline="base")
+    with pytest.raises(UserError, match="--metric COLUMN --value COLUMN --seed COLUMN"):
+        ablate.judge(long.drop(columns="seed"), metric="metric", value="value", baseline="base")
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_files_of_sentence_transformers_evaluators_are_read(tmp_path):
-    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
-
-    class Encoder:
-        similarity_fn_name, model_card_data = (
-            "cosine",
-            type("Card", (), {"set_evaluation_metrics": lambda *a, **k: None})(),
-        )
-
-        def __init__(self, noise: float, seed: int):
-            self.rng, self.noise = np.random.default_rng(seed), noise
-
-        def encode(self, texts, **_):
-            places = np.array([float(text) for text in texts])
-            return np.stack([np.cos(places), np.sin(places)], 1) + self.noise * self.rng.normal(size=(len(texts), 2))
-
-    pairs = np.random.default_rng(0).random((60, 2))
-    evaluator = EmbeddingSimilarityEvaluator(
-        *([str(x) for x in side] for side in pairs.T), [float(1 - abs(a - b)) for a, b in pairs], name="sts"
-    )
-    for model, noise in (("base", 0.3), ("clean", 0.02)):
-        for seed in range(3):
-            folder = tmp_path / f"{model}-seed{seed}" / "eval"
-            folder.mkdir(parents=True)
-            evaluator(Encoder(noise, seed), output_path=str(folder))
-    table, columns = choose(read(f"sentence-transformers:{tmp_path}", ""), Columns((), ()))
-    assert columns.seed == "seed" and "similarity_evaluation_sts.cosine_spearman" in columns.scores
-    assert set(verdicts(ablate.judge_table(table, columns, Question("base"), "")).values()) == {"better"}
+MESSAGES = [
+    (frame().assign(host="h" + frame()["seed"].astype(str)), r"2 columns may name the rows \(model, host\); .*--row model"),
+    (frame().drop(columns="model"), "no column of words names the rows"),
+    (frame().assign(acc="high"), "no column of numbers is a score|2 columns may name"),
+    (frame(scores=tuple("abcdef")), r"6 columns of numbers may be scores .*--score a"),
+    (frame(rows=2).assign(fold=0), r"folds of a cross-validation .*groupby\(\[.*--seed fold"),
+    (pd.concat([frame(), frame()]), r'row 1 and row 13: both are base, seed 0; .*groupby\(\["model", "seed"\], .*last\(\)'),
+    (frame().replace({"acc": {frame()["acc"][3]: "n.c."}}).astype({"acc": object}), "row 4: acc is `n.c.`, which is not a number"),
+    (frame().assign(seed=[*range(11), 0.5]), "row 12: seed is `0.5`, which is not a whole number"),
+    (frame().assign(acc=[*range(11), 1e200]), "row 12: acc is `1e[+]?200`, too large"),
+    (frame().assign(model=[*frame()["model"][:-1], ""]), "row 12: model is empty"),
+    (frame().iloc[:0], "has no lines"),
+    (frame().assign(acc=[0.7] * 4 + [75.0, 76, 75, 76] + [0.7] * 4).rename(columns={"acc": "accuracy"}), "as a fraction"),
+    (frame().set_axis(["a", "a", "b"], axis=1), "has the column a twice"),
+]  # fmt: skip
 
 
-def test_folders_of_mteb_are_read(tmp_path):
-    """mteb_result.json was written by mteb 2.26.24; here it has other names and scores."""
-    written = json.loads(Path(__file__).with_name("mteb_result.json").read_text(encoding="utf-8"))
-    for model, lift in (("base", 0.0), ("new", 0.1)):
-        for seed in range(2):
-            folder = tmp_path / f"{model}-seed{seed}" / "1a2b3c"
-            folder.mkdir(parents=True)
-            (folder / "model_meta.json").write_text('{"name": "x"}', encoding="utf-8")
-            for task in ("STSBenchmark", "Banking77"):
-                written["task_name"] = task
-                written["scores"]["test"][0]["main_score"] = 0.7 + lift + seed / 1000 * (1 + lift)
-                (folder / f"{task}.json").write_text(json.dumps(written), encoding="utf-8")
-    _, columns = choose(read(f"mteb:{tmp_path}", ""), Columns((), ()))
-    assert columns == Columns(("model",), ("Banking77", "STSBenchmark"), "seed")
-    shutil.copytree(tmp_path / "new-seed0" / "1a2b3c", tmp_path / "new-seed0" / "4d5e6f")
-    with pytest.raises(UserError, match="Banking77 of new-seed0 is there twice, such as for two revisions"):
-        read(f"mteb:{tmp_path}", "")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="has no results of mteb"):
-        read(f"mteb:{tmp_path / 'empty'}", "")
-
-
-def test_runs_of_transformers_trainer_are_named_by_their_run_names():
-    """As its MLflow callback logs them: no param tells the recipes apart, and names of runs end with the seed."""
-    runs = [
-        {"run_name": f"{row}-{seed}", "output_dir": f"out/{row}-{seed}", "fp16": "False", "seed": seed}
-        | {"learning_rate": 0.1, "train_loss": seed / 7}
-        | {"eval_f1": 0.8 + gain + (seed * 7 % 5) / 100, "eval_runtime": 2.5 + seed / 9}
-        for row, gain in (("base", 0.0), ("new", 0.1))
-        for seed in (1, 10, 100)
-    ]  # fmt: skip
-    verdicts = ablate.judge(pd.DataFrame(runs), baseline="base")
-    assert verdicts.columns.startswith(
-        "rows by run_name; scores eval_f1 (higher is better); paired by seed; not used: "
-    )
-    assert [score.row.label for score in verdicts.comparisons] == ["new"]
+@pytest.mark.parametrize(("table", "message"), MESSAGES, ids=range(len(MESSAGES)))
+def test_anything_else_is_answered_with_the_words_to_type(table, message):
+    with pytest.raises(UserError) as refused:
+        print(ablate.judge(table, baseline="base").columns)
+    assert re.search(message, str(refused.value), re.DOTALL), refused.value
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "message"),
+    ("words", "message"),
     [
-        ("m,seed,acc\na,,0.8\nb,1,0.9\na,1,0.7", {}, "line 2: seed is ``, which is not a whole number"),
-        ("m,seed,acc\na,0,0.8\nb,0\0,0.9", {}, "line 3: seed is `0\\u0000`, which is not a whole number"),
-        ("m,seed,acc\na,inf,0.8\nb,1,0.9\na,1,0.7", {}, "seed is `inf`, which is not a whole number"),
-        ("m,mean,std,n\na,1,0.1,inf\nb,2,0.1,3", {}, "line 2: n is `inf`; write a whole number"),
-        ("m,seed,acc\na,0,0.8\na,1,0.8", {"lower": ("ac",)}, "--lower ac: no such score; did you mean `acc`?"),
-        ("m,seed,acc\na,0,0.8\na,1,0.8", {"lower": ("acc",), "higher": ("acc",)}, "is in --lower and in --higher"),
+        (("--baseline", "bse"), "has no row `bse`; did you mean"),
+        (("--baseline", "base", "--margin", "f1=0.1"), "--margin f1: no such score"),
+        (("--baseline", "base", "--margin", "acc=x"), "write SCORE=SIZE"),
+        (("--baseline", "base", "--lower", "acc", "--higher", "acc"), "in --lower and in --higher"),
+        (("--baseline", "base", "--row", "modle"), "has no column modle; did you mean"),
+        (("--baseline", "base", "--score", "acc", "--seed", "sed"), "has no column sed"),
+        ((), "--baseline"),
     ],
 )
-def test_more_mistakes_are_named(tmp_path, text, options, message):
-    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=re.escape(message)):
-        table, columns = choose(read(str(tmp_path / "t.csv"), ""), Columns((), ()))
-        ablate.judge_table(table, columns, Question("a", **options), "")
+def test_a_wrong_option_is_answered(tmp_path, monkeypatch, words, message):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    frame().replace("base", "first").to_csv(tmp_path / "t.csv", index=False)
+    if words:
+        frame().to_csv(tmp_path / "t.csv", index=False)
+    assert message in invoke(tmp_path / "t.csv", *words).replace("\n", " ")
 
 
-def test_frames_that_cannot_be_compared_are_answered():
-    for given, settings, message in (
-        ([1, 2], {}, "takes a pandas DataFrame, not a list"),
-        (pd.DataFrame([["a", 0, 1.0, 2.0]], columns=["m", "seed", "x", "x"]), {}, "has the column x twice"),
-        (frame(), {"baseline": "base", "margin": -1.0}, "margin is -1.0; give a number above 0"),
-        (frame(), {"baseline": "base", "margin": "0.1"}, "margin is '0.1'; give a number above 0"),
-        (frame(), {"baseline": "base", "margin": {"acc": None}}, "margin is None; give a number above 0"),
-    ):
-        with pytest.raises(UserError, match=message):
-            ablate.judge(given, **settings)
-    numbered = frame().set_axis(range(len(frame().columns)), axis=1)
-    assert ablate.judge(numbered, row="0", seed="1", score="2", baseline="base").comparisons
-    numbers = frame().replace({"model": {"base": 1, "m1": 2, "m2": 3}})
-    assert verdicts(ablate.judge(numbers, row="model", baseline=1))["2"] == "better"
-    grouped = frame().groupby(["model", "seed"]).agg(acc=("acc", "mean"))
-    assert verdicts(ablate.judge(grouped, baseline="base"))["m1"] == "better"
-    several = frame().groupby(["model", "seed"]).agg({"acc": ["mean"]})
-    assert ablate.judge(several, seed="seed", score="acc mean", baseline="base").comparisons
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", "", "has no lines"),
+        ("t.csv", "model,seed,acc\na,0\n", "line 2: 2 fields, but the header has 3"),
+        ("t.csv", "model,seed,seed\na,0,1\n", "the column seed is there twice"),
+        ("t.csv", "model,,acc\na,0,1\n", "a column has no name"),
+        ("t.jsonl", '{"model": "a"\n', "line 1: not JSON"),
+        ("t.jsonl", "[1]\n", "line 1: expected an object"),
+        ("t.parquet", "no", "cannot be read"),
+        ("t.xlsx", "no", "pandas.read_excel"),
+        ("t.md", "| a |", "a table is a file .csv, .tsv, .parquet, .jsonl"),
+    ],
+)
+def test_a_damaged_file_is_answered(tmp_path, monkeypatch, name, content, message):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    (tmp_path / name).write_text(content)
+    assert message in invoke(tmp_path / name)
 
 
-def test_nested_values_and_broken_files_of_evaluators_are_answered(tmp_path):
-    lines = [{"model": m, "seed": s, "acc": 0.5 + s / 9, "cfg": {"lr": [1, 2]}} for m in ("base", "b") for s in (0, 1)]
-    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    for table in (read(str(tmp_path / "t.jsonl"), ""), ablate.table.of_frame(pd.DataFrame(lines), "t")):
-        assert choose(table, Columns((), ()))[1] == Columns(("model",), ("acc",), "seed")
-    (tmp_path / "m" / "eval").mkdir(parents=True)
-    (tmp_path / "m" / "eval" / "sts_results.csv").write_text("epoch,steps,cosine\n0,1,bad\n", encoding="utf-8")
-    with pytest.raises(UserError, match="sts_results.csv, last line: could not convert string to float: 'bad'"):
-        read(f"sentence-transformers:{tmp_path}", "")
+def test_the_index_of_pandas_and_constants_are_no_scores(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    frame().assign(epoch=3, lr=0.1).to_csv(tmp_path / "t.csv")
+    assert "scores acc; paired by seed; not used: index, epoch, lr" in invoke(
+        tmp_path / "t.csv", "--baseline", "base"
+    )
+
+
+def test_an_mlflow_experiment_is_read(tmp_path):
+    import mlflow
+
+    from ablate.columns import Columns
+    from ablate.table import read
+    from ablate.verdicts import Question, judge_table
+
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    client = mlflow.MlflowClient(uri)
+    experiment = client.create_experiment("theirs", artifact_location=str(tmp_path))
+    for line in frame(rows=2, seeds=3).itertuples():
+        run = client.create_run(experiment)
+        for name, value in (("model", line.model), ("seed", line.seed), ("lr", 0.1)):
+            client.log_param(run.info.run_id, name, value)
+        failed = line.model == "m1" and line.seed == 2
+        if not failed:
+            client.log_metric(run.info.run_id, "acc", line.acc)
+        client.set_terminated(run.info.run_id, "FAILED" if failed else "FINISHED")
+    judged = judge_table(read("mlflow:theirs", uri), Columns(), Question("base"), "")
+    assert judged.columns.startswith("rows by model; scores acc; paired by seed")
+    assert verdicts(judged)["m1"] == "undecided"  # it lacks a run
+    assert "m1, seed 2: no value of acc" in " ".join(judged.warnings)
+    with pytest.raises(UserError, match="MLflow has no experiment their"):
+        read("mlflow:their", uri)
+
+
+def test_names_of_rows_cannot_write_into_the_page(tmp_path):
+    evil = "<script>alert(1)</script> | [x](http://y)"
+    page = ablate.judge(frame().replace("m1", evil), baseline="base").report(tmp_path / "report")
+    assert "<script>alert" not in page.read_text() and "<script>" not in page.with_name("README.md").read_text()
+
+
+def test_numbers_of_runs_pair_nothing_unless_asked():
+    """Recipes list their runs by score under numbers; each row is compared with all its own runs."""
+    table = frame().rename(columns={"seed": "run"})
+    table = table[(table["model"] != "m1") | (table["run"] < 3)]
+    judged = ablate.judge(table, baseline="base")
+    assert "Not paired: the column run only numbers the runs" in judged.warnings[0]
+    assert judged.columns.endswith("not paired") and verdicts(judged)["m1"] == "better"
+    assert {score.row.label: score.seeds for score in judged.comparisons} == {"m1": 3, "m2": 4}
+    for asked in ({"paired": True}, {"seed": "run"}):
+        assert "; paired by run" in ablate.judge(table, baseline="base", **asked).columns
+    without = ablate.judge(table.drop(columns="run"), baseline="base")
+    assert "each line of a row is taken for a run of its own" in without.warnings[0]
+    with pytest.raises(UserError, match="--paired pairs runs by their seeds, but no two rows share any"):
+        ablate.judge(table.drop(columns="run"), baseline="base", paired=True)
+
+
+@pytest.mark.parametrize("column", ["seed", "run"])
+def test_runs_sorted_by_score_make_no_false_verdicts(column):
+    """Three equal rows, five runs each, sorted within rows: 5 % of tables may find a difference; paired, 41 % did."""
+    rng, wrong, tables = np.random.default_rng(5), 0, 80
+    for _ in range(tables):
+        lines = [(m, k, v) for m in ("base", "a", "b") for k, v in enumerate(sorted(rng.normal(10, 1, 5)))]
+        found = ablate.judge(pd.DataFrame(lines, columns=["m", column, "points"]), baseline="base")
+        wrong += bool({"better", "worse"} & {*verdicts(found).values()})
+    assert wrong / tables <= 0.05 + 2 * (0.05 * 0.95 / tables) ** 0.5
+
+
+SORTED = [
+    ((1, 1), range(3), True), ((-1, -1), range(1, 4), True), ((1, -1), range(3), False), ((1, 1), (0, 1, 7), False),
+    ((1, 1), range(2), False), ((1, 1), range(42, 47), True), ((-1, -1), (0, 10, 20, 30), True),
+    ((1, 1), (13, 42, 123, 2024), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("signs", "seeds", "is_sorted"), SORTED)
+def test_seeds_are_not_paired_if_runs_are_sorted(signs, seeds, is_sorted):
+    rng = np.random.default_rng(0)
+    lines = [
+        (m, seed, sign * value)
+        for m, sign in zip(("base", "a"), signs, strict=True)
+        for seed, value in zip(seeds, np.sort(rng.normal(size=len(seeds))), strict=True)
+    ]
+    table = pd.DataFrame(lines, columns=["m", "seed", "points"])
+    assert ("sorted by score" in " ".join(ablate.judge(table, baseline="base").warnings)) == is_sorted
+    assert ablate.judge(table, baseline="base", paired=True).results.study.paired
+
+
+SEEDS = {  # as submitters of a leaderboard choose them
+    "base": [42, 1337, 314, 2025],
+    "some shared": [42, 1337, 7],
+    "none shared": [1, 2, 3, 4],
+    "fewer": [42, 1337, 314],
+    "the same": [42, 1337, 314, 2025],
+    "one run": [9],
+}
+ABOVE = {"base": 0.0, "some shared": 0.02, "none shared": 0.03, "fewer": 0.05, "the same": 0.04, "one run": 0.0}
+
+
+def of_submitters() -> pd.DataFrame:
+    noise = iter(np.random.default_rng(0).normal(0, 0.003, 100))
+    lines = [(name, seed, 0.7 + ABOVE[name] + next(noise)) for name, seeds in SEEDS.items() for seed in seeds]
+    return pd.DataFrame(lines, columns=["model", "seed", "accuracy"])
+
+
+def test_no_row_with_two_runs_is_left_out(tmp_path):
+    judged = ablate.judge(of_submitters(), baseline="base")
+    assert verdicts(judged) == dict.fromkeys([*SEEDS][1:-1], "better") | {"one run": "one seed"}
+    lines = {score.row.label: score.comparison for score in judged.comparisons}
+    assert [name for name, line in lines.items() if line.paired and line.tested] == ["some shared", "fewer", "the same"]
+    values = of_submitters().pivot(index="seed", columns="model", values="accuracy")
+    assert lines["fewer"].difference == pytest.approx((values["fewer"] - values["base"]).mean())  # of three seeds
+    assert lines["none shared"].difference == pytest.approx(values["none shared"].mean() - values["base"].mean())
+    judged.report(tmp_path / "report")
+    text = (tmp_path / "report" / "README.md").read_text()
+    assert "the difference is not that of the means above: some shared and fewer." in text
+    assert "(Welch's t, Bonferroni): none shared." in text
+
+
+@pytest.mark.parametrize("gone", [math.nan, math.inf])
+def test_a_row_with_a_run_without_a_value_is_not_called_better_or_equivalent(gone: float):
+    table = of_submitters()
+    table.loc[(table["model"] == "fewer") & (table["seed"] == 314), "accuracy"] = gone
+    judged = ablate.judge(table, baseline="base")
+    assert verdicts(judged)["fewer"] == "undecided" and verdicts(judged)["none shared"] == "better"
+    (warning,) = judged.warnings
+    assert "fewer, seed 314: no value of accuracy" in warning and "row 14" in warning
+    assert "A row with missing runs is not called better or equivalent." in warning
+    assert verdicts(ablate.judge(table, baseline="base", lower="accuracy"))["fewer"] == "worse"  # it may be called so
+    table = of_submitters()
+    table.loc[(table["model"] == "base") & (table["seed"] == 2025), "accuracy"] = gone
+    assert verdicts(ablate.judge(table, baseline="base"))["fewer"] == "better"
+    assert verdicts(ablate.judge(table, baseline="base", lower="accuracy", margin=1.0))["fewer"] == "undecided"
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_run_that_a_tracker_calls_failed_counts_unless_its_seed_was_run_again(again: bool):
+    table = of_submitters().assign(state="finished")
+    failed = {"model": "fewer", "seed": 314 if again else 2025, "accuracy": 0.9, "state": "crashed"}
+    waiting = {"model": "fewer", "seed": 5, "accuracy": 0.9, "state": "running"}
+    judged = ablate.judge(pd.concat([table, pd.DataFrame([failed, waiting])]), baseline="base")
+    assert verdicts(judged)["fewer"] == ("better" if again else "undecided")
+    assert ("fewer, seed 2025: no value of accuracy" in "".join(judged.warnings)) is not again
+    assert "Left out, as their runs did not finish (state running): 1 of the lines." in judged.warnings
+
+
+def test_an_unknown_direction_is_assumed_and_said():
+    judged = ablate.judge(frame().rename(columns={"acc": "zeta"}), baseline="base")
+    assert judged.warnings == ["zeta: higher is assumed to be better; --lower zeta reverses this."]
+    assert (
+        verdicts(ablate.judge(frame().rename(columns={"acc": "zeta"}), baseline="base", lower="zeta"))["m1"] == "worse"
+    )
+
+
+def test_our_own_results_can_be_read_again(tmp_path):
+    judged = ablate.judge(frame(), baseline="base")
+    judged.report(tmp_path / "report")
+    table = pd.read_csv(tmp_path / "report" / "results.csv")
+    again = ablate.judge(table, row="label", seed="seed", metric="score", value="value", baseline="base")
+    pd.testing.assert_frame_equal(again.frame().drop(columns="section"), judged.frame().drop(columns="section"))
+    assert json.loads(json.dumps(verdicts(again))) == verdicts(judged)
