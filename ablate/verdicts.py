@@ -31,7 +31,6 @@ from reports.compare import RowScore, Section
 from reports.export import comparison_line
 from reports.guards import Guard
 from reports.looks import compare_section
-from reports.messages import FILES, PAGES
 from reports.overview import overview
 from reports.study import MEASURED, CellRun, Kind, Results, Study
 
@@ -42,7 +41,7 @@ NEAR = 1.25  # a fraction and a percentage of two runs of a row differ at most b
 PERCENT = 1.5  # a share of at least this is taken for percent
 SMALL = 0.1  # below this, a hundredth of the largest value is the usual margin of a share
 NUMBERS = ("results.csv", "results.parquet", "comparisons.csv", "effects.csv")
-REPORT_FILES = {*FILES.values(), *PAGES.values(), *NUMBERS, "figures"}
+REPORT_FILES = {"README.md", "index.html", *NUMBERS, "figures"}
 
 
 @dataclass(frozen=True)

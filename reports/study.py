@@ -26,6 +26,7 @@ from contrastive.runs.recorded import (
     Reference,
     Stopping,
 )  # fmt: skip
+from reports.messages import Language
 
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # matches names of scores, not of other metrics
 MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
@@ -56,7 +57,7 @@ class Study:
     price_per_hour: float | None = None
     currency: str = ""
     author: str = ""
-    images: bool = False  # the data are images, not texts
+    language: Language = "en"
     foreign: bool = False  # another program made the runs: rows may have any seeds; how they trained is not known
     command: str = ""  # builds the report of another program's runs again
     pairing: Literal["seeds", "none", "means"] = "seeds"  # none: values without seeds; means: no single values
@@ -104,7 +105,7 @@ def study_of(grid: RecordedGrid) -> Study:
             for post in ("", *evaluation.post)
         ),
         grid.references, grid.data, grid.failed, grid.stale_kept, grid.declared, grid.stopping,
-        report.price_per_hour, report.currency, report.author, experiment.data.images is not None,
+        report.price_per_hour, report.currency, report.author, report.language,
     )  # fmt: skip
 
 

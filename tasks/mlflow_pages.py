@@ -14,7 +14,7 @@ from mlflow.entities import Metric, RunTag
 
 from reports.build import Report
 from reports.compare import Section
-from reports.messages import PAGES
+from reports.messages import using
 from reports.rows import Row
 from reports.study import Results
 from reports.tables import verdict_entry
@@ -32,21 +32,21 @@ def fill_pages(client: MlflowClient, report: Report, results: Results, folder: P
     """Update MLflow's pages to a report whose files are in `folder`."""
     name = results.study.name
     (grid, *_) = grid_runs(client, name)
-    for page in PAGES.values():
-        client.log_artifact(grid.info.run_id, str(folder / page), "report")
-    set_tags(client, grid, {VERDICT: str(report.summary.headline)})
+    client.log_artifact(grid.info.run_id, str(folder / "index.html"), "report")
+    set_tags(client, grid, {VERDICT: report.summary.headline})
     describe_experiment(client, report, results, grid.info.run_id)
-    show_rows(client, [part.section for part in report.sections], results)
+    with using(results.study.language):
+        show_rows(client, [part.section for part in report.sections], results)
 
 
 def describe_experiment(client: MlflowClient, report: Report, results: Results, grid: str) -> None:
     """Set the experiment's note, with the finding and two links, and the view that the second link opens."""
     number, first = results.experiment_id, report.summary
     runs = f"#/experiments/{number}/runs"
-    there = f"[The report]({runs}/{grid}/artifacts/report/{PAGES['en']}?{TRAINING})"
+    there = f"[The report]({runs}/{grid}/artifacts/report/index.html?{TRAINING})"
     listed = f"[runs by section, seed, score, verdict]({runs}?{TRAINING}&viewStateShareKey={VIEW})"
     step = f"{first.next} `{first.command}`" if first.command else ""
-    lines = [first.task, f"{first.headline}.", str(first.setting), step, *map(str, first.notes), f"{there} · {listed}"]
+    lines = [first.task, f"{first.headline}.", first.setting, step, *first.notes, f"{there} · {listed}"]
     tags = {
         "mlflow.experimentKind": "custom_model_development",
         "mlflow.note.content": "\n\n".join(filter(None, lines)),
@@ -119,7 +119,7 @@ def show_recipe(
 def verdicts(shown: list[tuple[Section, Row]]) -> dict[str, str]:
     """Return tags: sections, the verdict on the first compared score, and those on other scores under their names."""
     scores = [score for section, row in shown for score in section.scores if score.row == row and score.comparison]
-    said = {score.value: str(verdict_entry(score).text) for score in reversed(scores)}
+    said = {score.value: verdict_entry(score).text for score in reversed(scores)}
     tags = {SECTION: " | ".join(dict.fromkeys(section.recorded.title for section, _row in shown))}
     tags |= {f"{VERDICT}.{value}": text for value, text in said.items() if value != scores[0].value}
     own = said[scores[0].value] if scores else "baseline" if shown[0][1].baseline else ""

@@ -76,7 +76,7 @@ def build_report(experiment: str, paper: bool = False, file: Path | None = None)
         report = build(results, store.report_folder(experiment))
     with or_warning("the report could not be shown in MLflow's own pages"):
         fill_pages(open_tracker(store.home()), report, results, store.report_folder(experiment))
-    return BuiltReport(store.report_folder(experiment) / "README.md", str(report.summary.headline))
+    return BuiltReport(store.report_folder(experiment) / "README.md", report.summary.headline)
 
 
 def build_preliminary(grid: RecordedGrid, ended: int, total: int) -> None:

@@ -148,6 +148,7 @@ class Report(Settings):
         None, ge=0, description="price of a GPU hour, or of an hour of a machine without GPU; left out: none"
     )
     currency: str = Field("USD", min_length=1)
+    language: Literal["en", "zh"] = Field("en", description="language of the report: English or Chinese")
 
     def named(self, source: str) -> str:
         """Return the name for readers of data or an encoder."""

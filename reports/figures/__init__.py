@@ -9,7 +9,7 @@ from pathlib import Path
 from reports.compare import Section
 from reports.figures import comparisons, curves, neighbours, points
 from reports.figures.canvas import Figure, LeftOut, drawn_or_left_out
-from reports.messages import Language, Message, _
+from reports.messages import _
 from reports.overview import Overview
 from reports.study import Results
 
@@ -19,7 +19,7 @@ __all__ = ["Figure", "LeftOut", "draw", "draw_first", "overview"]
 def draw(section: Section, results: Results, folder: Path, name: str) -> list[Figure | LeftOut]:
     """Draw the pictures that a section asks for, in reading order; pictures without data are skipped."""
     path, recorded, show = folder / "figures" / name, section.recorded, section.recorded.show
-    pictures: list[tuple[bool, Message, Callable[[], Figure | None]]] = [
+    pictures: list[tuple[bool, str, Callable[[], Figure | None]]] = [
         (True, _("heat map"), lambda: comparisons.draw_heat(section, results, path)),
         (show.pairs, _("matrix of all pairs"), lambda: comparisons.draw_pairs(section, path)),
         (show.search, _("score against configurations tried"), lambda: curves.draw_search(section, path)),
@@ -33,12 +33,10 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
     return [figure for figure in drawn if figure is not None]
 
 
-def draw_first(overview: Overview, folder: Path, language: Language) -> Figure | LeftOut | None:
+def draw_first(overview: Overview, folder: Path) -> Figure | LeftOut | None:
     """Draw the forest plot of the first screen."""
-    path = folder / "figures" / ("forest.svg" if language == "en" else f"forest.{language}.svg")
-    return drawn_or_left_out(
-        _("differences to the baseline"), lambda: comparisons.draw_forest(overview, path, language)
-    )
+    path = folder / "figures" / "forest.svg"
+    return drawn_or_left_out(_("differences to the baseline"), lambda: comparisons.draw_forest(overview, path))
 
 
 def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:

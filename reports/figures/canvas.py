@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import findfont, get_font
 
 from reports.markdown import unit
-from reports.messages import Text, _, joined
+from reports.messages import N_, _
 
 WIDTH = 4.2  # inches: shown 420 pixels wide, a letter of 7 points is 10 pixels high
 # Okabe and Ito's palette suits any colour vision; the yellow comes last, as it is faint in lines
@@ -66,8 +66,8 @@ class Figure:
     """A saved picture."""
 
     path: str  # relative to the report's folder
-    alt: Text  # alternative text
-    caption: Text = ""  # what it shows
+    alt: str  # alternative text
+    caption: str = ""  # what it shows
     marks: Marks | None = None
 
 
@@ -95,7 +95,7 @@ def canvas(height: float, width: float = WIDTH) -> Any:
     return Canvas(figsize=(width, height))
 
 
-def save(drawn: Any, path: Path, alt: Text, caption: Text = "") -> Figure:
+def save(drawn: Any, path: Path, alt: str, caption: str = "") -> Figure:
     """Save a picture without date or version, so that its bytes are reproducible; remove it if writing fails."""
     path = path.with_suffix(_suffix.get() or path.suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,26 +127,26 @@ def wrapped(text: str, width: int, lines: int = 2) -> str:
     return "\n".join(found)
 
 
-def labels_in_words(labels: list[str]) -> Text:
+def labels_in_words(labels: list[str]) -> str:
     """List up to NAMED labels; of more, name the count, the first and the last."""
     if len(labels) <= NAMED:
-        return joined(labels, _(", "))
+        return _(", ").join(labels)
     count, first, last = len(labels), labels[0], labels[-1]
     return _("{count} configurations from {first} to {last}", count=count, first=first, last=last)
 
 
-def renamed(labels: list[str], kind: str) -> Text:
+def renamed(labels: list[str], kind: str) -> str:
     """List which number stands for which label that `drawable` replaced; empty if it replaced none."""
-    shown, kind_name = drawable(labels, kind), KINDS.get(kind, kind)
+    shown, kind_name = drawable(labels, kind), _(KINDS.get(kind, kind))
     entries = [
         _("{kind} {number} {label}", kind=kind_name, number=number, label=label)
         for number, (drawn, label) in enumerate(zip(shown, labels, strict=True), 1)
         if drawn != label
     ]
-    return _(" ({names})", names=joined(entries, _(", "))) if entries else ""
+    return _(" ({names})", names=_(", ").join(entries)) if entries else ""
 
 
-KINDS = {"row": _("row"), "section": _("section"), "class": _("class"), "configuration": _("configuration")}
+KINDS = {"row": N_("row"), "section": N_("section"), "class": N_("class"), "configuration": N_("configuration")}
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -158,11 +158,11 @@ Drawn = TypeVar("Drawn")
 class LeftOut:
     """A picture that could not be drawn; the report shows the reason in its place."""
 
-    kind: Text
+    kind: str
     reason: str
 
 
-def drawn_or_left_out(kind: Text, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
+def drawn_or_left_out(kind: str, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
     """Return the picture, or the reason why drawing failed; raise OSError if the disk is full or read-only."""
     try:
         return draw()

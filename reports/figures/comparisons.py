@@ -26,7 +26,7 @@ from reports.figures.canvas import (
     wrapped,
 )
 from reports.markdown import heading, score_text, symbol
-from reports.messages import Language, Text, _, joined, using
+from reports.messages import _, using
 from reports.overview import Overview
 from reports.statistics.decide import ALPHA
 from reports.study import Results
@@ -90,6 +90,7 @@ def heat_panels(scores: list[RowScore], axes: Axes) -> list[tuple[Key, list[RowS
     ]
 
 
+@using("en")  # which the figures' font can draw
 def heat_figure(panels: list[Panel], axes: Axes, results: Results) -> Any:
     lines = [len(axis_settings(part, axes[0], axes)) + sum(not within(s, axes) for s in part) for _, _, part in panels]
     heights = [LINE_OF_CELLS * count + 0.62 for count in lines]
@@ -99,7 +100,7 @@ def heat_figure(panels: list[Panel], axes: Axes, results: Results) -> Any:
     frames = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
     for axis, (value, key, part) in zip(frames, panels, strict=True):
         rest = ", ".join(f"{symbol(name)}={setting}" for name, setting in key)
-        axis.set_title(", ".join([str(head(value)), *drawable([rest] if rest else [], "part")]))
+        axis.set_title(", ".join([head(value), *drawable([rest] if rest else [], "part")]))
         heat_panel(axis, part, axes, scales[value])
         bar = drawn.colorbar(shades(scales[value]), ax=axis, fraction=0.05, pad=0.01)
         in_shown_unit(bar.ax.yaxis, value)
@@ -161,7 +162,7 @@ def shades(colours: Normalize) -> ScalarMappable:
     return ScalarMappable(colours, PALETTE)
 
 
-def heat_finding(panels: list[Panel]) -> Text:
+def heat_finding(panels: list[Panel]) -> str:
     """Name the highest and the lowest mean of the first score."""
     value = panels[0][0]
     scores = sorted((s for name, _key, part in panels if name == value for s in part), key=lambda score: score.mean)
@@ -171,20 +172,20 @@ def heat_finding(panels: list[Panel]) -> Text:
     return _("{value}: highest {high}, lowest {low} (means, not tested).", value=head(value), high=high, low=low)
 
 
-def heat_caption(panels: list[Panel], axes: Axes) -> Text:
-    values = joined(dict.fromkeys(heading(value) for value, _key, _part in panels), _(", "))
+def heat_caption(panels: list[Panel], axes: Axes) -> str:
+    values = _(", ").join(dict.fromkeys(heading(value) for value, _key, _part in panels))
     scores = [score for _value, _key, part in panels for score in part]
     levels = [list(map(str, axis_settings(scores, name, axes))) for name in axes]
     outside = list(dict.fromkeys(score.row.label for score in scores if not within(score, axes)))
     by = [
-        _("{axis} ({levels})", axis=symbol(name), levels=joined(settings, _(", ")))
+        _("{axis} ({levels})", axis=symbol(name), levels=_(", ").join(settings))
         for name, settings in zip(axes, levels, strict=True)
     ]
-    numbers = joined([renamed(settings, symbol(name)) for name, settings in zip(axes, levels, strict=True)], "")
+    numbers = "".join([renamed(settings, symbol(name)) for name, settings in zip(axes, levels, strict=True)])
     below = _(", and below it {rows}", rows=labels_in_words(outside)) if outside else ""
     return _(
         "Heat map of {values}, mean over seeds (standard deviation), by {axes}{below}{numbers}",
-        values=values, axes=joined(by, _(" and ")), below=below, numbers=numbers,
+        values=values, axes=_(" and ").join(by), below=below, numbers=numbers,
     )  # fmt: skip
 
 
@@ -211,6 +212,7 @@ def draw_pairs(section: Section, path: Path) -> Figure | None:
     return None
 
 
+@using("en")
 def matrix(pairs: RowPairs, value: str, higher: bool | None) -> Any:
     labels, count = drawable(list(pairs.labels), "row"), len(pairs.labels)
     drawn = canvas(0.75 + 0.29 * count)
@@ -266,11 +268,11 @@ MARKS = {
 }  # other verdicts: a hollow circle
 
 
-def draw_forest(overview: Overview, path: Path, language: Language) -> Figure | None:
-    """Draw the forest plot in a language; its labels stay SVG text, so a browser can draw any script."""
+def draw_forest(overview: Overview, path: Path) -> Figure | None:
+    """Draw the forest plot; its labels stay SVG text, so a browser can draw any script."""
     if not overview.rows:
         return None
-    with style({"svg.fonttype": "none"}), using(language):
+    with style({"svg.fonttype": "none"}):
         drawn = forest_figure(overview)
         rows = [
             _("{label} {size} {verdict}", label=row.name or row.label, size=overview.size(row), verdict=row.word)
@@ -278,7 +280,7 @@ def draw_forest(overview: Overview, path: Path, language: Language) -> Figure | 
         ]
         caption = _(
             "Differences in {score} to the baseline with 95 % intervals, best first: {rows}",
-            score=overview.score, rows=joined(rows, _("; ")),
+            score=overview.score, rows=_("; ").join(rows),
         )  # fmt: skip
         return save(drawn, path, caption)
 
@@ -297,8 +299,8 @@ def forest_figure(overview: Overview) -> Any:
             names.append(wrapped(row, LETTERS + 10, 1))
             numbers.append("")
             continue
-        names.append(wrapped(str(row.name or row.label), LETTERS, 1))
-        numbers.append("  ".join(each for each in (overview.size(row), str(row.word), overview.level(row)) if each))
+        names.append(wrapped(row.name or row.label, LETTERS, 1))
+        numbers.append("  ".join(each for each in (overview.size(row), row.word, overview.level(row)) if each))
         marker, colour = MARKS.get(row.verdict, ("o", GREY))
         face = colour if row.verdict in MARKS else "white"
         axis.plot(row.seeds, [position + 0.28] * len(row.seeds), "o", color=GREY, markersize=2.2, markeredgewidth=0)
@@ -315,5 +317,5 @@ def forest_figure(overview: Overview) -> Any:
     right.set_yticks(range(len(lines)), numbers)
     right.tick_params("y", length=0)
     right.spines["right"].set_visible(False)
-    axis.set_xlabel(str(overview.heads[0]))
+    axis.set_xlabel(overview.heads[0])
     return drawn

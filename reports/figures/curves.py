@@ -25,7 +25,7 @@ from reports.figures.canvas import (
 )
 from reports.guards.rows import listed
 from reports.markdown import heading
-from reports.messages import Message, Text, _, joined
+from reports.messages import N_, _
 from reports.statistics.summary import expected_best
 from reports.study import Results
 
@@ -39,7 +39,7 @@ Scale = Literal["from zero", "free", "log"]
 class LinePanel:
     """The lines of one panel."""
 
-    title: Text
+    title: str  # in English, which the figures' font can draw
     tables: dict[int, pd.DataFrame]  # number of the configuration → frame with one column per seed
 
 
@@ -69,7 +69,7 @@ def draw_lines(
     axes: dict[str, list[Any]] = {}
     for subfigure, part, group in zip(subfigures, parts, groups, strict=True):
         for panel, axis in zip(part, draw_group(subfigure, part, group, names, across), strict=True):
-            axes.setdefault("" if one_scale else str(panel.title), []).append(axis)
+            axes.setdefault("" if one_scale else panel.title, []).append(axis)
     for same_scale in axes.values():
         rescale(same_scale, scale)
     return drawn
@@ -88,7 +88,7 @@ def draw_group(
     axes = list(subfigure.subplots(-(-len(panels) // columns), columns, squeeze=False).flat)
     handles = {}
     for axis, panel in zip(axes, panels, strict=False):
-        axis.set_title(str(panel.title))
+        axis.set_title(panel.title)
         axis.set_xlabel(across)
         for position, number in enumerate(group):
             if number in panel.tables:
@@ -156,7 +156,7 @@ def draw_curves(section: RecordedSection, results: Results, path: Path) -> Figur
     curves = section_curves(section, results)
     keys = [*loss_panels(section, curves), ("gradient_norm", "gradient norm", list(range(len(section.rows))))]
     panels = [panel for key, title, rows in keys if (panel := panel_of(key, title, rows, section, curves)).tables]
-    what = joined([panel.title for panel in panels], _(" and "))
+    what = _(" and ").join([panel.title for panel in panels])
     return saved_curves(section, panels, path.with_name(f"{path.name}-curves.png"), what, SMOOTHING)
 
 
@@ -166,18 +166,18 @@ def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure
     keys = sorted(key for key in curves["key"].unique() if key.startswith("gradient_norm."))
     panels = [panel_of(key, key.removeprefix("gradient_norm."), rows, section, curves) for key in keys]
     panels = [panel for panel in panels if panel.tables]  # terms without finite values have no line
-    what = _("gradient norms of the loss terms {names}", names=joined([panel.title for panel in panels], _(", ")))
+    what = _("gradient norms of the loss terms {names}", names=_(", ").join([panel.title for panel in panels]))
     path = path.with_name(f"{path.name}-gradients.png")
-    return saved_curves(section, panels, path, what, 1, _("gradient norm of {term}"), one_scale=True, scale="log")
+    return saved_curves(section, panels, path, what, 1, N_("gradient norm of {term}"), one_scale=True, scale="log")
 
 
 def saved_curves(
     section: RecordedSection,
     panels: list[LinePanel],
     path: Path,
-    what: Text,
+    what: str,
     smoothing: int,
-    first: Message | None = None,
+    first: str = "",
     **how: Any,
 ) -> Figure | None:
     if not panels:
@@ -190,11 +190,11 @@ def saved_curves(
         what=what, mean=mean, names=labels_in_words(labels), numbers=renamed(labels, "row"),
     )  # fmt: skip
     with style():
-        said = last_values(panels[0], labels, first.of(term=panels[0].title) if first else panels[0].title)
+        said = last_values(panels[0], labels, _(first, term=panels[0].title) if first else panels[0].title)
         return save(draw_lines(panels, labels, "optimizer step", **how), path, caption, said)
 
 
-def last_values(panel: LinePanel, labels: list[str], what: Text) -> Text:
+def last_values(panel: LinePanel, labels: list[str], what: str) -> str:
     """Say where the lines of a panel end, highest first."""
     ends = {labels[number]: float(table.iloc[-1].mean()) for number, table in panel.tables.items()}
     said = [
@@ -203,7 +203,7 @@ def last_values(panel: LinePanel, labels: list[str], what: Text) -> Text:
     return _("Training curves, mean over seeds; {what} at the end: {rows}.", what=what, rows=listed(said))
 
 
-def loss_panels(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, Text, list[int]]]:
+def loss_panels(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
     """Return key, title and row numbers of each loss panel.
 
     The floor of a contrastive term is its smallest possible value. Where floors differ, raw losses cannot be compared,
@@ -212,14 +212,14 @@ def loss_panels(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[st
     rows = section.rows
     numbers = list(range(len(rows)))
     if not any(len({(row.settings or {}).get(name) for row in rows}) > 1 for name in FLOOR):
-        return [("loss", _("training loss"), numbers)]
+        return [("loss", "training loss", numbers)]
     terms = sorted(key for key in curves["key"].unique() if key.startswith("excess."))
     rows_of = {key: [i for i in numbers if has(key, rows[i], curves)] for key in terms}
     rest = [i for i in numbers if not any(i in members for members in rows_of.values())]
-    panels: list[tuple[str, Text, list[int]]] = [
-        (key, _("{term}: loss − floor", term=key.removeprefix("excess.")), rows_of[key]) for key in terms
+    panels: list[tuple[str, str, list[int]]] = [
+        (key, f"{key.removeprefix('excess.')}: loss − floor", rows_of[key]) for key in terms
     ]
-    title = _("training loss, floor unknown") if terms else _("training loss")
+    title = "training loss, floor unknown" if terms else "training loss"
     return panels + ([("loss", title, rest)] if rest else [])
 
 
@@ -227,7 +227,7 @@ def has(key: str, row: RecordedRow, curves: pd.DataFrame) -> bool:
     return bool(((curves["key"] == key) & curves["cell"].isin(row.cells)).any())
 
 
-def panel_of(key: str, title: Text, rows: list[int], section: RecordedSection, curves: pd.DataFrame) -> LinePanel:
+def panel_of(key: str, title: str, rows: list[int], section: RecordedSection, curves: pd.DataFrame) -> LinePanel:
     points = curves[curves["key"] == key]
     width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # norms of terms are measured only now and then
     tables = {number: smoothed_table(points[points["cell"].isin(section.rows[number].cells)], width) for number in rows}

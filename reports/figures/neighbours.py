@@ -7,7 +7,7 @@ import numpy as np
 from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.figures.canvas import WIDTH, WORSE, Figure, canvas, drawable, labels_in_words, save, style, wrapped
 from reports.figures.marks import coloured, rgb
-from reports.messages import _, joined
+from reports.messages import _
 from reports.study import Results
 
 MOST_ROWS, MOST_ASKED = 12, 4  # configurations, and images with their neighbours, in a figure
@@ -42,7 +42,7 @@ def draw_neighbours(section: RecordedSection, results: Results, path: Path) -> F
             path.with_name(f"{path.name}-neighbours.png"),
             _("test images and their nearest neighbours: {shown}", shown=labels_in_words([row.label for row in rows])),
             _("Test images, each followed by its nearest neighbours by seed {seed}; underlined: another class. Of the "
-              "same class, %: {rows}.", seed=seeds, rows=joined(said, _("; "))),
+              "same class, %: {rows}.", seed=seeds, rows=_("; ").join(said)),
         )  # fmt: skip
 
 

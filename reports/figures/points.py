@@ -26,7 +26,7 @@ from reports.figures.canvas import (
 )
 from reports.figures.marks import draw_marks
 from reports.markdown import heading, number_text, score_text, signed, unit, with_unit
-from reports.messages import Text, _, joined
+from reports.messages import _, using
 from reports.rows import row_cost
 from reports.study import Picture, Results
 from reports.tables import head
@@ -41,7 +41,7 @@ class Point:
 
     label: str
     data: str
-    device: Text  # GPU-seconds or CPU-seconds of training
+    device: str  # as in `Cost`
     seconds: float
     score: float
     cells: tuple[str, ...] = ()
@@ -118,6 +118,7 @@ def front(points: Sequence[Point], higher: bool) -> list[Point]:
     return best
 
 
+@using("en")  # which the figures' font can draw
 def costs_figure(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Any:
     across = min(len(panels), 2)
     down = -(-len(panels) // across)
@@ -152,8 +153,8 @@ def name_points(axis: Any, points: Sequence[Point], best: Sequence[Point]) -> No
         )  # fmt: skip
 
 
-def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Text:
-    count, devices = sum(map(len, panels)), joined(list(dict.fromkeys(panel[0].device for panel in panels)), _(", "))
+def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> str:
+    count, devices = sum(map(len, panels)), _(", ").join(dict.fromkeys(_(panel[0].device) for panel in panels))
     labels = [point.label for best in fronts for point in best]
     shown = _(
         "{score} against {devices} per cell for {count} configurations",
@@ -161,15 +162,15 @@ def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: s
     )  # fmt: skip
     line = _(
         "Pareto front of the means (not tested): {rows}{numbers}",
-        rows=joined(labels, _("; ")), numbers=renamed(labels, "configuration"),
+        rows=_("; ").join(labels), numbers=renamed(labels, "configuration"),
     )  # fmt: skip
-    return joined([shown, line] if labels else [shown], _("; "))
+    return _("; ").join([shown, line] if labels else [shown])
 
 
-def costs_finding(panels: list[list[Point]], value: str, higher: bool, results: Results) -> Text:
+def costs_finding(panels: list[list[Point]], value: str, higher: bool, results: Results) -> str:
     """Say what the best configuration costs and gains beside the baseline, or beside the cheapest one."""
     baselines = {tuple(row.cells) for section in results.study.sections for row in section.rows if row.baseline}
-    said = list[Text]()
+    said = list[str]()
     for panel in panels:
         best = max(panel, key=lambda point: (point.score if higher else -point.score, -point.seconds))
         cheapest = min(panel, key=lambda point: point.seconds)
@@ -189,7 +190,7 @@ def costs_finding(panels: list[list[Point]], value: str, higher: bool, results: 
         data = panel[0].data
         said.append(_("{data}: {words}", data=data, words=words) if len(panels) > 1 and data else words)
     untimed = [_("references are not timed")] if any(value in each.scores for each in results.study.references) else []
-    return _("{parts}.", parts=joined([*said, *untimed], _("; ")))
+    return _("{parts}.", parts=_("; ").join([*said, *untimed]))
 
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
@@ -227,7 +228,7 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> Figure 
         caption = tsne_finding(rows, results)
         if marks:
             shown_so = _("Some points are drawn as their images.")
-            caption = joined([caption, shown_so], " ") if caption else shown_so
+            caption = " ".join([caption, shown_so]) if caption else shown_so
         figure = save(
             drawn,
             path.with_name(f"{path.name}-tsne.png"),
@@ -328,7 +329,7 @@ def class_names(rows: list[RecordedRow], results: Results) -> list[str]:
     return list(class_lists.pop()) if len(class_lists) == 1 else []
 
 
-def tsne_finding(rows: list[RecordedRow], results: Results) -> Text:
+def tsne_finding(rows: list[RecordedRow], results: Results) -> str:
     """Give the kNN accuracy of the drawn vectors, if it was measured: how far their classes lie apart."""
     scores = results.by_score.get("test.knn_accuracy", {})
     said = [
@@ -338,11 +339,13 @@ def tsne_finding(rows: list[RecordedRow], results: Results) -> Text:
     ]
     seeds = ", ".join(map(str, sorted({row.seeds[0] for row in rows})))
     method = alignment_reference(rows, results).method
-    words = _("{method} of seed {seed}, coloured by class; kNN accuracy, %: {rows}.")
-    return words.of(method=method, seed=seeds, rows=joined(said, _("; "))) if said else ""
+    if not said:
+        return ""
+    return _("{method} of seed {seed}, coloured by class; kNN accuracy, %: {rows}.",
+             method=method, seed=seeds, rows=_("; ").join(said))  # fmt: skip
 
 
-def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], results: Results) -> Text:
+def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], results: Results) -> str:
     seeds, shown = sorted({row.seeds[0] for row in rows}), labels_in_words([row.label for row in rows])
     others, classes = renamed(labels, "row"), renamed(names, "class")
     method, seed = alignment_reference(rows, results).method, ", ".join(map(str, seeds))
@@ -353,4 +356,4 @@ def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], r
     )  # fmt: skip
     empty = [(row.label, results.tsne[row.cells[0]]) for row in rows if not len(results.tsne[row.cells[0]].x)]
     reasons = [_("{label} not drawn: {reason}", label=label, reason=picture.reason) for label, picture in empty]
-    return joined([caption, *reasons], _("; "))
+    return _("; ").join([caption, *reasons])
