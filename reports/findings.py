@@ -27,8 +27,8 @@ STOPPED = {
     "": N_("The study is not finished: seeds are still to be added"),
 }
 OPEN_AGAIN = N_("Seeds were added until every comparison was decided; those of other sections left some open again")
-BY_TEXT, BY_SEED = N_("seed and text"), N_("seed")
-PARTLY = N_("seed, and by text where results of single texts are stored")
+BY_TEXT, BY_SEED = N_("seed and example"), N_("seed")
+PARTLY = N_("seed, and by example where results of single examples are stored")
 
 
 def answer(section: Section) -> str:
@@ -167,13 +167,13 @@ def same_note(section: Section) -> list[str]:
 
 
 TRAINED_ON = {
-    frozenset({False}): N_("All seeds train on the same texts: the conclusions hold for these training texts."),
+    frozenset({False}): N_("All seeds train on the same examples: the conclusions hold for these training examples."),
     frozenset({True}): N_(
-        "Each seed draws its own training texts: the conclusions hold for training texts drawn from this data."
+        "Each seed draws its own training examples: the conclusions hold for training examples drawn from this data."
     ),
     frozenset({False, True}): N_(
-        "With data.resample each seed draws its own training texts; without it all seeds train on the same "
-        "texts, and the conclusions hold for these."
+        "With data.resample each seed draws its own training examples; without it all seeds train on the same "
+        "examples, and the conclusions hold for these."
     ),
 }
 NAMED = 8  # most scores that a sentence names
@@ -203,7 +203,7 @@ def reading(results: Results) -> list[str]:
         ),
         _("Differences are computed before rounding."),
         _(
-            "comparisons.csv has p-values, the numbers of texts that only one of two models gets right, and "
+            "comparisons.csv has p-values, the numbers of examples that only one of two models gets right, and "
             "the probability of improvement."
         ),
         *([] if results.study.foreign else [_(TRAINED_ON[frozenset(row.drawn for row in rows) or frozenset({False})])]),
@@ -224,8 +224,8 @@ def standard_errors(results: Results) -> list[str]:
             name = _(" of {data}", data=data) if data else ""
             sentences_by_data.append(
                 _(
-                    "On {count} test texts{name}, an accuracy has a standard error of {size} points from the "
-                    "choice of texts alone.",
+                    "On {count} test examples{name}, an accuracy has a standard error of {size} points from the "
+                    "choice of examples alone.",
                     count=count, name=name, size=size,
                 )
             )  # fmt: skip

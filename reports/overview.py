@@ -441,11 +441,11 @@ def setting(results: Results, value: str) -> str:
     on = _("{encoder} on {data}", encoder=study.encoder, data=study.source)
     parts.append(on if study.encoder else study.source)
     if "train" in sizes and (any(row.drawn for row in rows) or len(counts["train"]) > 1):
-        parts.append(_("{train} training texts", train=sizes["train"]))
+        parts.append(_("{train} training examples", train=sizes["train"]))
     elif "train" in sizes:
-        parts.append(_("the same {train} training texts in every run", train=sizes["train"]))
+        parts.append(_("the same {train} training examples in every run", train=sizes["train"]))
     if (split := split_of(value)) in sizes and split != "train":
-        parts.append(_("{count} {split} texts", count=sizes[split], split=_(SPLITS[split])))
+        parts.append(_("{count} {split} examples", count=sizes[split], split=_(SPLITS[split])))
     if seeds := sorted({len(row.seeds) for row in rows}):
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
         folds = _("{seeds} runs (folds)", seeds=few_many)

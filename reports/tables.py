@@ -341,16 +341,16 @@ def what_decides(value: str, comparison: Comparison, in_all: bool = True) -> str
     """Say how many seeds or texts would decide a comparison, and how long training the seeds takes."""
     needs, parts, split = comparison.needs, list[str](), _(SPLITS[split_of(value)])
     if comparison.folds:
-        return _("more texts")
+        return _("more examples")
     if needs and needs.seeds is not None:
         so_many = N_("{seeds} seeds in all") if in_all else N_("{seeds} seeds")
         seeds = _(so_many, seeds=needs.seeds)
         known = math.isfinite(comparison.needs_seconds)
         parts.append(_("{seeds} ({time})", seeds=seeds, time=duration(comparison.needs_seconds)) if known else seeds)
     if needs and needs.texts is not None:
-        parts.append(_("{count} {split} texts", count=needs.texts, split=split))
+        parts.append(_("{count} {split} examples", count=needs.texts, split=split))
     if not parts:
-        both = _("more than 64 seeds and 100 times the {split} texts", split=split)
+        both = _("more than 64 seeds and 100 times the {split} examples", split=split)
         return both if comparison.by_text else _("more than 64 seeds")
     return (_(" and ") if needs and needs.together else _(" or ")).join(parts)
 

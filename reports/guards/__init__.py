@@ -73,7 +73,7 @@ def changed_declarations(before: Declaration, after: Declaration) -> Iterator[st
         yield _("the compared embeddings from {was} to {now}", was=was, now=now)
     if before.test_texts != after.test_texts:
         was, now = (" / ".join(d.test_texts) for d in (before, after))
-        yield _("the test texts from {was} to {now}", was=was, now=now)
+        yield _("the test examples from {was} to {now}", was=was, now=now)
     old, new = design(before), design(after)
     if old != new:
         yield _("the seeds from {old} to {new}", old=old, new=new)

@@ -147,7 +147,7 @@ def smaller_micro_batch(section: RecordedSection, results: Results, cells: list[
     ]
     if smaller:
         words = _(
-            "For lack of memory, fewer texts were encoded at a time than the settings say: {location}.",
+            "For lack of memory, fewer examples were encoded at a time than the settings say: {location}.",
             location=where(smaller),
         )
         yield Guard("micro-batch", words)

@@ -64,9 +64,9 @@ def split_counts(split: str) -> Callable[[SectionCell], object]:
 SAME = (
     Same("data", N_("The data differs"), recorded(lambda p: (p.data_digest or "")[:12] or None),
          frozenset(FILES)),
-    Same("test data", N_("The test texts differ"), split_counts("test"),
+    Same("test data", N_("The test examples differ"), split_counts("test"),
          frozenset(DATA - {"train", "max_length"})),
-    Same("training data", N_("The training texts differ"), split_counts("train"),
+    Same("training data", N_("The training examples differ"), split_counts("train"),
          frozenset(DATA - {"max_length"}), drawn=True),
     Same("parameters", N_("The number of trained parameters differs between cells of one model"),
          recorded(lambda p: p.trained_parameters), frozenset(SIZES), drawn=True),
@@ -239,7 +239,7 @@ def examples(section: RecordedSection, results: Results, cells: list[SectionCell
         unlike = {name for name in values if len({counted.get((c.cell, name)) for c in group} - {None}) > 1}
         unlike |= {ids for ids in splits if len({marks[c.cell].get(ids) for c in group} - {None}) > 1}
         if unlike:
-            words = _("The rows were not measured on the same texts ({names} differ).", names=listed(sorted(unlike)))
+            words = _("The rows were not measured on the same examples ({names} differ).", names=listed(sorted(unlike)))
             yield Guard("examples", words, True)
             return
 

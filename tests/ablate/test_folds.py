@@ -56,7 +56,7 @@ def test_repeating_a_cross_validation_narrows_only_what_is_known_of_its_spread()
 def test_a_page_says_that_more_seeds_decide_nothing_between_folds(tmp_path):
     judge(folds(4, 5)).report(tmp_path)
     page = (tmp_path / "README.md").read_text()
-    assert "| more texts |" in page and "more than 64 seeds" not in page
+    assert "| more examples |" in page and "more than 64 seeds" not in page
     assert "20 runs (folds)" in page and "deviation over folds" in page
 
 

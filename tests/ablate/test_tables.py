@@ -202,7 +202,7 @@ def test_a_text_that_a_seed_lacks_stops_the_comparison():
         (m, s, t, (t + s) % 2) for m in ("base", "new") for s in (0, 1) for t in range(9) if (m, s, t) != ("new", 1, 4)
     ]
     found = ablate.judge(pd.DataFrame(lines, columns=["model", "seed", "text_id", "hit"]), baseline="base")
-    assert verdicts(found) == {"new": "not comparable"} and "not measured on the same texts" in found.warnings[0]
+    assert verdicts(found) == {"new": "not comparable"} and "not measured on the same examples" in found.warnings[0]
 
 
 def test_a_report_replaces_an_earlier_one_and_nothing_else(tmp_path):

@@ -11,7 +11,6 @@ import pandas as pd
 
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Provenance, RecordedGrid, RecordedRow, RecordedSection
-from reports.messages import using
 from reports.rows import ANY
 from reports.statistics.decide import ALPHA, TESTED, verdict
 from reports.statistics.summary import summarise
@@ -128,8 +127,3 @@ def contradictions(folder: Path) -> list[str]:
         if line["verdict"] != follows or (p < ALPHA) != (abs(difference) > apart):
             problems.append(f"{line}: it is {follows}")
     return problems
-
-
-def in_chinese(said: object) -> str:
-    with using("zh"):
-        return str(said)

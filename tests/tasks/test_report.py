@@ -60,7 +60,6 @@ def test_a_description_may_begin_like_markup(description: str, home: Path):
 
 FORGED = {  # in each file a piece, and what somebody makes of it; results and comparisons agree with each other
     "README.md": (b"| ce (baseline) | 70.00", b"| ce (baseline) | 79.00"),
-    "README.zh.md": (b"\n---\n", "\nSupCon 更好。\n---\n".encode()),
     "comparisons.csv": (b"0.7", b"0.9"),
     "effects.csv": (b"\n", b"\nRecipes,test.accuracy,loss,0.99,80.0,0.0001\n"),
     "figures/forest.svg": (b"stroke: #", b"stroke: #f0"),

@@ -11,7 +11,6 @@ from playwright.sync_api import Browser, Page
 
 from reports import build as html
 from reports.build import base, report_of
-from reports.messages import PAGES, using
 from reports.tables import Entry, Table
 from tests import browser as browsers
 from tests.reports.figures import sample
@@ -37,11 +36,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     report = replace(report, sections=sections)
     patch = pytest.MonkeyPatch()
     patch.setattr(html, "MOST_ROWS", 1)
-    for language, name in PAGES.items():
-        with using(language):
-            text = html.page_of(report, results, folder)
-            (folder / name).write_text(text, encoding="utf-8", errors="replace")
-    yield SimpleNamespace(results=results, report=report, path=folder / PAGES["en"])
+    path = folder / "index.html"
+    path.write_text(html.page_of(report, results, folder), encoding="utf-8", errors="replace")
+    yield SimpleNamespace(results=results, report=report, path=path)
     patch.undo()
 
 
@@ -86,17 +83,6 @@ def test_a_head_sorts_by_number_and_equal_ones_keep_their_order(shown: Page):
     assert (names(shown), states(shown)) == ("eadgcbf", ["none", "ascending"])
     name.click()
     assert (names(shown), states(shown)) == ("abcdefg", ["ascending", "none"])
-
-
-def test_each_language_has_a_page_of_its_own_that_leads_to_the_other(shown: Page):
-    english = shown.locator("img").first.get_attribute("alt")
-    shown.locator("header a[hreflang]").click()
-    assert shown.url.endswith("index.zh.html") and shown.locator("html").get_attribute("lang") == "zh"
-    chinese = shown.locator("img").first.get_attribute("alt") or ""
-    assert re.search("[一-鿿]", chinese) and chinese != english
-    assert shown.locator("#how summary").inner_text() == "如何阅读"
-    shown.locator("header a[hreflang]").click()
-    assert shown.url.endswith("index.html") and shown.locator("img").first.get_attribute("alt") == english
 
 
 def test_guards_stand_above_their_tables_and_details_are_folded(shown: Page):
@@ -187,7 +173,7 @@ def test_links_go_to_the_server_that_was_asked_without_its_password():
 def test_the_same_results_give_the_same_bytes_and_hold_everything(made: SimpleNamespace):
     again = html.page_of(made.report, made.results, made.path.parent)
     assert again.encode() == made.path.read_bytes()
-    assert not re.findall(r"""(?:src|href)=["'](?!data:|#|index\.zh\.html"|http://127\.0\.0\.1:5000/#/)[^"']*""", again)
+    assert not re.findall(r"""(?:src|href)=["'](?!data:|#|http://127\.0\.0\.1:5000/#/)[^"']*""", again)
     assert len(re.findall("<script", again)) == 1
     # nothing turns text around or stays unseen
     assert "\\u202e" in again and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", again)
