@@ -27,11 +27,10 @@ from reports.looks import compare_section
 from reports.markdown import heading, plain
 from reports.statistics.decide import ROUNDING
 from reports.study import CellRun, Kind, Results, Study
-from reports.tables import WORDS, Entry, Table, comparison_table
+from reports.tables import Entry, Table, comparison_table
 
 VERSION = 3
 TIMINGS = {"training_seconds": False, "texts_per_second": True}  # → whether higher is better
-TIMING_NAMES = {"training_seconds": "training seconds", "texts_per_second": "texts per second"}
 PANEL = "mean of all"  # the row of means over all configurations
 SHOWN = 30  # nights in the history
 
@@ -90,17 +89,9 @@ NIGHT = TypeAdapter(Night)
 
 
 # What may be said of a score or timing, in the order of headlines; a night with one of FAILS fails
-WORDS_OF_NIGHTS = {
-    "worse": WORDS["worse"],
-    "not measured": "not measured",
-    "slower": "slower",
-    "possibly worse": "possibly worse",
-    "better": WORDS["better"],
-    "not comparable": WORDS["not comparable"],
-    "undecided": WORDS["undecided"],
-    "equivalent": WORDS["equivalent"],
-    "same": "the same at every seed",
-}
+WORDS_OF_NIGHTS = (
+    "worse", "not measured", "slower", "possibly worse", "better", "not comparable", "undecided", "equivalent", "same",
+)  # fmt: skip
 FAILS, NAMED = ("worse", "not measured", "slower"), 6  # the first NAMED kinds are listed by name
 
 
@@ -122,8 +113,9 @@ class NightVerdict:
     @property
     def headline(self) -> str:
         parts = list[str]()
-        for number, (kind, word) in enumerate(WORDS_OF_NIGHTS.items()):
+        for number, kind in enumerate(WORDS_OF_NIGHTS):
             if found := self.names.get(kind):
+                word = "the same at every seed" if kind == "same" else kind
                 parts.append(f"{len(found)} {word}" + (f" ({', '.join(found)})" if number < NAMED else ""))
         return ", ".join(parts) or "nothing to compare with"
 
@@ -199,7 +191,7 @@ def judge_timings(now: Night, earlier: Sequence[Night]) -> tuple[list[str], dict
     than the margin beyond the slowest of the first nights. Two nights, because a machine may be busy for one."""
     lines, names, size = list[str](), defaultdict[str, list[str]](list), now.settings.window
     for timing, higher in TIMINGS.items():
-        name, tonight, sign = TIMING_NAMES[timing], now.log_of(timing), -1 if higher else 1
+        name, tonight, sign = timing.replace("_", " "), now.log_of(timing), -1 if higher else 1
         nights = [log for night in earlier if (log := night.log_of(timing)) is not None]
         if tonight is None:
             names["not measured"].append(name)

@@ -65,12 +65,12 @@ class Entry:
     value: float | None = None
     cells: list[str] = field(default_factory=list)
     bold: bool = False
-    style: str = ""  # italic, code, or a verdict
+    style: str = ""  # italic, code, words (in lines), or a verdict
 
     def markdown(self) -> str:
         if self.style == "code":
             return code(self.text)
-        text = "<br>".join(map(plain, self.text.split(BREAK)))
+        text = "<br>".join(map(plain, self.text.split(BREAK))) if self.style == "words" else plain(self.text)
         return f"**{text}**" if self.bold else f"*{text}*" if self.style == "italic" else text
 
 
@@ -243,7 +243,7 @@ def merge_entries(parts: list[tuple[str, Entry]]) -> Entry:
     if not parts:
         return Entry(MISSING)
     text = BREAK.join([name + content.text for name, content in parts])
-    return Entry(text, None, [cell for _, content in parts for cell in content.cells])
+    return Entry(text, None, [cell for _, content in parts for cell in content.cells], style="words")
 
 
 def unshown_axes(row: Row, shown_elsewhere: tuple[str, ...]) -> str:

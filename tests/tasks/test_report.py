@@ -39,13 +39,22 @@ def folder(sound: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (sound / "before").rename(report_folder("small"))
 
 
-def recorded(home: Path, description: str = "") -> None:
+def recorded(home: Path, description: str = "", language: str = "en") -> None:
     client, document = tracking.open_tracker(home), grid()
     for row, label in enumerate(("ce", "ce+supcon")):
         for seed in (0, 1):
             record.record_cell(client, "small", cell_folder(f"c{row}s{seed}", label, seed, 0.7 + 0.1 * row), [])
-    document["experiment"]["description"] = description
+    document["experiment"] |= {"description": description, "report": {"language": language}}
     record.record_grid(client, "small", document)
+
+
+def test_a_report_and_the_pages_of_mlflow_are_in_the_language_of_the_experiment(home: Path):
+    recorded(home, language="zh")
+    built = build_report("small")
+    assert "未定" in built.path.read_text() and "个比较" in built.finding
+    runs = tracking.open_tracker(home).search_runs(["1"], "tags.`ablate.kind` = 'row'")
+    assert sorted(run.data.tags["verdict"].split(" +")[0] for run in runs) == ["? 未定", "baseline"]
+    assert audit_report("small") == []
 
 
 MARKUP = ("!Important: two encoders.", "#1 of three studies.", "- a list", "> said")
