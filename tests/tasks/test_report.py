@@ -53,7 +53,7 @@ def test_a_report_and_the_pages_of_mlflow_are_in_the_language_of_the_experiment(
     built = build_report("small")
     assert built.finding == "1 项比较尚未判定" and built.finding in built.path.read_text(encoding="utf-8")
     runs = tracking.open_tracker(home).search_runs(["1"], "tags.`ablate.kind` = 'row'")
-    assert {run.data.tags["verdict"] for run in runs} == {"baseline", "无波动"}
+    assert {run.data.tags["verdict"] for run in runs} == {"baseline", "无波动 +10.00"}
     assert audit_report("small") == []
 
 
