@@ -47,13 +47,9 @@ class Simulated(Engine):
         self.finish()
 
 
-def peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def timed(what: str, cells: int, began: float) -> None:
-    seconds = time.perf_counter() - began
-    print(f"{what}: {cells} cells in {seconds:.1f} s, {1000 * seconds / cells:.2f} ms a cell, peak {peak():.0f} MiB")
+    seconds, peak = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{what}: {cells} cells in {seconds:.1f} s, {1000 * seconds / cells:.2f} ms a cell, peak {peak:.0f} MiB")
 
 
 def plan(folder: Path, cells: int = 50_000) -> None:

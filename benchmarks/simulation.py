@@ -20,7 +20,7 @@ from numpy import ndarray
 from scipy import stats
 
 from benchmarks import results
-from benchmarks.worlds import MARGIN, WORLDS, RealWorld, World
+from benchmarks.worlds import MARGIN, WORLDS, MadeUpWorld, World
 from reports.statistics.cutoffs import looks_up_to
 from reports.statistics.decide import ALPHA, DECIDED, Decided, Measurements, decide, verdict
 
@@ -70,7 +70,7 @@ def is_right(said: str, truth: float, margin: float) -> bool:
     return (said == "better" and truth > 0) or (said == "worse" and truth < 0)
 
 
-def outcome(world: World | RealWorld, rows: int, decided: list[Decided], cells: int) -> Outcome:
+def outcome(world: World, rows: int, decided: list[Decided], cells: int) -> Outcome:
     """Of the comparisons of all scores, one score after another."""
     truth = np.tile(world.truth(rows), world.scores)
     margin = world.margin
@@ -92,14 +92,12 @@ def judged(scores: list[Measurements], seeds: ndarray, most_seeds: int | None, b
     return [line for measured in scores for line in decide(up_to(measured, seeds), pairs, share, most_seeds)]
 
 
-def fixed(world: World | RealWorld, scores: list[Measurements], seeds: int) -> Outcome:
+def fixed(world: World, scores: list[Measurements], seeds: int) -> Outcome:
     rows = len(scores[0].values)
     return outcome(world, rows, judged(scores, np.full(rows, seeds), None), rows * seeds)
 
 
-def stopped_seeds(
-    world: World | RealWorld, scores: list[Measurements], baseline: int, most: int
-) -> Int[ndarray, " rows"]:
+def stopped_seeds(world: World, scores: list[Measurements], baseline: int, most: int) -> Int[ndarray, " rows"]:
     """Each row's number of seeds at the end. The baseline trains as long as any row does, and a row as long as any of
     its scores is undecided; its verdicts stand from then on."""
     rows = len(scores[0].values)
@@ -118,7 +116,7 @@ def stopped_seeds(
     return seeds
 
 
-def stopping(world: World | RealWorld, scores: list[Measurements], most: int) -> tuple[Outcome, Outcome]:
+def stopping(world: World, scores: list[Measurements], most: int) -> tuple[Outcome, Outcome]:
     """The outcome by the seeds of one question, and with those that a second one adds, which compares with row 1."""
     rows = len(scores[0].values)
     alone = stopped_seeds(world, scores, 0, most)
@@ -127,15 +125,16 @@ def stopping(world: World | RealWorld, scores: list[Measurements], most: int) ->
     return first, second
 
 
-def simulated(world: World | RealWorld, rows: int, grids: int) -> dict[str, list[Outcome]]:
+def simulated(world: World, rows: int, grids: int) -> dict[str, list[Outcome]]:
     """Each design's outcome of each study."""
     generator = np.random.default_rng([rows, list(WORLDS.values()).index(world)])
     most = world.most_seeds(rows)
     outcomes: dict[str, list[Outcome]] = defaultdict(list)
     for _ in range(grids):
         scores = world.study(rows, most, generator)
-        for seeds in (seeds for seeds in FIXED if seeds <= most):
-            outcomes[str(seeds)].append(fixed(world, scores, seeds))
+        for seeds in FIXED:
+            if seeds <= most:
+                outcomes[str(seeds)].append(fixed(world, scores, seeds))
         for design, ended in zip(stopping_designs(most), stopping(world, scores, most), strict=True):
             outcomes[design].append(ended)
         if most >= USUAL_SEEDS:
@@ -156,13 +155,11 @@ def holm(p: Float[ndarray, "studies tests"]) -> Float[ndarray, "studies tests"]:
     return adjusted
 
 
-def paired_t(
-    apart: Float[ndarray, "studies tests seeds"],
-) -> tuple[Float[ndarray, "studies tests"], Float[ndarray, "studies tests"]]:
-    """Mean differences and their p, two-sided; of differences that are all equal to zero, 1."""
+def paired_p(apart: Float[ndarray, "studies tests seeds"]) -> Float[ndarray, "studies tests"]:
+    """Two-sided p of Student's t of paired differences; 1 where all of them are zero."""
     means, errors = means_and_errors(apart)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return means, np.nan_to_num(2 * stats.t.sf(np.abs(means) / errors, apart.shape[2] - 1), nan=1.0)
+        return np.nan_to_num(2 * stats.t.sf(np.abs(means) / errors, apart.shape[2] - 1), nan=1.0)
 
 
 def half_widths(apart: Float[ndarray, "studies tests seeds"]) -> Float[ndarray, "studies tests"]:
@@ -182,12 +179,11 @@ def means_and_errors(apart: ndarray) -> tuple[ndarray, ndarray]:
 
 def usual_verdicts(apart: Float[ndarray, "studies tests seeds"], margin: float) -> ndarray:
     """By paired t with Holm; what does not differ by it may be equivalent by TOST."""
-    means, p = paired_t(apart)
     equal = np.where(tost(apart, margin), "equivalent", "undecided")
-    return np.where(holm(p) > ALPHA, equal, np.where(means > 0, "better", "worse"))
+    return np.where(holm(paired_p(apart)) > ALPHA, equal, np.where(apart.mean(2) > 0, "better", "worse"))
 
 
-def by_usual_tests(world: World | RealWorld, scores: list[Measurements]) -> Outcome:
+def by_usual_tests(world: World, scores: list[Measurements]) -> Outcome:
     """Of a study of five seeds, all scores together one family."""
     rows = len(scores[0].values)
     values = [measured.values[:, :USUAL_SEEDS] for measured in scores]
@@ -198,7 +194,7 @@ def by_usual_tests(world: World | RealWorld, scores: list[Measurements]) -> Outc
     return Outcome(verdicts, means - half, means + half, False, truth, world.margin, rows * USUAL_SEEDS)
 
 
-def cells_by_usual_tests(world: World | RealWorld, rows: int, wanted: float) -> str:
+def cells_by_usual_tests(world: World, rows: int, wanted: float) -> str:
     """Of a fixed design that is right of as many comparisons by the usual tests."""
     truth = world.truth(rows)
     values = np.random.default_rng(rows).standard_normal((USUAL_GRIDS, rows, USUAL_MOST))
@@ -220,7 +216,7 @@ def percent(values: list[bool] | ndarray) -> str:
     return f"{100 * share:.1f} ± {100 * error:.1f}"
 
 
-def line_of(world: World | RealWorld, name: str, design: str, rows: int, outcomes: list[Outcome]) -> str:
+def line_of(world: World, name: str, design: str, rows: int, outcomes: list[Outcome]) -> str:
     silent = [result.wrong for result in outcomes if not result.unequal]
     covered = np.stack([result.covered for result in outcomes])
     right = np.array([result.right for result in outcomes])
@@ -229,7 +225,9 @@ def line_of(world: World | RealWorld, name: str, design: str, rows: int, outcome
     cells = float(np.mean([result.cells for result in outcomes]))
     stops = design == stopping_designs(world.most_seeds(rows))[0]
     other = (
-        cells_by_usual_tests(world, rows, right.mean()) if isinstance(world, World) and world.plain and stops else ""
+        cells_by_usual_tests(world, rows, right.mean())
+        if isinstance(world, MadeUpWorld) and world.plain and stops
+        else ""
     )
     parts = [
         name,
@@ -279,7 +277,7 @@ def main() -> None:
     grids = asked.grids if asked.grids is not None else QUICK_GRIDS if asked.quick else GRIDS
     worlds = [name for name in WORLDS if not asked.worlds or any(word in name for word in asked.worlds)]
     for rows in asked.rows or (QUICK_ROWS if asked.quick else ROWS):
-        possible = [name for name in worlds if isinstance(WORLDS[name], World) or rows <= MOST_REAL_ROWS]
+        possible = [name for name in worlds if isinstance(WORLDS[name], MadeUpWorld) or rows <= MOST_REAL_ROWS]
         table(rows, grids, possible, asked.into, f"python -m benchmarks.simulation {grids} {rows}")
 
 

@@ -59,7 +59,7 @@ def in_half(rows: int) -> Float[ndarray, " rows-1"]:
 
 
 @dataclass(frozen=True)
-class World:
+class MadeUpWorld:
     """Made-up rows. `noisy`: a row that varies three times as much as the others. `steps`: to so many parts of its
     standard deviation a score is rounded (three: 430 texts where it varies by 0.7 points from seed to seed)."""
 
@@ -141,21 +141,22 @@ def bank() -> seed_bank.Bank:
     return seed_bank.load()
 
 
-WORLDS: dict[str, World | RealWorld] = {
-    "nothing differs": World(),
-    "all at ± the margin": World(at_the_margin),
-    "one row is better by 4 sd": World(in_one),
-    "half are better by 2 sd": World(in_half),
-    "one row varies 3 times as much": World(noisy=1),
-    "the baseline varies 3 times as much": World(noisy=0),
-    "tails of t(3)": World(noise=heavy_tails),
-    "one training of five collapses": World(noise=two_modes),
-    "three scores that correlate by .8": World(scores=3),
-    "600 texts, one row 4 points better": World(texts=600),
-    "3 000 texts, one row 4 points better": World(texts=3000),
-    "nothing differs, rounded to 1/3 sd": World(steps=3),
-    "one row is better by 4 sd, rounded to 1/3 sd": World(in_one, steps=3),
-    "one row varies 3 times as much, rounded to 1/3 sd": World(noisy=1, steps=3),
+World = MadeUpWorld | RealWorld
+WORLDS: dict[str, World] = {
+    "nothing differs": MadeUpWorld(),
+    "all at ± the margin": MadeUpWorld(at_the_margin),
+    "one row is better by 4 sd": MadeUpWorld(in_one),
+    "half are better by 2 sd": MadeUpWorld(in_half),
+    "one row varies 3 times as much": MadeUpWorld(noisy=1),
+    "the baseline varies 3 times as much": MadeUpWorld(noisy=0),
+    "tails of t(3)": MadeUpWorld(noise=heavy_tails),
+    "one training of five collapses": MadeUpWorld(noise=two_modes),
+    "three scores that correlate by .8": MadeUpWorld(scores=3),
+    "600 texts, one row 4 points better": MadeUpWorld(texts=600),
+    "3 000 texts, one row 4 points better": MadeUpWorld(texts=3000),
+    "nothing differs, rounded to 1/3 sd": MadeUpWorld(steps=3),
+    "one row is better by 4 sd, rounded to 1/3 sd": MadeUpWorld(in_one, steps=3),
+    "one row varies 3 times as much, rounded to 1/3 sd": MadeUpWorld(noisy=1, steps=3),
     "real: recipes of the seed bank": RealWorld(alike=False),
     "real: a recipe against itself": RealWorld(alike=True),
 }
