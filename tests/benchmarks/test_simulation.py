@@ -1,6 +1,5 @@
-"""The seed bank, studies drawn from it or simulated, and whether the committed quickstart agrees with the bank."""
+"""The simulator: its worlds, the usual tests beside ours, and whether the committed quickstart agrees with the bank."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,11 +8,19 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from benchmarks import resampled_studies as resampled
-from benchmarks import seed_bank, simulation
-from benchmarks.simulated_worlds import ACCURACY, MORE_RIGHT, WORLDS, heavy_tails, right_or_wrong, two_modes
+from benchmarks import seed_bank, simulation, worlds
 from benchmarks.simulation import Outcome, is_right, up_to
-from reports.statistics.decide import Measurements
+from benchmarks.worlds import (
+    ACCURACY,
+    MORE_RIGHT,
+    TEXT_MARGIN,
+    WORLDS,
+    RealWorld,
+    heavy_tails,
+    right_or_wrong,
+    two_modes,
+)
+from reports.statistics.decide import Measurements, text_parts
 
 ROOT = Path(__file__).parents[2]
 FURTHER = ROOT / "benchmarks" / "quickstart_bank.npz"  # recipes of the quickstart that the seed bank lacks
@@ -30,16 +37,6 @@ RECIPES = {
 }
 
 
-@pytest.mark.full
-def test_the_quick_benchmark_writes_its_tables(tmp_path: Path):
-    file = tmp_path / "decided.md"
-    command = [sys.executable, "-m", "benchmarks.decision", "4", "--quick", "--into", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    text = file.read_text(encoding="utf-8")
-    assert text.count("\n## ") == 4 and "| stops, at most 3 | `decide` |" in text and "nan" not in text
-
-
 def test_the_bank_loads_and_is_saved_as_it_was(tmp_path: Path):
     bank = seed_bank.load()
     assert bank.right.shape == (8, 24, 6000) and bank.right.dtype == bool
@@ -53,58 +50,29 @@ def test_the_bank_loads_and_is_saved_as_it_was(tmp_path: Path):
     assert (again.seconds == bank.seconds).all()
 
 
-def test_what_counts_as_true_and_as_false():
-    truth = resampled.Truth(np.array([0.02, -0.02, 0.001]), np.array([0.006, 0.006, 0.001]))
-    said = [["better", "worse", "equivalent"], ["worse", *["undecided"] * 2], ["equivalent", "undecided", "worse"]]
-    concluded = resampled.Conclusions(np.array(said), np.array([[2, 2, 2, 2]] * 3))
-    assert concluded.true(truth).tolist() == [3, 0, 0]
-    assert concluded.any_false(truth).tolist() == [False, True, True]
-    assert concluded.any_false(truth, 2.0).tolist() == [False, True, False]
-    assert concluded.undecided.tolist() == [0, 2, 1] and concluded.cells.tolist() == [8, 8, 8]
-
-
-def test_plain_tests_are_those_of_scipy_with_holm():
-    generator = np.random.default_rng(0)
-    values = generator.standard_normal((50, 4, 6)) + np.array([0, 0, 2, 4])[:, None]
-    said = resampled.by_t_and_holm(values, 5).verdicts
-    for study, verdicts in zip(values[:, :, :5], said, strict=True):
-        results = [stats.ttest_rel(row, study[0]) for row in study[1:]]
-        expected, rejects = ["undecided"] * 3, True
-        for rank, number in enumerate(np.argsort([result.pvalue for result in results])):
-            rejects = rejects and results[number].pvalue <= 0.05 / (3 - rank)
-            if rejects:
-                expected[number] = "better" if results[number].statistic > 0 else "worse"
-        assert verdicts.tolist() == expected
-
-
-def test_rows_of_a_recipe_against_itself_share_no_seed():
+def test_rows_of_a_recipe_against_itself_share_no_seed(monkeypatch: pytest.MonkeyPatch):
     bank = seed_bank.load()
     marks = np.arange(24)[:, None] == np.arange(6000) % 24
     marked = seed_bank.Bank(np.stack([marks] * 8), bank.recipes, bank.seeds, bank.seconds)
-    each = resampled.against_itself(marked, 3, 3, 8, np.random.default_rng(0))
-    assert each.shape == (3, 8, resampled.TEXTS)
-    assert (each.reshape(24, -1).sum(0) == 1).all()
+    monkeypatch.setattr(worlds, "bank", lambda: marked)
+    (study,) = RealWorld(alike=True).study(3, 8, np.random.default_rng(0))
+    assert study.per_text is not None and study.per_text.shape == (3, 8, worlds.BANK_TEXTS)
+    assert (study.per_text.reshape(24, -1).sum(0) == 1).all()
 
 
 def test_the_quickstart_agrees_with_the_truth_of_the_bank():
     bank, further = seed_bank.load(), seed_bank.load(FURTHER)
-    recipes = (*bank.recipes, *further.recipes)
-    both = seed_bank.Bank(
-        np.concatenate([bank.right, further.right]),
-        recipes,
-        bank.seeds,
-        np.concatenate([bank.seconds, further.seconds]),
-    )
-    truth = resampled.truth_of(both)
+    recipes, right = (*bank.recipes, *further.recipes), np.concatenate([bank.right, further.right])
     frame = pd.read_csv(QUICKSTART, keep_default_na=False)
     compared = frame[(frame["value"] == "test.accuracy") & (frame["against"] != "")]
     assert set(compared["label"]) == set(RECIPES) and set(compared["against"]) == {"Two blocks"}
-    for label, said in zip(compared["label"], compared["verdict"], strict=True):
-        number = recipes.index(RECIPES[label]) - 1
-        difference, error = truth.differences[number], truth.errors[number]
-        within = abs(difference) < resampled.MARGIN + 2 * error
-        agrees = {"better": difference > 0, "worse": difference < 0, "equivalent": within}.get(said, True)
-        assert agrees, f"{label}: {said}, but truly {difference:+.4f} ± {error:.4f}"
+    for label, verdict in zip(compared["label"], compared["verdict"], strict=True):
+        pair = right[[recipes.index(RECIPES[label]), 0]]
+        apart = pair[0].mean(1) - pair[1].mean(1)
+        difference, error = apart.mean(), np.sqrt(apart.var(ddof=1) / len(apart) + text_parts(pair)[0])
+        within = abs(difference) < TEXT_MARGIN + 2 * error
+        agrees = {"better": difference > 0, "worse": difference < 0, "equivalent": within}.get(verdict, True)
+        assert agrees, f"{label}: {verdict}, but truly {difference:+.4f} ± {error:.4f}"
     assert {"better", "worse", "equivalent"} <= set(compared["verdict"])
 
 
@@ -131,19 +99,35 @@ def test_rows_are_right_as_often_as_their_world_says():
     assert np.isfinite(part.values).sum(1).tolist() == [4, 2, 3] and part.values.shape == (3, 4)
 
 
+def test_the_usual_verdicts_are_those_of_scipy_with_holm_and_of_two_one_sided_tests():
+    apart = np.random.default_rng(0).standard_normal((50, 3, 8)) + np.array([0.0, 2.0, 4.0])[:, None]
+    for study, verdicts in zip(apart, simulation.usual_verdicts(apart, 1.8), strict=True):
+        zero, below, above = (
+            [stats.ttest_1samp(row, popmean, alternative=side) for row in study]
+            for popmean, side in ((0.0, "two-sided"), (-1.8, "greater"), (1.8, "less"))
+        )
+        expected, rejects = [""] * 3, True
+        for rank, number in enumerate(np.argsort([result.pvalue for result in zero])):
+            rejects = rejects and zero[number].pvalue <= 0.05 / (3 - rank)
+            equal = max(below[number].pvalue, above[number].pvalue) < 0.05 / 2 / 3
+            sign = "better" if zero[number].statistic > 0 else "worse"
+            expected[number] = sign if rejects else "equivalent" if equal else "undecided"
+        assert verdicts.tolist() == expected
+
+
 def test_the_usual_tests_need_as_many_seeds_as_their_power_says():
     """One test of a difference of 1.41 standard deviations has power .8 at 6 seeds."""
     world = WORLDS["half are better by 2 sd"]
-    cells = int(simulation.cells_by_t_and_holm(world, 2, 0.8))
+    cells = int(simulation.cells_by_usual_tests(world, 2, 0.8))
     assert 2 * 5 <= cells <= 2 * 7
-    assert simulation.cells_by_t_and_holm(world, 2, 1.01) == "> 128"
+    assert simulation.cells_by_usual_tests(world, 2, 1.01) == "> 128"
 
 
-@pytest.mark.full
 def test_it_runs_and_writes_its_table_as_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    file = tmp_path / "simulated.md"
-    monkeypatch.setattr(sys, "argv", ["simulation", "--quick", "--into", str(file), "--worlds", "nothing", "600 texts"])
+    file, chosen = tmp_path / "simulated.md", ["nothing differs", "600 texts", "real: recipes"]
+    monkeypatch.setattr(sys, "argv", ["simulation", "--quick", "--into", str(file), "--worlds", *chosen])
     simulation.main()
     lines = file.read_text(encoding="utf-8").splitlines()
-    assert "## 3 rows" in lines and sum(line.startswith("| nothing differs |") for line in lines) == 5
-    assert sum(line.startswith("| 600 texts") for line in lines) == 5
+    assert "## 3 rows" in lines
+    for world in ("| nothing differs |", "| 600 texts", "| real: recipes"):
+        assert sum(line.startswith(world) for line in lines) == 6
