@@ -96,10 +96,7 @@ def front(points: Sequence[Point], higher: bool) -> list[Point]:
 
 def costs_figure(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Any:
     """Draw panels one below the other, each with a legend; of many points, only those of the front have a colour."""
-    named = [
-        panel if len(panel) <= len(canvas.COLOURS) else best[: len(canvas.COLOURS)]
-        for panel, best in zip(panels, fronts, strict=True)
-    ]
+    named = [named_points(panel, best) for panel, best in zip(panels, fronts, strict=True)]
     names = [canvas.drawable([point.label for point in some]) for some in named]
     heights = [0.55 * canvas.WIDTH + canvas.legend_height(some) for some in names]
     drawn = canvas.blank(sum(heights))
@@ -124,9 +121,18 @@ def costs_figure(panels: list[list[Point]], fronts: list[list[Point]], value: st
     return drawn
 
 
+def named_points(points: list[Point], best: list[Point]) -> list[Point]:
+    """Return the points that the legend names: all, or those of the front."""
+    return points if len(points) <= len(canvas.COLOURS) else best[: len(canvas.COLOURS)]
+
+
 def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Text:
     count, devices = sum(map(len, panels)), joined(list(dict.fromkeys(panel[0].device for panel in panels)), _(", "))
-    labels = canvas.numbered([point.label for best in fronts for point in best])
+    labels = list[str]()
+    for panel, best in zip(panels, fronts, strict=True):
+        named = named_points(panel, best)
+        numbered = canvas.numbered([point.label for point in named])
+        labels += [label for point, label in zip(named, numbered, strict=True) if point in best]
     shown = _(
         "{score} against {devices} per cell for {count} configurations",
         score=heading(value), devices=devices, count=count,

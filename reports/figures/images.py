@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 
-from contrastive.runs.recorded import RecordedRow, RecordedSection
+from contrastive.runs.recorded import RecordedSection
 from reports.figures import canvas
 from reports.messages import _, joined
 from reports.study import Picture, Results
@@ -57,42 +57,40 @@ def draw_neighbours(section: RecordedSection, results: Results, path: Path) -> c
 
     The classes of the images differ, and all rows show the same images.
     """
-    rows = [row for row in section.rows if getattr(results.tsne.get(row.cells[0]), "near", None) is not None]
-    if not rows:
+    near = [
+        (row, picture.near, picture.near_labels)
+        for row in section.rows
+        if (picture := results.tsne.get(row.cells[0])) and picture.near is not None and picture.near_labels is not None
+    ]
+    if not near:
         return None
-    shown = rows[:MOST_ROWS]
-    names = canvas.drawable([row.label for row in shown])
-    lines = [strip(*images_of(row, results)) for row in shown]
+    labels = [row.label for row, _images, _labels in near]
+    lines = [strip(images, classes) for _row, images, classes in near[:MOST_ROWS]]
     height = 0.78 * canvas.WIDTH * lines[0].shape[0] / lines[0].shape[1] + 0.05
     with canvas.style():
-        drawn = canvas.blank(len(shown) * height)
+        drawn = canvas.blank(len(lines) * height)
         drawn.set_layout_engine("none")
         spaces = {"left": 0.22, "bottom": 0, "right": 1, "top": 1, "hspace": 0.05}
-        axes = drawn.subplots(len(shown), 1, squeeze=False, gridspec_kw=spaces)[:, 0]
-        for axis, line, name in zip(axes, lines, names, strict=True):
+        axes = drawn.subplots(len(lines), 1, squeeze=False, gridspec_kw=spaces)[:, 0]
+        for axis, line, name in zip(axes, lines, canvas.drawable(labels), strict=False):
             axis.imshow(line, interpolation="nearest", aspect="auto")
             axis.set_axis_off()
             axis.text(-0.01, 0.5, canvas.wrapped(name, 18), transform=axis.transAxes, ha="right", va="center")
-        scores = [_("{label} {score}", label=row.label, score=f"{same_class(row, results):.0f}") for row in rows]
-        seeds = ", ".join(map(str, sorted({row.seeds[0] for row in rows})))
-        labels = canvas.labels_in_words([row.label for row in rows])
-        alt = _("test images and their nearest neighbours: {shown}", shown=labels)
+        scores = [
+            _("{label} {score}", label=row.label, score=f"{same_class(classes):.0f}") for row, _i, classes in near
+        ]
         caption = _(
             "Test images, each followed by its nearest neighbours by seed {seed}; underlined: another class. Of the "
-            "same class, %: {rows}.", seed=seeds, rows=joined(scores, _("; ")),
-        )  # fmt: skip
+            "same class, %: {rows}.",
+            seed=", ".join(map(str, sorted({row.seeds[0] for row, _images, _labels in near}))),
+            rows=joined(scores, _("; ")),
+        )
+        alt = _("test images and their nearest neighbours: {shown}", shown=canvas.labels_in_words(labels))
         return canvas.save(drawn, path.with_name(f"{path.name}-neighbours.png"), alt, caption)
 
 
-def images_of(row: RecordedRow, results: Results) -> tuple[np.ndarray, np.ndarray]:
-    picture = results.tsne[row.cells[0]]
-    assert picture.near is not None and picture.near_labels is not None
-    return picture.near, picture.near_labels
-
-
-def same_class(row: RecordedRow, results: Results) -> float:
+def same_class(labels: np.ndarray) -> float:
     """Return the percentage of neighbours that have the class of their image."""
-    _images, labels = images_of(row, results)
     return float(100 * (labels[:, 1:] == labels[:, :1]).mean())
 
 
