@@ -108,13 +108,6 @@ def test_guards_stand_above_their_tables_and_details_are_folded(shown: Page):
     assert shown.locator("section details table").first.is_hidden()
 
 
-def test_a_page_without_images_has_nothing_of_them(made: SimpleNamespace):
-    plain = sample.results(sample.recipes(labels=LABELS), classes=CLASSES)
-    report = report_of(plain, ["section-0"], made.path.parent / "plain")
-    page = html.page_of(report, plain, made.path.parent / "plain")
-    assert "marked" in made.path.read_text() and "marked" not in page and "svg > use" not in page
-
-
 def test_a_small_page_has_no_filter(browser: Browser, made: SimpleNamespace, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(html, "MOST_ROWS", 100)
     assert "#filter" in made.path.read_text() and 'id="filter"' not in html.page_of(
