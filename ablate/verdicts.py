@@ -40,8 +40,7 @@ MIXED = 10  # times that rows of a rate differ if some are in percent
 NEAR = 1.25  # a fraction and a percentage of two runs of a row differ at most by this
 PERCENT = 1.5  # a share of at least this is taken for percent
 SMALL = 0.1  # below this, a hundredth of the largest value is the usual margin of a share
-NUMBERS = ("results.csv", "results.parquet", "comparisons.csv", "effects.csv")
-REPORT_FILES = {"README.md", "index.html", *NUMBERS, "figures"}
+REPORT_FILES = {"README.md", "index.html", "results.csv", "comparisons.csv", "effects.csv", "figures"}
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,6 @@ class TableResults(Results):
 
     texts: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)  # cell → score → values, ordered by text
     text_marks: dict[str, int] = field(default_factory=dict)  # cell → checksum of its texts' ids
-
-    def per_text(self, cell: str, score: str) -> np.ndarray | None:
-        return self.texts.get(cell, {}).get(score)
 
     def marks(self, cell: str) -> dict[str, int]:
         return {f"{name.partition('.')[0]}.ids": self.text_marks[cell] for name in self.texts.get(cell, {})}

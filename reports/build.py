@@ -175,11 +175,11 @@ def write_report(results: Results, folder: Path) -> Report:
     """Write all files of a report, in its language, into a folder."""
     with using(results.study.language):
         report = report_of(results, file_names(results.study.sections), folder)
-        text = template("report.md.j2", autoescape=False).render(parquet=export.PARQUET, report=report)
+        text = template("report.md.j2", autoescape=False).render(report=report)
         (folder / "README.md").write_text(text, encoding="utf-8")
         page = page_of(report, results, folder)
         (folder / "index.html").write_text(page, encoding="utf-8", errors="replace")
-    export.write_tables(export.tidy(results), folder)
+    export.write_csv(export.tidy(results), folder / "results.csv")
     export.write_comparisons([part.section for part in report.sections], folder)
     export.write_effects([(part.section, part.effects) for part in report.sections], folder)
     return report
@@ -262,11 +262,7 @@ def file_names(sections: list[RecordedSection]) -> list[str]:
 
 def page_of(report: Report, results: Results, folder: Path) -> str:
     """Return the report as one HTML page, with the figures of a folder embedded."""
-    style, script, marked = (
-        (TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js", "marks.css")
-    )
-    if any(is_drawn(each) and each.marks for part in report.sections for each in part.figures):
-        style += marked
+    style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     return template("page.html.j2", autoescape=True, finalize=visible).render(
         report=report,
         running=results.progress is not None,

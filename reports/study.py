@@ -199,14 +199,6 @@ class Results:
     def provenance(self, cell: str) -> Provenance | None:
         return self.cells[cell].provenance if cell in self.cells else None
 
-    def per_text(self, cell: str, score: str) -> np.ndarray | None:
-        """Read a score's value for each text, or the texts' content ids (name: SPLIT.ids); None if not stored."""
-        path = self._file(cell, "examples.npz")
-        if path is None:
-            return None
-        with np.load(path) as arrays:
-            return arrays.get(score)
-
     def marks(self, cell: str) -> dict[str, int]:
         """Return a checksum of each array of examples.npz without reading the arrays: equal arrays have equal marks."""
         path = self._file(cell, "examples.npz")

@@ -97,7 +97,6 @@ class Evaluation(Settings):
         description="number of test texts to evaluate on, at least data.test: those of data.test, then texts that "
         "are not used for training; finished cells are evaluated on more texts without training again",
     )
-    picture: Literal["tsne", "umap"] = "tsne"
     picture_points: int = Field(1000, ge=10, description="texts in a picture")
 
     def unmeasurable(self, data: Data) -> str:

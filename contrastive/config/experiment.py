@@ -84,12 +84,10 @@ class ShownTable(Settings):
 
 class Show(Settings):
     table: ShownTable = ShownTable()
-    tsne: bool = Field(False, description="a grid of t-SNE (or UMAP) pictures, one per row, at the first seed")
+    tsne: bool = Field(False, description="a grid of t-SNE pictures, one per row, at the first seed")
     curves: bool = Field(False, description="loss and gradient-norm curves")
     transfer: bool = Field(False, description="a table of the main metric on all transfer data, and their mean")
     pairs: bool = Field(False, description="a matrix of all pairs of rows with their p-values")
-    spectra: bool = Field(False, description="the singular values of the embeddings")
-    search: bool = Field(False, description="the expected best score against the number of rows tried")
 
 
 class Section(Settings):

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 from contrastive.config import registry
@@ -125,8 +124,6 @@ def _wrong_evaluation(experiment: Experiment) -> Iterator[Finding]:
     """Find blocks, packages and transfer data that the evaluation names and that do not exist."""
     path: SettingPath = ("evaluation",)
     encoder, evaluation = experiment.encoder, experiment.evaluation
-    if evaluation.picture == "umap" and find_spec("umap") is None:
-        yield (*path, "picture"), "umap is not installed: `pip install umap-learn`"
     for name, look in (("vectors", check_block), ("post", check_width)):
         for position, value in enumerate(getattr(evaluation, name)):
             if not encoder.model.startswith("hf:"):  # a hub's model is fetched when it is needed

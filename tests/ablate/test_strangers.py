@@ -211,9 +211,8 @@ def test_runs_that_failed_count_in_long_tables_and_with_texts_and_without_a_name
 def test_a_report_of_a_run_without_any_score_is_read_again(tmp_path):
     found = ablate.judge(table(f"who,seed,acc,status{BASE}{NEW} / new,5,,failed"), baseline="base")
     found.report(tmp_path / "report")
-    for name in ("results.csv", "results.parquet"):
-        again, columns = choose(read(str(tmp_path / "report" / name), ""), Columns((), ()))
-        assert verdicts(ablate.judge_table(again, columns, Question("base"), "")) == verdicts(found)
+    again, columns = choose(read(str(tmp_path / "report" / "results.csv"), ""), Columns((), ()))
+    assert verdicts(ablate.judge_table(again, columns, Question("base"), "")) == verdicts(found)
 
 
 def test_data_sets_may_have_texts_of_their_own():

@@ -24,9 +24,6 @@ class Made(Results):
 
     known: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
 
-    def per_text(self, cell: str, score: str) -> np.ndarray | None:
-        return self.known.get((cell, score))
-
     def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
         return {name: self.known[cell, name] for name in names if (cell, name) in self.known}, {"test.ids": 1}
 

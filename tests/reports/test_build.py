@@ -159,7 +159,7 @@ def test_class_names_that_no_font_has_are_numbered_and_told_below(home: Path, re
     for name in names:
         change(name, "provenance.json", class_counts={split: {"差评": 20, "好评": 20} for split in SPLITS})
     text = built(record(home, grid(), names), home / "out").read_text()
-    assert "colour is the class (class 1 差评, class 2 好评)" in text
+    assert "colour is the class (1 差评, 2 好评)" in text
     assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
 
 

@@ -29,7 +29,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     folder = tmp_path_factory.mktemp("page")
-    results = sample.with_images(sample.results(sample.recipes(labels=LABELS), sample.pivot(), classes=CLASSES))
+    results = sample.results(sample.recipes(labels=LABELS), sample.pivot(), classes=CLASSES)
     report = report_of(results, ["section-0", "section-1"], folder)
     first, second = report.sections
     sections = [replace(first, tables=[ties(), *first.tables], notes=["A guard."]), replace(second, notes=["Another."])]
@@ -92,29 +92,6 @@ def test_guards_stand_above_their_tables_and_details_are_folded(shown: Page):
     )
     assert [re.sub("D(?=D)", "", each)[:3] for each in order] == ["HPD"] * 2
     assert shown.locator("section details table").first.is_hidden()
-
-
-def test_an_image_of_a_figure_is_shown_larger_where_the_reader_points_or_taps(shown: Page):
-    marks, cards = shown.locator("#section-0 .marked svg > rect"), shown.locator("#section-0 .marked svg > use")
-    assert marks.count() == cards.count() > 9 and not any(card.is_visible() for card in cards.all())
-    marks.nth(5).hover()
-    assert [card.is_visible() for card in cards.all()].index(True) == 5
-    mark, card = marks.nth(5).bounding_box(), cards.nth(5).bounding_box()
-    assert mark is not None and card is not None and card["width"] > 5 * mark["width"]
-    marks.nth(7).focus()  # as a tap does
-    assert cards.nth(7).is_visible()
-    picture = shown.locator("#section-0 .marked img").bounding_box()
-    assert picture is not None and picture["width"] > 900
-    for width in (390, 1000):
-        shown.set_viewport_size({"width": width, "height": 844})
-        assert shown.evaluate("document.documentElement.scrollWidth") == width
-
-
-def test_a_page_without_images_has_nothing_of_them(made: SimpleNamespace):
-    plain = sample.results(sample.recipes(labels=LABELS), classes=CLASSES)
-    report = report_of(plain, ["section-0"], made.path.parent / "plain")
-    page = html.page_of(report, plain, made.path.parent / "plain")
-    assert "marked" in made.path.read_text() and "marked" not in page and "svg > use" not in page
 
 
 def test_a_small_page_has_no_filter(browser: Browser, made: SimpleNamespace, monkeypatch: pytest.MonkeyPatch):
