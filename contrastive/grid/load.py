@@ -4,7 +4,6 @@ Each stage reports all its mistakes at once: settings and their values; names of
 and shown; how settings combine in cells; labels.
 """
 
-import os
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -14,10 +13,10 @@ from pydantic import ValidationError
 
 from contrastive import paths
 from contrastive.config.experiment import Experiment
-from contrastive.errors import UserError, brief, brief_name
+from contrastive.errors import UserError, brief_name
 from contrastive.grid.check import in_cells, outside_cells, too_many, wrong_labels, wrong_names
 from contrastive.grid.expand import Builder, LoadedExperiment
-from contrastive.grid.messages import Finding, explain_errors, nearest_name, shown_value
+from contrastive.grid.messages import Finding, explain_errors, shown_value
 from contrastive.grid.yaml_lines import LONGEST, Problem, SettingPath, YamlDocument, read_document
 
 PREFIXES = ("file:", "deepspeed:")
@@ -42,43 +41,29 @@ def load_experiment(path: Path | str) -> LoadedExperiment:
     """Return the experiment of a file with its grid; raise ExperimentError with its mistakes."""
     name, line = str(path), 0
     try:
-        if not os.path.isdir(path) and os.path.lexists(path):
-            paths.check_file(Path(path))  # opening a pipe, for example, could block forever
+        paths.check_file(Path(path))  # opening a pipe, for example, could block forever
         with Path(path).open("rb") as file:
             content = file.read(4 * LONGEST + 1)  # at most 4 bytes per character; a larger file is not read whole
         text = content.decode("utf-8")
-    except UserError as error:
-        message = str(error).removeprefix(f"{brief(path)} ")
-    except FileNotFoundError:
-        message = "there is no such file" + _files_hint(Path(path))
-    except IsADirectoryError:
-        message = "is a folder, not a file; name a file in it" + _files_hint(Path(path) / "x")
-    except OSError as error:
-        message = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         message = f"not UTF-8 (byte {content[error.start]:#04x}); save the file as UTF-8"
+    except (UserError, OSError) as error:
+        message = str(error)
     else:
-        return _parsed(text, name, Path(path).absolute().parent)
+        return parse_experiment(text, name, Path(path).absolute().parent)
     raise ExperimentError([Problem(name, line, message)])
 
 
-@lru_cache(maxsize=1)
-def _parsed(text: str, name: str, folder: Path) -> LoadedExperiment:
-    """Cached, because `ablate run` and its flow read the same file in one process. The state of cells is not cached."""
-    return parse_experiment(text, name, folder)
-
-
+@lru_cache(maxsize=1)  # `ablate run` and its flow read the same file in one process
 def parse_experiment(text: str, name: str = "experiment", folder: Path = Path()) -> LoadedExperiment:
     """Return the experiment in a text with its grid; relative paths start at `folder`.
 
     Raises ExperimentError with all mistakes of the first stage that finds any.
     """
     document = read_document(text, name)
-    if document.data is None and not document.problems:
-        raise ExperimentError([Problem(name, 1, "the file is empty; it needs name, data, encoder and sections")])
     if not isinstance(document.data, dict):
-        got = f"expected settings (name: value), got {shown_value(document.data)}"
+        got = f"expected settings (name: value) for name, data, encoder and sections, got {shown_value(document.data)}"
         raise ExperimentError(document.problems or [Problem(name, 1, got)])
     data = anchored(document.data, folder) if folder.is_absolute() else document.data
 
@@ -123,9 +108,3 @@ def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) 
 def _problem(document: YamlDocument, name: str, path: SettingPath, message: str) -> Problem:
     setting = ".".join(brief_name(part) for part in path if isinstance(part, str))
     return Problem(name, document.line(path), f"{setting}: {message}" if setting else message)
-
-
-def _files_hint(path: Path) -> str:
-    """Return a hint that names the experiment files in the folder of a path."""
-    names = sorted(file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern))
-    return nearest_name(path.name, names, otherwise=f"; there are {', '.join(names)}" if names else "")

@@ -136,7 +136,7 @@ REGISTRIES = {
     "view": ("contrastive.views", "VIEWS"),
     "metrics": ("contrastive.evaluation.metrics", "METRICS"),
 }
-TRANSFER_SCORES = {"pattern": r"^transfer\.[a-z0-9.-]+(_(all|mean))?$"}
+TRANSFER_SCORES = {"pattern": r"^transfer\.[a-z0-9.-]+(_all)?$"}
 
 
 def names(setting: str) -> tuple[str, ...]:
