@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contrastive import data as datasets
-from contrastive.config.cell import Data, Encoder
-from contrastive.config.images import Images
+from contrastive.config.cell import Data, Encoder, Images
 from contrastive.data import images, locate
 from contrastive.data.splits import SPLITS, Split, Splits
 from contrastive.errors import UserError

