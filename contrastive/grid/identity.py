@@ -119,11 +119,10 @@ def evaluation_key(evaluation: Evaluation) -> str:
 
 def registry_choices(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """Return the registry entries that a cell uses, so that a new loss does not change the ids of other cells."""
-    kind, _, name = cell.data.source.partition(":")
     return (
         ("contrastive.losses", "LOSSES", tuple(sorted(cell.objective.term_weights()))),
         ("contrastive.views", "VIEWS", (cell.objective.chosen_view(),)),
-        ("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),
+        data.registry_choice(cell.data.source),
     )
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from contrastive.config.cell import Cell, Data
+from contrastive.config.cell import Cell, Data, Images
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
-from contrastive.config.images import Images
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.grid import estimate
