@@ -100,16 +100,3 @@ def has_complete_schema(names: set[str]) -> bool:
     """Return whether all of MLflow's tables exist, or none. MLflow cannot recover if killed while creating them."""
     half_made = any(name.startswith("_alembic_tmp_") for name in names)
     return not half_made and ("alembic_version" not in names or names >= TABLES)
-
-
-def accessible(path: Path) -> bool:
-    """Return whether the file can be opened and locked, even if it is damaged: then errors of MLflow are its
-    content's."""
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError:
-        return False
-    except sqlite3.DatabaseError:
-        return True
-    return True

@@ -8,18 +8,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mlflow import MlflowClient
 from prefect import task
 
 from contrastive.errors import UserError
 from contrastive.runs import store
 from contrastive.runs.recorded import RecordedGrid
-from reports.build import TYPES, build, differences
+from reports.build import TYPES, Report, build, differences
 from reports.load import NotFetched, load
 from reports.looks import check_looks
+from reports.messages import PAGES
 from reports.paper import build_paper
-from tasks.address import file_of, is_sound, masked, tracking_uri
+from reports.study import Results
+from tasks.address import TRAINING, file_of, is_sound, masked, tracking_uri
 from tasks.edits import apply_file
-from tasks.mlflow_pages import fill_pages
+from tasks.record import grid_runs
 from tasks.tracking import TrackingFailed, as_tracking_error, open_tracker, or_warning
 
 FIGURE = re.compile(r"!\[((?:\\.|[^\]\\])*)\]\((figures/[^)]+)\)")
@@ -74,9 +77,21 @@ def build_report(experiment: str, paper: bool = False, file: Path | None = None)
         if paper:
             build_paper(results, paper_folder(experiment))
         report = build(results, store.report_folder(experiment))
-    with or_warning("the report could not be shown in MLflow's own pages"):
-        fill_pages(open_tracker(store.home()), report, results, store.report_folder(experiment))
+    with or_warning("the report could not be shown in MLflow"):
+        note_finding(open_tracker(store.home()), report, results)
     return BuiltReport(store.report_folder(experiment) / "README.md", str(report.summary.headline))
+
+
+def note_finding(client: MlflowClient, report: Report, results: Results) -> None:
+    """Show the finding in MLflow: the experiment's note, and verdict and report at the run of the grid."""
+    grid, first, number = grid_runs(client, results.study.name)[0].info.run_id, report.summary, results.experiment_id
+    for page in PAGES.values():
+        client.log_artifact(grid, str(store.report_folder(results.study.name) / page), "report")
+    client.set_tag(grid, "verdict", str(first.headline))
+    link = f"[The report](#/experiments/{number}/runs/{grid}/artifacts/report/{PAGES['en']}?{TRAINING})"
+    step = f"{first.next} `{first.command}`" if first.command else ""
+    lines = [first.task, f"{first.headline}.", str(first.setting), step, *map(str, first.notes), link]
+    client.set_experiment_tag(number, "mlflow.note.content", "\n\n".join(filter(None, lines)))
 
 
 def build_preliminary(grid: RecordedGrid, ended: int, total: int) -> None:
