@@ -64,9 +64,10 @@ def explain_mlflow(error: Exception) -> str:
         return store.explain_os_error(error)
     address, lines = masked(tracking_uri(store.home())), masked(str(error)).strip().split("\n")
     first = next((line for line in lines if not line.startswith(ADVICE)), "") or type(error).__name__
+    anew = "If this stays so, move mlflow.db away: `ablate sync EXPERIMENT` makes a new one"
     return (
         f"MLflow at {address} could not be used: {first}. Results are safe in their run folders: repeat the command to "
-        "go on from them; `ablate audit EXPERIMENT --mend` repairs a damaged MLflow store"
+        f"go on from them. {anew if file_of(store.home()) else ''}".rstrip()
     )
 
 
