@@ -33,21 +33,12 @@ class Check(NamedTuple):
 
 
 def checks() -> list[Check]:
-    folder = home()
+    always = [Check("Python", True, platform.python_version()), writable(home()), disk(home())]
     if find_spec("torch") is None:  # what gives verdicts alone
         detail = "not installed; `ablate judge` and `ablate report --from` need none of it"
-        light = Check("training", None, detail, f"for all other commands: {TRAIN}")
-        return [Check("Python", True, platform.python_version()), light, writable(folder), disk(folder)]
-    return [
-        Check("Python", True, platform.python_version()),
-        *torch_and_gpu(),
-        writable(folder),
-        disk(folder),
-        database(folder / "mlflow.db"),
-        shipped(),
-        service("prefect", "/api/health"),
-        service("mlflow", "/health"),
-    ]
+        return [*always, Check("training", None, detail, f"for all other commands: {TRAIN}")]
+    ports = service("prefect", "/api/health"), service("mlflow", "/health")
+    return [*always, *torch_and_gpu(), database(home() / "mlflow.db"), shipped(), *ports]
 
 
 def torch_and_gpu() -> list[Check]:
@@ -106,11 +97,10 @@ def service(name: str, health: str) -> Check:
     label = f"{name} port"
     try:
         number = port(name)
-        is_used = port_in_use(number)
+        if not port_in_use(number):
+            return Check(label, True, f"{number} is free")
     except UserError as error:
         return Check(label, False, str(error), f"set {PORTS[name][0]} to a free port")
-    if not is_used:
-        return Check(label, True, f"{number} is free")
     if answers(f"http://{LOOPBACK}:{number}{health}"):
         return Check(label, True, f"{number}: {name} answers there")
     detail = f"{number} is in use by another program; `ablate up` needs this port, `ablate run` does not"
@@ -132,7 +122,8 @@ def gpu_checks() -> Iterator[Check]:
 
 def trained_check(row: dict[str, Any]) -> Check:
     """Put into words what one trained cell shows."""
-    name, ok, shown = row["name"], True, ""
+    name = row["name"]
+    ok: bool | None = True
     if (error := row.get("error")) is not None:
         is_lacking = error.startswith("needs ")
         return Check(name, None if is_lacking else False, error, "" if is_lacking else REPORT)

@@ -79,24 +79,19 @@ def set_aside(path: Path) -> Path:
 
 
 def is_sound(path: Path, *, thorough: bool = False) -> bool:
-    """Return whether SQLite finds no damage and no table is missing; `thorough` also compares indexes with tables.
+    """Return whether SQLite finds no damage and MLflow's tables all exist, or none; `thorough` also compares indexes.
 
-    A locked or unreachable file counts as sound.
+    A file that is locked or cannot be reached counts as sound. MLflow cannot go on if killed while creating its tables.
     """
+    pragma = "integrity_check" if thorough else "quick_check"
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
-            pragma = "integrity_check" if thorough else "quick_check"
-            sound = connection.execute(f"PRAGMA {pragma}(1)").fetchone() == ("ok",)
-            return sound and has_complete_schema(
-                {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-            )
-    except sqlite3.OperationalError:  # locked or unreachable: its content is unknown
+            if connection.execute(f"PRAGMA {pragma}(1)").fetchone() != ("ok",):
+                return False
+            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    except sqlite3.OperationalError:
         return path.exists() and not path.is_dir()
     except sqlite3.DatabaseError:
         return False
-
-
-def has_complete_schema(names: set[str]) -> bool:
-    """Return whether all of MLflow's tables exist, or none. MLflow cannot recover if killed while creating them."""
     half_made = any(name.startswith("_alembic_tmp_") for name in names)
     return not half_made and ("alembic_version" not in names or names >= TABLES)

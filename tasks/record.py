@@ -26,17 +26,9 @@ from tasks.tracking import RECORDED, as_tracking_error, experiment_id, find_runs
 SOURCE = {"mlflow.source.name": "ablate", "mlflow.source.type": "LOCAL"}
 GRID = SOURCE | {"ablate.kind": "grid"}
 BATCH = 1000  # most metrics that MLflow takes in a call
-LARGEST_WEIGHTS = 64 * 2**20
-WEIGHTS = "checkpoint/weights.safetensors"
 ARTIFACTS = (
-    "config.json",
-    "scores.json",
-    "provenance.json",
-    "examples.npz",
-    "picture.npz",
-    "embeddings.npz",
-    "predictions.npz",
-    "FAILED.json",
+    *("config.json", "scores.json", "provenance.json", "FAILED.json"),
+    *("examples.npz", "picture.npz", "embeddings.npz", "predictions.npz"),
 )
 EVALUATION, SECTION = "ablate.evaluation", "section"
 ENDED = ("FINISHED", "FAILED")  # statuses of completely recorded runs: the status is sent last
@@ -67,8 +59,6 @@ def wanted_run(folder: Path, key: str) -> WantedRun:
     scores = store.read_json(folder / "scores.json")["scores"] if measured else []
     files = {name: folder / name for name in ARTIFACTS if measured or name not in store.EVALUATED}
     files["config.json"] = work / "config.json"
-    if (weights := folder / WEIGHTS).exists() and weights.stat().st_size < LARGEST_WEIGHTS:
-        files[WEIGHTS] = weights
     return WantedRun(
         status,
         tags,
@@ -92,8 +82,8 @@ def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: l
         wanted = wanted_run(folder, key)
         sent = lines_sent(client, runs[0], wanted.rows) if len(runs) == 1 else None
         run_id = fresh_run(client, experiment, folder, runs) if sent is None else runs[0].info.run_id
-        for name, path in wanted.files.items():
-            client.log_artifact(run_id, str(path), str(Path(name).parent) if "/" in name else None)
+        for path in wanted.files.values():
+            client.log_artifact(run_id, str(path))
         log(client, run_id, wanted.rows[sent or 0 :], wanted.scores, wanted.params, wanted.tags | tags)
         client.set_terminated(run_id, "FINISHED" if wanted.status == "finished" else "FAILED", ended(folder))
 

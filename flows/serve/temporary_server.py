@@ -10,14 +10,12 @@ import secrets
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from contrastive.errors import UserError
 from contrastive.runs.store import check_home, home
 from flows.serve import servers
 from flows.terminal import tell
@@ -29,7 +27,6 @@ LAST_EVENTS = 60.0  # seconds in which the server must have accepted the last ev
 @dataclass(frozen=True)
 class Server:
     process: subprocess.Popen[bytes]
-    log: Path
     api: str
     auth: str
 
@@ -53,10 +50,14 @@ def before_import() -> None:
 
 
 def server_folder() -> Path:
-    """Return the folder of the temporary server's database, next to that of `ablate up`."""
+    """Return the folder of the temporary server's database and log, next to that of `ablate up`."""
     folder = home() / ".prefect" / "run"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def server_log() -> Path:
+    return server_folder() / "prefect-server.log"
 
 
 def start() -> Server:
@@ -75,16 +76,9 @@ def start() -> Server:
     environment = {"PREFECT_HOME": str(server_folder())} | os.environ | {"PREFECT_SERVER_API_AUTH_STRING": auth}
     if environment["PREFECT_HOME"] == str(server_folder()):
         begin_with_copy("prefect", server_folder() / "prefect.db")
-    log = Path(tempfile.mkstemp(prefix="prefect-", suffix=".log")[1])
-    process = servers.start_process(command, log, environment)
-    server = Server(process, log, f"{servers.url(servers.LOOPBACK, port)}/api", auth)
-    atexit.register(stop, server)
-    return server
-
-
-def stop(server: Server) -> None:
-    servers.stop_process(server.process)
-    server.log.unlink(missing_ok=True)
+    process = servers.start_process(command, server_log(), environment)
+    atexit.register(servers.stop_process, process)
+    return Server(process, f"{servers.url(servers.LOOPBACK, port)}/api", auth)
 
 
 @contextmanager
@@ -96,25 +90,19 @@ def server() -> Iterator[None]:
     signal.signal(signal.SIGTERM, _exit)
     started, _starting = _starting, None
     if get_current_settings().api.url:  # of the environment, or of one of Prefect's files
-        if started is not None:
-            stop(started)
         yield
         return
     tell("starting Prefect")
     started = started or start()
     try:
-        try:
-            servers.wait_until_it_answers(f"{started.api}/health", started.process, started.log)
-        except UserError as error:
-            text = started.log.read_text(encoding="utf-8", errors="replace")
-            raise UserError(f"Prefect's server did not start: {error}: {text[-2000:]}") from None
+        servers.wait_until_it_answers(f"{started.api}/health", started.process, server_log())
         with temporary_settings({PREFECT_API_URL: started.api, PREFECT_API_AUTH_STRING: started.auth}):
             try:
                 yield
             finally:
                 send_last_events()
     finally:
-        stop(started)
+        servers.stop_process(started.process)
 
 
 def send_last_events() -> bool:

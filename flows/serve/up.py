@@ -118,7 +118,8 @@ def service_environment(home: Path, host: str, api: str) -> dict[str, str]:
     """
     secret, config = password(home), home / ".access" / "mlflow.ini"
     users = str(config.with_name("users.db")).replace("%", "%%")
-    write_private(config, AUTH_INI.format(users=users, user=USER))
+    config.touch(mode=0o600)
+    config.write_text(AUTH_INI.format(users=users, user=USER), encoding="utf-8")
     usual = {
         "PREFECT_SERVER_API_AUTH_STRING": f"{USER}:{secret}",
         "MLFLOW_AUTH_CONFIG_PATH": str(config),
@@ -150,14 +151,9 @@ def password(home: Path) -> str:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         (path.parent / "users.db").unlink(missing_ok=True)
-        write_private(path, secrets.token_urlsafe(18))
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(18), encoding="ascii")
     return path.read_text(encoding="ascii").strip()
-
-
-def write_private(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def deploy(started: Services) -> None:
