@@ -79,7 +79,7 @@ def database(path: Path) -> Check:
     if not path.exists():
         return Check("MLflow store", True, f"{path} does not exist yet; the first run creates it")
     if not is_sound(path):
-        advice = "`ablate sync EXPERIMENT` moves it away and makes a new one from the run folders"
+        advice = "move it away: `ablate sync EXPERIMENT` makes a new one from the run folders"
         return Check("MLflow store", False, f"{path} is damaged", advice)
     return Check("MLflow store", True, str(path))
 

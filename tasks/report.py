@@ -20,10 +20,10 @@ from reports.looks import check_looks
 from reports.messages import PAGES
 from reports.paper import build_paper
 from reports.study import Results
-from tasks.address import TRAINING, file_of, is_sound, masked, tracking_uri
+from tasks.address import TRAINING, masked, refuse_damaged, tracking_uri
 from tasks.edits import apply_file
 from tasks.record import grid_runs
-from tasks.tracking import TrackingFailed, as_tracking_error, open_tracker, or_warning
+from tasks.tracking import as_tracking_error, open_tracker, or_warning
 
 FIGURE = re.compile(r"!\[((?:\\.|[^\]\\])*)\]\((figures/[^)]+)\)")
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|data:)[^)]+\)")
@@ -63,12 +63,7 @@ def build_report(experiment: str, paper: bool = False, file: Path | None = None)
 
     `file`: its experiment file, whose labels, notes and shown scores are applied first.
     """
-    database = file_of(store.home())
-    if database is not None and database.exists() and not is_sound(database):  # MLflow would try for minutes
-        raise TrackingFailed(
-            f"MLflow's database {database} is damaged; `ablate sync EXPERIMENT` moves it aside and makes a new one "
-            "from the run folders"
-        )
+    refuse_damaged(store.home())
     if file is not None:
         apply_file(file)
     with as_tracking_error():

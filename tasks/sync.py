@@ -18,7 +18,7 @@ from contrastive.runs import claim, store
 from contrastive.runs.recorded import Stopping
 from reports.load import Artifacts
 from tasks import record
-from tasks.address import masked, set_aside_if_damaged, tracking_uri
+from tasks.address import masked, refuse_damaged, tracking_uri
 from tasks.tracking import as_tracking_error, open_tracker, remove_runs, runs_of_cells
 
 
@@ -53,7 +53,7 @@ def audit(plan: Plan) -> list[str]:
 @as_tracking_error()
 def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
     """Delete the MLflow runs that differ from their folders, and record the cells anew."""
-    set_aside_if_damaged(store.home(), thorough=True)
+    refuse_damaged(store.home(), thorough=True)
     client = open_tracker(store.home())
     for _, runs, differences in compare_cells(client, plan):
         if differences:

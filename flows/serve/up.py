@@ -20,7 +20,7 @@ from contrastive.runs import store
 from flows.serve import servers
 from flows.serve.servers import CHECKOUT, LOOPBACK, program
 from flows.terminal import say
-from tasks.address import TRAINING, is_database, masked, set_aside_if_damaged, tracking_uri
+from tasks.address import TRAINING, is_database, masked, refuse_damaged, tracking_uri
 
 POOL = "ablate"  # Prefect work pool of the deployments
 USER = "ablate"
@@ -82,11 +82,11 @@ def up(home: Path, host: str = LOOPBACK) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):  # SIGINT also under nohup, which ignores it
             signal.signal(number, _stop)
         with Services(home / "logs", service_environment(home, host, f"{prefect}/api")) as started:
-            with store.locked(home / "locks" / "mlflow"):  # otherwise a flow could find an incomplete database
-                set_aside_if_damaged(home)
-                if mlflow:
-                    where = ["--host", host, "--port", mlflow.rpartition(":")[2], "--workers", "1"]
-                    server = [program("mlflow"), "server", *where, "--app-name", "basic-auth"]
+            if mlflow:
+                where = ["--host", host, "--port", mlflow.rpartition(":")[2], "--workers", "1"]
+                server = [program("mlflow"), "server", *where, "--app-name", "basic-auth"]
+                with store.locked(home / "locks" / "mlflow"):  # otherwise a flow could find an incomplete database
+                    refuse_damaged(home)
                     started.start("mlflow", server, f"{mlflow}/health")
             server = [program("prefect"), "server", "start", "--host", host, "--port", str(port)]
             started.start("prefect-server", server, f"{prefect}/api/health")

@@ -16,6 +16,7 @@ from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan
 from contrastive.runs import claim, store
 from tasks import address, record, settle, sync, tracking
+from tasks.address import TrackingFailed
 from tasks.report import build_report
 from tests.recorded import cell_folder
 from tests.tasks.test_tracking import measured, write_experiment
@@ -65,33 +66,26 @@ def truncated(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-def folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
 def half_made(path: Path) -> None:
     """As MLflow leaves it that is killed while it makes its tables; it cannot go on from there."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE _alembic_tmp_experiments (experiment_id INTEGER)")
 
 
-DATABASES = (truncated, half_made)
-
-
-@pytest.mark.parametrize("harm", rest_is_full([*DATABASES, folder], DATABASES))
-def test_a_damaged_database_is_set_aside_and_made_again(
+@pytest.mark.parametrize("harm", [truncated, half_made])
+def test_a_damaged_database_is_refused_and_made_again_once_it_is_away(
     harm: Callable[[Path], None], plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     place = tmp_path / "other"
     shutil.copytree(store.home(), place, ignore=shutil.ignore_patterns("other"))
     monkeypatch.setenv("ABLATE_HOME", str(place))  # another address than what MLflow's pool still has open
     harm(place / "mlflow.db")
-    with pytest.raises(tracking.TrackingFailed, match="is damaged; `ablate sync EXPERIMENT` moves it aside"):
-        build_report(plan.experiment.name)
+    for command in (lambda: build_report(plan.experiment.name), lambda: sync.sync(plan)):
+        with pytest.raises(TrackingFailed, match=r"is damaged: move mlflow.db\* away; `ablate sync EXPERIMENT`"):
+            command()
+    (place / "mlflow.db").unlink()
     sync.sync(plan)
     assert sync.audit(plan) == []
-    assert len([path for path in place.glob("mlflow.db.damaged-*") if "-journal" not in path.name]) == 1
 
 
 def test_a_database_that_is_empty_or_locked_is_not_damaged(plan: Plan):
@@ -100,13 +94,7 @@ def test_a_database_that_is_empty_or_locked_is_not_damaged(plan: Plan):
         other.execute("BEGIN EXCLUSIVE")
         assert address.is_sound(path)
     path.write_bytes(b"")
-    assert address.set_aside_if_damaged(store.home()) is None
-
-
-def test_a_database_of_somebody_else_is_left_alone(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "other.db").write_text("of somebody")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
-    assert address.set_aside_if_damaged(home) is None and (tmp_path / "other.db").is_file()
+    address.refuse_damaged(store.home())
 
 
 def test_a_flipped_bit_behind_the_clock_is_set_back(plan: Plan):

@@ -18,6 +18,7 @@ from contrastive.grid.status import MEASURED_OTHERWISE
 from contrastive.runs import store
 from reports import load as results
 from tasks import record, sync, tracking
+from tasks.address import TrackingFailed
 from tasks.report import ReportFailed, build_report
 from tests.postgres import databases
 from tests.recorded import cell_folder, failed_folder, grid
@@ -102,7 +103,7 @@ def test_a_tracker_that_cannot_be_used_is_said_in_one_line_without_its_password(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     folder = cell_folder("c0s0", "ce", 0, 0.75)
-    with pytest.raises(tracking.TrackingFailed, match="could not be used: .*Results are safe") as raised:
+    with pytest.raises(TrackingFailed, match="could not be used: .*Results are safe") as raised:
         record.record_cell(tracking.open_tracker(home), "small", folder, [])
     assert "\n" not in str(raised.value) and "hush-hush" not in "".join(traceback.format_exception(raised.value))
     assert "http:" not in uri or "http://me:***@127.0.0.1:1/api" in str(raised.value)
