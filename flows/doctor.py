@@ -13,7 +13,7 @@ from contrastive.config.cell import Data
 from contrastive.data import data_digest, locate
 from contrastive.errors import UserError
 from contrastive.runs.store import home
-from flows.serve.servers import LOOPBACK, PORTS, answers, port, port_in_use
+from flows.serve.servers import PORTS, answers, port, port_in_use, url
 from flows.terminal import TRAIN
 from tasks.address import is_sound, masked
 
@@ -101,7 +101,7 @@ def service(name: str, health: str) -> Check:
             return Check(label, True, f"{number} is free")
     except UserError as error:
         return Check(label, False, str(error), f"set {PORTS[name][0]} to a free port")
-    if answers(f"http://{LOOPBACK}:{number}{health}"):
+    if answers(f"{url(number)}{health}"):
         return Check(label, True, f"{number}: {name} answers there")
     detail = f"{number} is in use by another program; `ablate up` needs this port, `ablate run` does not"
     return Check(label, None, detail, f"stop that program, or set {PORTS[name][0]}")

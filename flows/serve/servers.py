@@ -1,7 +1,6 @@
 """Start servers as processes that end with their parent; find ports; let one `ablate up` run for a home."""
 
 import ctypes
-import errno
 import os
 import signal
 import socket
@@ -106,25 +105,23 @@ def port(service: str) -> int:
     return int(given)
 
 
-def port_in_use(number: int, host: str = LOOPBACK) -> bool:
+def port_in_use(number: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, number))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                return True
-            raise UserError(f"cannot listen on {host}, port {number}: {error.strerror}; see `hostname -I`") from None
+            probe.bind((LOOPBACK, number))
+        except OSError:
+            return True
     return False
 
 
-def checked_port(service: str, host: str = LOOPBACK) -> int:
+def checked_port(service: str) -> int:
     """Return the configured port of a service; raise UserError if it is in use."""
     number = port(service)
-    if port_in_use(number, host):
+    if port_in_use(number):
         raise UserError(
-            f"port {number} on {host} is in use, perhaps by the `ablate up` of another home. Stop that program, or "
-            f"choose another port: {PORTS[service][0]}={number + 1} ablate up"
+            f"port {number} is in use, perhaps by the `ablate up` of another home. Stop that program, or choose "
+            f"another port: {PORTS[service][0]}={number + 1} ablate up"
         )
     return number
 
@@ -135,9 +132,12 @@ def any_free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def url(host: str, number: int) -> str:
-    """Return the URL at which this machine reaches a service that listens on a host."""
-    return f"http://{LOOPBACK if host == '0.0.0.0' else host}:{number}"
+def url(number: int) -> str:
+    return f"http://{LOOPBACK}:{number}"
+
+
+def listening(url: str) -> list[str]:
+    return ["--host", LOOPBACK, "--port", url.rpartition(":")[2]]
 
 
 def answers(url: str) -> bool:
@@ -153,10 +153,10 @@ def only_one(home: Path) -> Iterator[None]:
     """Hold the home's lock of `ablate up`, with the id of this process in the file `locks/up.process`."""
     lock, holder = up_lock(home)
     try:
-        lock.acquire(timeout=0)
+        held = lock.acquire(timeout=0)
     except Timeout:
         raise UserError(f"`ablate up` is already running for {home}; `ablate down` stops it") from None
-    with lock:
+    with held:
         holder.write_text(f"{os.getpid()} {socket.gethostname()}", encoding="utf-8")
         yield
 
@@ -165,18 +165,18 @@ def stop_up(home: Path) -> bool:
     """Stop the `ablate up` of a home; return False if there is none."""
     lock, holder = up_lock(home)
     try:
-        lock.acquire(timeout=0)
-        return False
+        with lock.acquire(timeout=0):
+            return False
     except Timeout:
         pid, host = holder.read_text(encoding="utf-8").split()
     if host != socket.gethostname():
         raise UserError(f"`ablate up` for {home} runs on {host}; stop it there")
     os.kill(int(pid), signal.SIGTERM)
     try:
-        lock.acquire(timeout=STOP_ALL)
+        with lock.acquire(timeout=STOP_ALL):
+            return True
     except Timeout:
         raise UserError(f"`ablate up` (process {pid}) has not stopped within {STOP_ALL:.0f} s") from None
-    return True
 
 
 def up_lock(home: Path) -> tuple[FileLock, Path]:

@@ -62,23 +62,14 @@ def server_log() -> Path:
 
 def start() -> Server:
     """Start a server that ends with this command."""
-    port, auth = servers.any_free_port(), f"ablate:{secrets.token_urlsafe(18)}"
-    command = [
-        servers.program("prefect"),
-        "server",
-        "start",
-        "--host",
-        servers.LOOPBACK,
-        "--port",
-        str(port),
-        "--no-ui",
-    ]
+    url, auth = servers.url(servers.any_free_port()), f"ablate:{secrets.token_urlsafe(18)}"
+    command = [servers.program("prefect"), "server", "start", *servers.listening(url), "--no-ui"]
     environment = {"PREFECT_HOME": str(server_folder())} | os.environ | {"PREFECT_SERVER_API_AUTH_STRING": auth}
     if environment["PREFECT_HOME"] == str(server_folder()):
         begin_with_copy("prefect", server_folder() / "prefect.db")
     process = servers.start_process(command, server_log(), environment)
     atexit.register(servers.stop_process, process)
-    return Server(process, f"{servers.url(servers.LOOPBACK, port)}/api", auth)
+    return Server(process, f"{url}/api", auth)
 
 
 @contextmanager

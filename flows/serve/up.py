@@ -70,25 +70,30 @@ class Services:
             return subprocess.run(command, cwd=CHECKOUT, env=self.environment, stdout=log, stderr=log).returncode
 
 
-def up(home: Path, host: str = LOOPBACK) -> None:
+def up(home: Path) -> None:
     """Start the services and keep them running; Ctrl-C, SIGTERM or `ablate down` stops them all."""
     servers.require_checkout("up")
-    host = LOOPBACK if host == "localhost" else host  # `localhost` may mean two addresses
     with suppress(KeyboardInterrupt), servers.only_one(home):
-        port = servers.checked_port("prefect", host)
-        prefect, mlflow = servers.url(host, port), ""
+        prefect, mlflow = servers.url(servers.checked_port("prefect")), ""
         if is_database(tracking_uri(home)):  # otherwise MLflow's server runs elsewhere
-            mlflow = servers.url(host, servers.checked_port("mlflow", host))
+            mlflow = servers.url(servers.checked_port("mlflow"))
         for number in (signal.SIGTERM, signal.SIGINT):  # SIGINT also under nohup, which ignores it
             signal.signal(number, _stop)
-        with Services(home / "logs", service_environment(home, host, f"{prefect}/api")) as started:
+        with Services(home / "logs", service_environment(home, f"{prefect}/api")) as started:
             if mlflow:
-                where = ["--host", host, "--port", mlflow.rpartition(":")[2], "--workers", "1"]
-                server = [program("mlflow"), "server", *where, "--app-name", "basic-auth"]
+                server = [
+                    program("mlflow"),
+                    "server",
+                    *servers.listening(mlflow),
+                    "--workers",
+                    "1",
+                    "--app-name",
+                    "basic-auth",
+                ]
                 with store.locked(home / "locks" / "mlflow"):  # otherwise a flow could find an incomplete database
                     refuse_damaged(home)
                     started.start("mlflow", server, f"{mlflow}/health")
-            server = [program("prefect"), "server", "start", "--host", host, "--port", str(port)]
+            server = [program("prefect"), "server", "start", *servers.listening(prefect)]
             started.start("prefect-server", server, f"{prefect}/api/health")
             deploy(started)
             started.start(WORKER, [program("prefect"), "worker", "start", "--pool", POOL])
@@ -111,7 +116,7 @@ def welcome(home: Path, prefect: str, mlflow: str) -> str:
     )
 
 
-def service_environment(home: Path, host: str, api: str) -> dict[str, str]:
+def service_environment(home: Path, api: str) -> dict[str, str]:
     """Return the environment of all services: databases and passwords are passed on here, never on a command line.
 
     Passwords, and names by which MLflow may be reached, are kept as the user has set them.
@@ -126,7 +131,7 @@ def service_environment(home: Path, host: str, api: str) -> dict[str, str]:
         "MLFLOW_AUTH_ADMIN_PASSWORD": secret,
         "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(16),
         # MLflow's default list accepts 10.evil.com as an address of a private network
-        "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(f"{name},{name}:*" for name in {host, "localhost", LOOPBACK}),
+        "MLFLOW_SERVER_ALLOWED_HOSTS": f"localhost,localhost:*,{LOOPBACK},{LOOPBACK}:*",
     }
     variables = usual | os.environ
     return variables | {

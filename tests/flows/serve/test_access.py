@@ -8,7 +8,7 @@ import pytest
 
 from contrastive.errors import UserError
 from flows.serve import up
-from flows.serve.servers import PORTS, any_free_port, checked_port, port
+from flows.serve.servers import PORTS, any_free_port, port
 from tasks.address import tracking_uri
 
 
@@ -19,7 +19,7 @@ def test_a_port_in_use_is_named_before_anything_starts(tmp_path, monkeypatch):
         taken.listen()
         number = taken.getsockname()[1]
         monkeypatch.setenv(PORTS["mlflow"][0], str(number))
-        with pytest.raises(UserError, match=rf"port {number} .* is in use, .*ABLATE_MLFLOW_PORT={number + 1}"):
+        with pytest.raises(UserError, match=rf"port {number} is in use, .*ABLATE_MLFLOW_PORT={number + 1}"):
             up.up(tmp_path)
     assert not (tmp_path / "logs").exists()
 
@@ -29,12 +29,6 @@ def test_a_port_that_is_none(given, monkeypatch):
     monkeypatch.setenv("ABLATE_MLFLOW_PORT", given)
     with pytest.raises(UserError, match="ABLATE_MLFLOW_PORT is .*between 1 and 65535"):
         port("mlflow")
-
-
-@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
-def test_an_address_that_this_machine_has_not(host):
-    with pytest.raises(UserError, match=f"cannot listen on {host}, port"):
-        checked_port("prefect", host)
 
 
 def test_a_password_is_made_once_and_only_its_owner_reads_it(tmp_path: Path):
@@ -48,11 +42,10 @@ def test_a_password_is_made_once_and_only_its_owner_reads_it(tmp_path: Path):
 
 def test_the_environment_of_the_services(tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    variables = up.service_environment(tmp_path, "10.0.0.5", "http://10.0.0.5:1/api")
+    variables = up.service_environment(tmp_path, "http://127.0.0.1:1/api")
     assert variables["MLFLOW_BACKEND_STORE_URI"] == f"sqlite:///{tmp_path}/mlflow.db" == tracking_uri(tmp_path)
     assert variables["MLFLOW_AUTH_ADMIN_PASSWORD"] == up.password(tmp_path)
-    assert "10.0.0.5,10.0.0.5:*" in variables["MLFLOW_SERVER_ALLOWED_HOSTS"]
     monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "me:my-own")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:s3cret@there:5000")
-    assert up.service_environment(tmp_path, "10.0.0.5", "")["PREFECT_API_AUTH_STRING"] == "me:my-own"
+    assert up.service_environment(tmp_path, "")["PREFECT_API_AUTH_STRING"] == "me:my-own"
     assert "http://me:***@there:5000 (not served from here)" in up.welcome(tmp_path, "http://127.0.0.1:1", "")
