@@ -93,8 +93,10 @@ def stop_process(process: subprocess.Popen[bytes]) -> None:
             process.wait(STOP)
 
 
-def program(name: str) -> str:
-    return str(Path(sys.executable).parent / name)  # in this environment, activated or not
+def program(line: str) -> list[str]:
+    """Return a command whose program is that of this environment, activated or not."""
+    name, *arguments = line.split()
+    return [str(Path(sys.executable).parent / name), *arguments]
 
 
 def port(service: str) -> int:

@@ -63,7 +63,7 @@ def server_log() -> Path:
 def start() -> Server:
     """Start a server that ends with this command."""
     url, auth = servers.url(servers.any_free_port()), f"ablate:{secrets.token_urlsafe(18)}"
-    command = [servers.program("prefect"), "server", "start", *servers.listening(url), "--no-ui"]
+    command = [*servers.program("prefect server start --no-ui"), *servers.listening(url)]
     environment = {"PREFECT_HOME": str(server_folder())} | os.environ | {"PREFECT_SERVER_API_AUTH_STRING": auth}
     if environment["PREFECT_HOME"] == str(server_folder()):
         begin_with_copy("prefect", server_folder() / "prefect.db")

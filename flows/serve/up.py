@@ -54,10 +54,8 @@ class Services:
             servers.stop_process(process)
 
     def start(self, name: str, command: list[str], health: str = "") -> None:
-        self.commands[name], self.processes[name] = (
-            command,
-            servers.start_process(command, self.log(name), self.environment),
-        )
+        self.commands[name] = command
+        self.processes[name] = servers.start_process(command, self.log(name), self.environment)
         if health:
             servers.wait_until_it_answers(health, self.processes[name], self.log(name))
 
@@ -81,22 +79,14 @@ def up(home: Path) -> None:
             signal.signal(number, _stop)
         with Services(home / "logs", service_environment(home, f"{prefect}/api")) as started:
             if mlflow:
-                server = [
-                    program("mlflow"),
-                    "server",
-                    *servers.listening(mlflow),
-                    "--workers",
-                    "1",
-                    "--app-name",
-                    "basic-auth",
-                ]
+                server = [*program("mlflow server --workers 1 --app-name basic-auth"), *servers.listening(mlflow)]
                 with store.locked(home / "locks" / "mlflow"):  # otherwise a flow could find an incomplete database
                     refuse_damaged(home)
                     started.start("mlflow", server, f"{mlflow}/health")
-            server = [program("prefect"), "server", "start", *servers.listening(prefect)]
+            server = [*program("prefect server start"), *servers.listening(prefect)]
             started.start("prefect-server", server, f"{prefect}/api/health")
             deploy(started)
-            started.start(WORKER, [program("prefect"), "worker", "start", "--pool", POOL])
+            started.start(WORKER, program(f"prefect worker start --pool {POOL}"))
             started.run("settle", SETTLE)
             say(welcome(home, prefect, mlflow))
             keep_going(started, f"{prefect}/api/health")
@@ -163,7 +153,7 @@ def password(home: Path) -> str:
 
 def deploy(started: Services) -> None:
     """Create the work pool and the automation, and the deployments of prefect.yaml."""
-    for command in (SETUP, [program("prefect"), "--no-prompt", "deploy", "--all"]):
+    for command in (SETUP, program("prefect --no-prompt deploy --all")):
         if started.run("deploy", command) != 0:
             raise UserError(f"`{' '.join(command)}` failed in {CHECKOUT}; its log is {started.log('deploy')}")
 
