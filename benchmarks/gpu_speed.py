@@ -44,7 +44,7 @@ class Work:
 def speed(sizes: Sizes) -> Iterator[Row]:
     """Time a step of random base encoders: ours, a plain PyTorch loop, and the trainers of others."""
     peak = product_rate(sizes)
-    yield {"": f"a product of two bf16 matrices: {peak / 1e12:.0f} TFLOP/s"}
+    yield {"name": f"a product of two bf16 matrices: {peak / 1e12:.0f} TFLOP/s"}
     systems = {
         "ours": ours, "plain loop": plain_loop, "Trainer": trainer, "sentence-transformers": sentence_trainer,
         "plain loop, compiled": compiled_loop,

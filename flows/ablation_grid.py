@@ -31,12 +31,12 @@ from flows.study import Study
 from flows.terminal import MOST_SEEDS, check_study, seconds_of
 from reports.markdown import plain
 from tasks import engines
+from tasks.address import TrackingFailed
 from tasks.cell import Job, Outcome, cell, prefix, references
 from tasks.engines import Engine, EngineName
 from tasks.report import ReportFailed, report_task
 from tasks.settle import prepare_tracking
 from tasks.sync import sync
-from tasks.tracking import TrackingFailed
 
 GRACE = 25.0  # seconds for running cells to write a checkpoint; Prefect kills the flow after 30 s
 USUAL_SEEDS = 20  # most seeds of a study, if max_seeds is left out

@@ -409,13 +409,13 @@ def doctor(
 
 
 @app.command()
-def up(host: Annotated[str, typer.Option(envvar="ABLATE_HOST", help="Address to listen on.")] = "127.0.0.1") -> None:
+def up() -> None:
     """Start Prefect with a worker, and the MLflow UI, until Ctrl-C."""
     require_training()
     from contrastive.runs.store import home
     from flows.serve.up import up as start
 
-    start(home(), host)
+    start(home())
 
 
 @app.command(rich_help_panel=MORE)

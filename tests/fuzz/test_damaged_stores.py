@@ -180,6 +180,9 @@ def obey(said: str) -> None:
         if "move it away" in line:
             place, _, _ = line.rpartition(" is a ")
             store.remove(Path(place[place.index("/") :]))
+        if "move mlflow.db* away" in line:
+            for file in store.home().glob("mlflow.db*"):
+                store.remove(file)
 
 
 def look(number: int, path: Path, home: Path, truth: dict[str, Any]) -> dict[str, Any]:

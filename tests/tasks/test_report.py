@@ -48,12 +48,11 @@ def recorded(home: Path, description: str = "", language: str = "en") -> None:
     record.record_grid(client, "small", document)
 
 
-def test_a_report_and_the_pages_of_mlflow_are_in_the_language_of_the_experiment(home: Path):
+def test_a_report_and_the_note_in_mlflow_are_in_the_language_of_the_experiment(home: Path):
     recorded(home, language="zh")
     built = build_report("small")
     assert built.finding == "1 项比较尚未判定" and built.finding in built.path.read_text(encoding="utf-8")
-    runs = tracking.open_tracker(home).search_runs(["1"], "tags.`ablate.kind` = 'row'")
-    assert {run.data.tags["verdict"] for run in runs} == {"baseline", "无波动 +10.00"}
+    assert built.finding in tracking.open_tracker(home).get_experiment("1").tags["mlflow.note.content"]
     assert audit_report("small") == []
 
 
@@ -128,3 +127,21 @@ def test_means_of_what_has_ended_stand_without_a_verdict_until_the_final_report(
     text = (report_folder("small") / "README.md").read_text()
     assert "Preliminary" not in text and "▲ better" in text and "Made from the results" in text
     assert 'http-equiv="refresh"' not in (report_folder("small") / "index.html").read_text()
+
+
+def test_the_note_of_the_experiment_has_the_finding_and_leads_to_the_report(home: Path):
+    recorded(home)
+    report, client = build_report("small"), tracking.open_tracker(home)
+    (grid_run,) = record.grid_runs(client, "small")
+    note = client.get_experiment_by_name("small").tags["mlflow.note.content"]
+    assert report.finding in note and f"/runs/{grid_run.info.run_id}/artifacts/report/index.html" in note
+    assert grid_run.data.tags["verdict"] == report.finding
+    assert {item.path for item in client.list_artifacts(grid_run.info.run_id, "report")} >= {"report/index.html"}
+
+
+def test_where_only_its_text_is_shown_a_report_has_its_figures_and_no_dead_link(home: Path):
+    recorded(home)
+    report = build_report("small")
+    text = report.markdown()
+    assert "](data:image/svg+xml;base64," in text and "](figures/" not in text and "](index.html)" not in text
+    assert "index.html" in text and "](index.html)" in report.path.read_text()
