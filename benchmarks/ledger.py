@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy import ndarray
 
-from ablate.duel import EXIT_CODES, Duel, judged
+from ablate.duel import DECIDED, Duel, judged
 from ablate.ledger import CANDIDATE, LedgerState
 from benchmarks import seed_bank
 from contrastive.runs.provenance import processor
@@ -141,7 +141,7 @@ RULES: dict[str, Rule] = {
     "one run, better by twice the difference of two baseline runs": twice_the_difference,
     "one run, better by twice the median absolute deviation": twice_the_mad,
     "three seeds each, bootstrap P ≥ 0.95": three_seeds,
-    "**`ablate judge --ledger`**": our_ledger,
+    "**`ablate judge ledger`**": our_ledger,
 }
 
 
@@ -188,7 +188,7 @@ def duels(noise: str, effect: float, count: int) -> Counter[str]:
                 pair = {who: machine.run(truths[who], proposed=who == 1) for who in order}
                 values = np.column_stack([values, [pair[0], pair[1]]])
             word, _line = judged(duel, values)
-            if word in EXIT_CODES:
+            if word in DECIDED:
                 break
         found.update({word: 1, "runs": machine.runs})
     return found
