@@ -40,23 +40,20 @@ def named_words(command: str) -> Iterator[tuple[Path, str]]:
 
     A word after `>` is output.
     """
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        words = list(lexer)
+    except ValueError as error:
+        raise UserError(f"`{command}` is not a command: {error}") from None
     folder, previous = Path(), ""
-    for word in words_of(command):
+    for word in words:
         if previous == "cd":
             folder /= os.path.expanduser(word)
         elif word != "cd" and not set(word) <= OPERATORS and not previous.endswith(">"):
             yield folder, os.path.expanduser(word)
             yield folder, word.partition("=")[2]  # --config=FILE
         previous = word
-
-
-def words_of(command: str) -> list[str]:
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    try:
-        return list(lexer)
-    except ValueError as error:
-        raise UserError(f"`{command}` is not a command: {error}") from None
 
 
 def file_digest(path: str) -> str:

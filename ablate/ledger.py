@@ -232,9 +232,9 @@ class Ledger:
     def known(self, candidate: str, baseline: str) -> Proposal | None:
         """Return the proposal that was kept last, or the last one against this baseline, if it is this one, with the
         code that it had. An interrupted one is judged anew."""
-        kept = [each for each in self.proposals if each.result == "kept"][-1:]
+        last_kept = [each for each in self.proposals if each.result == "kept"][-1:]
         last = [each for each in self.proposals[-1:] if each.baseline == baseline]
-        for each in (*kept, *last):
+        for each in (*last_kept, *last):
             if each.candidate == candidate and each.candidate_code == self.code_of(candidate, each.baseline):
                 return each
         return None
@@ -257,37 +257,35 @@ class Ledger:
         code = self.code_of(candidate, baseline)
         if others := [run for run in self._runs(len(self.proposals) + 1) if run.code != code]:
             command = next((run.command for run in others if run.side == CANDIDATE), "unknown")
-            self._record(command, baseline, "failed", why="interrupted, and another proposal or version followed")
-            self.folder.tell(f"{self.proposals[-1]} ({self.proposals[-1].why})".strip())
+            why = "interrupted, and another proposal or version followed"
+            self.folder.tell(f"{self._record(command, baseline, '', RunFailed(CANDIDATE, why, 0.0))} ({why})".strip())
         before = deepcopy(self.state)
         run = self._replay(len(self.proposals) + 1, baseline, candidate, code)
         try:
-            result, differences = self.state.judge(run)
-            return self._record(candidate, baseline, result, differences, code=code)
+            return self._record(candidate, baseline, code, self.state.judge(run))
         except RunFailed as failed:
             if failed.side != CANDIDATE:
                 raise  # the same call goes on when the baseline is mended
             self.state = before
-            return self._record(candidate, baseline, "failed", why=str(failed), code=code, seconds=failed.seconds)
+            return self._record(candidate, baseline, code, failed)
 
     def _record(
-        self,
-        candidate: str,
-        baseline: str,
-        result: Result,
-        differences: Sequence[float] = (),
-        why: str = "",
-        code: str = "",
-        seconds: float = 0.0,  # of a run that failed
+        self, candidate: str, baseline: str, code: str, outcome: tuple[Result, list[float]] | RunFailed
     ) -> Proposal:
+        """Append a proposal to the ledger. Its outcome is a result with the differences of its pairs, or a failure."""
         runs = self._runs(number := len(self.proposals) + 1)
-        seconds += sum(run.seconds for run in runs)
-        mean = (-1 if self.lower else 1) * float(np.mean(differences)) + 0.0 if differences else None
-        baseline_code = self.current[1] if self.current else ""
-        counted = len(runs), seconds, len(differences), mean
-        proposal = Proposal(number, candidate, baseline, result, *counted, why, baseline_code, code)
-        if result == "failed":
+        seconds, why = sum(run.seconds for run in runs), ""
+        result: Result
+        if isinstance(outcome, RunFailed):
+            result, differences = "failed", list[float]()
+            seconds, why = seconds + outcome.seconds, str(outcome)
             self._spend(number)
+        else:
+            result, differences = outcome
+        mean = (-1 if self.lower else 1) * float(np.mean(differences)) + 0.0 if differences else None
+        counted = len(runs), seconds, len(differences), mean
+        baseline_code = self.current[1] if self.current else ""
+        proposal = Proposal(number, candidate, baseline, result, *counted, why, baseline_code, code)
         append(self.folder.path / "ledger.jsonl", asdict(proposal))
         self.proposals.append(proposal)
         return proposal
@@ -335,11 +333,10 @@ def settings(path: Path, metric: str, lower: bool | None) -> Settings:
         check_metric(metric)
         write_atomic(file, json.dumps(asdict(Settings(metric, lower_is_better(metric, lower)))))
     for begun in read_lines(file, Settings):
-        for name, given in (("metric", metric), ("lower", lower)):
-            if given not in (None, "") and given != (kept := getattr(begun, name)):
-                raise UserError(
-                    f"--{name} is `{brief(given)}`, but this ledger began with `{brief(kept)}`; leave it out, or begin "
-                    "another ledger"
-                )
+        if metric not in ("", begun.metric) or lower not in (None, begun.lower):
+            raise UserError(
+                f"this ledger began with --metric `{brief(begun.metric)}` {'--lower' if begun.lower else '--higher'}; "
+                "leave both out, or begin another ledger"
+            )
         return begun
     raise damaged(file, 1, "it needs a metric and lower")

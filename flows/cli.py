@@ -227,7 +227,7 @@ def report_experiment(experiment: Path, paper: bool) -> None:
         say(f"LaTeX and PDF: {paper_folder(name)}")
 
 
-judging = typer.Typer()
+judging = typer.Typer(subcommand_metavar="[ledger FOLDER]")
 app.add_typer(judging, name="judge", rich_help_panel=MORE)
 Command = typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")
 Metric = Annotated[str, typer.Option(metavar="REGEX", help="Finds the number: 'loss: ([-+0-9.e]+)'.")]

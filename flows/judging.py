@@ -18,7 +18,7 @@ from flows.terminal import complain, say, seconds_of, tell
 
 EXIT_CODES = {"better": 0, "worse": 1, "equivalent": 1, "undecided": 2, "broken": 3}
 LEDGER_CODES = {"kept": 0, "dropped": 1, "failed": 3, "baseline failed": 4}
-KEPT = ("commands.json", "runs.jsonl")  # files of a folder that --fresh removes
+RESULT_FILES = ("commands.json", "runs.jsonl")  # files of a folder that --fresh removes
 CHANGED = (
     "warning: a file that the commands name, or one under Git, changed during the runs, so that the same command "
     "begins anew; if the commands write it, name it after `>`, let Git ignore it, or name a --folder"
@@ -58,7 +58,7 @@ def judge_pair(duel: Duel, options: RunOptions, folder: Path | None = None, fres
     tell(f"runs are kept in {where}")
     with options.runner() as run, locked(where, tell):
         if fresh:
-            for name in KEPT:
+            for name in RESULT_FILES:
                 (where / name).unlink(missing_ok=True)
         check_same(where, duel)
         runs = RunFolder(where, duel.metric, options.jobs, run, tell, deadline=deadline)
@@ -102,9 +102,9 @@ def show_failure(why: str, as_json: bool, gate: Path | None) -> int:
 
 
 def open_ledger(folder: Path, metric: str, lower: bool | None, run: Runner) -> Ledger:
-    kept = settings(folder, metric, lower)
-    runs = RunFolder(folder, kept.metric, runner=run, tell=tell)
-    ledger = Ledger(runs, kept.lower, lambda *commands: identity_of(*commands, metric=kept.metric).digest)
+    begun = settings(folder, metric, lower)
+    runs = RunFolder(folder, begun.metric, runner=run, tell=tell)
+    ledger = Ledger(runs, begun.lower, lambda *commands: identity_of(*commands, metric=begun.metric).digest)
     ledger.load()
     return ledger
 
