@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy import ndarray
 
-from ablate.duel import EXIT_CODES, Duel, judged
+from ablate.duel import DECIDED, Duel, judged
 from ablate.ledger import CANDIDATE, LedgerState
 from benchmarks.worlds import bank, heavy_tails, normal
 from contrastive.runs.provenance import processor
@@ -104,7 +104,7 @@ def any_improvement(machine: Machine, effects: ndarray) -> Night:
 
 RULES: dict[str, Rule] = {
     "one run, any improvement": any_improvement,
-    "**`ablate judge --ledger`**": our_ledger,
+    "**`ablate judge ledger`**": our_ledger,
 }
 
 
@@ -151,7 +151,7 @@ def duels(noise: str, effect: float, count: int) -> Counter[str]:
                 pair = {who: machine.run(truths[who], proposed=who == 1) for who in order}
                 values = np.column_stack([values, [pair[0], pair[1]]])
             word, _line = judged(duel, values)
-            if word in EXIT_CODES:
+            if word in DECIDED:
                 break
         found.update({word: 1, "runs": machine.runs})
     return found
