@@ -11,7 +11,7 @@ from torch import Tensor
 from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import pairs
 
-FACTS = LossFacts(vectors=2)
+ALIGN_UNIFORM_FACTS = LossFacts(vectors=2)
 
 SPREAD = 2.0  # t in the uniformity term
 

@@ -8,7 +8,7 @@ from contrastive.config.facts import LossFacts
 from contrastive.losses.heads import mlp
 from contrastive.losses.similarity import pairs
 
-FACTS = LossFacts(vectors=2)
+BARLOW_FACTS = LossFacts(vectors=2)
 
 EPSILON = 1e-5  # added to the variance before the batch is normalised
 

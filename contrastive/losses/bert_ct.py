@@ -8,7 +8,7 @@ from torch import Tensor
 from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import pairs
 
-FACTS = LossFacts(vectors=2, usual_view="copies")
+BERT_CT_FACTS = LossFacts(vectors=2, usual_view="copies")
 
 NEGATIVES = 7  # random other sentences contrasted with each sentence
 

@@ -12,7 +12,7 @@ from contrastive.config.facts import LossFacts
 from contrastive.losses.heads import mlp
 from contrastive.losses.similarity import pairs
 
-FACTS = LossFacts(vectors=2, usual_view="momentum")
+BYOL_FACTS = LossFacts(vectors=2, usual_view="momentum")
 
 
 class Byol(nn.Module):

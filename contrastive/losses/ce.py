@@ -7,7 +7,7 @@ from torch import Tensor
 
 from contrastive.config.facts import LossFacts
 
-FACTS = LossFacts(supervised=True, compares=False)
+CE_FACTS = LossFacts(supervised=True, compares=False)
 
 
 def ce(logits: Float[Tensor, "n p c"], *, labels: Int[Tensor, " n"]) -> Float[Tensor, ""]:

@@ -6,7 +6,7 @@ from torch import Tensor
 from contrastive.config.facts import LossFacts
 from contrastive.losses.ntxent import ntxent
 
-FACTS = LossFacts(vectors=2, usual_view="word_delete")
+CLEAR_FACTS = LossFacts(vectors=2, usual_view="word_delete")
 
 
 def clear(

@@ -11,7 +11,7 @@ from torch import Tensor
 from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import exact, info_nce
 
-FACTS = LossFacts(vectors=2)
+DCLW_FACTS = LossFacts(vectors=2)
 
 
 def dclw(

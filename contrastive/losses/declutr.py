@@ -6,7 +6,7 @@ from torch import Tensor
 from contrastive.config.facts import LossFacts
 from contrastive.losses.ntxent import ntxent
 
-FACTS = LossFacts(vectors=4, usual_view="span")
+DECLUTR_FACTS = LossFacts(vectors=4, usual_view="span")
 
 
 def declutr(

@@ -9,7 +9,7 @@ from torch import Tensor
 from contrastive.config.facts import LossFacts
 from contrastive.losses.ntxent import ntxent
 
-FACTS = LossFacts(vectors=2)
+DROPOUT_NTXENT_FACTS = LossFacts(vectors=2)
 
 
 def dropout_ntxent(logits: Float[Tensor, "n 2 c"], *, temperature: float = 0.05) -> Float[Tensor, ""]:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from contrastive.config.facts import LossFacts
 
-FACTS = LossFacts(compares=False, weight="mlm_weight")
+MLM_FACTS = LossFacts(compares=False, weight="mlm_weight")
 
 
 def mlm(surprise: Float[Tensor, " n"], *, hidden: Int[Tensor, " n"]) -> Float[Tensor, ""]:

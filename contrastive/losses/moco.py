@@ -12,7 +12,7 @@ from contrastive.config.facts import LossFacts
 from contrastive.losses.heads import mlp
 from contrastive.losses.similarity import exact
 
-FACTS = LossFacts(vectors=2, usual_view="momentum", needs_batch=False)  # the queue holds the negatives
+MOCO_FACTS = LossFacts(vectors=2, usual_view="momentum", needs_batch=False)  # the queue holds the negatives
 
 
 class Moco(nn.Module):

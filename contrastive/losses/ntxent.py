@@ -9,7 +9,7 @@ from torch import Tensor
 from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import info_nce
 
-FACTS = LossFacts(positives="text")
+NTXENT_FACTS = LossFacts(positives="text")
 
 
 def ntxent(

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from contrastive.config.facts import LossFacts
 
-FACTS = LossFacts(vectors=2, contains=("ce",))
+RDROP_FACTS = LossFacts(vectors=2, contains=("ce",))
 
 
 def rdrop(logits: Float[Tensor, "n 2 c"]) -> Float[Tensor, ""]:

@@ -11,7 +11,7 @@ from contrastive.losses.heads import mlp
 from contrastive.losses.ntxent import ntxent
 from contrastive.losses.similarity import pairs
 
-FACTS = LossFacts(vectors=2, least_texts="clusters")
+SCCL_FACTS = LossFacts(vectors=2, least_texts="clusters")
 
 CLUSTERING = 10.0  # η, the weight of the clustering term
 

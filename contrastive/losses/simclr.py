@@ -10,7 +10,7 @@ from contrastive.losses.heads import mlp
 from contrastive.losses.ntxent import ntxent
 from contrastive.losses.similarity import exact
 
-FACTS = LossFacts()
+SIMCLR_FACTS = LossFacts()
 
 
 class Simclr(nn.Module):

@@ -6,7 +6,7 @@ from torch import Tensor
 from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import one_way
 
-FACTS = LossFacts(vectors=2)
+SIMCSE_FACTS = LossFacts(vectors=2)
 
 
 def simcse(

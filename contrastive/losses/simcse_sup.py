@@ -7,7 +7,7 @@ from torch import Tensor
 from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import one_way
 
-FACTS = LossFacts(vectors=2, usual_view="pair")
+SIMCSE_SUP_FACTS = LossFacts(vectors=2, usual_view="pair")
 
 
 def simcse_sup(

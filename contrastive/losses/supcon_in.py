@@ -10,7 +10,7 @@ from torch import Tensor
 from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import kept_rows, logsumexp, mean_over_anchors
 
-FACTS = LossFacts(positives="class")
+SUPCON_IN_FACTS = LossFacts(positives="class")
 
 
 def supcon_in(

@@ -9,7 +9,7 @@ from contrastive.config.facts import LossFacts, Unsplittable
 from contrastive.losses.heads import mlp
 from contrastive.losses.similarity import pairs
 
-FACTS = LossFacts(
+SWAV_FACTS = LossFacts(
     unsplittable=Unsplittable(
         ("zero1", "zero2", "zero3"),
         "its prototypes are frozen at first, and ZeRO applies weight decay to frozen weights",

@@ -8,7 +8,7 @@ from contrastive.config.facts import LossFacts
 from contrastive.losses.heads import mlp
 from contrastive.losses.similarity import pairs
 
-FACTS = LossFacts(vectors=2)
+VICREG_FACTS = LossFacts(vectors=2)
 
 INVARIANCE, VARIANCE, COVARIANCE = 25.0, 25.0, 1.0
 EPSILON = 1e-4  # added to the variance before the square root

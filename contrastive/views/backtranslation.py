@@ -8,7 +8,7 @@ from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, unmasked
 
-FACTS = ViewFacts(vectors=2, changed_passes=1)
+BACKTRANSLATION_FACTS = ViewFacts(vectors=2, changed_passes=1)
 
 
 def backtranslation(

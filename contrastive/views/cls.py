@@ -6,7 +6,7 @@ from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, unmasked
 
-FACTS = ViewFacts(vectors=1)
+CLS_FACTS = ViewFacts(vectors=1)
 
 
 def cls(encode: Encode, batch: Batch) -> View:

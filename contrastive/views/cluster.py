@@ -14,7 +14,7 @@ from contrastive.views.batches import Batch
 from contrastive.views.topk_tokens import top_tokens
 from contrastive.views.types import Encode, VectorGroup, View
 
-FACTS = ViewFacts(attention=True)
+CLUSTER_FACTS = ViewFacts(attention=True)
 
 ITERATIONS = 10
 

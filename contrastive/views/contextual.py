@@ -11,7 +11,7 @@ from contrastive.views.batches import Batch
 from contrastive.views.tools.hidden_words import draw_tokens
 from contrastive.views.types import Encode, View, as_pairs, unmasked
 
-FACTS = ViewFacts(
+CONTEXTUAL_FACTS = ViewFacts(
     vectors=2,
     changed_passes=2,
     unsplittable=Unsplittable(("zero3", "fsdp"), "it encodes only where a word was drawn, each process on its own"),

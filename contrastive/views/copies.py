@@ -6,7 +6,7 @@ from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, unmasked
 
-FACTS = ViewFacts(vectors=2, passes=2)
+COPIES_FACTS = ViewFacts(vectors=2, passes=2)
 
 
 def copies(encode: Encode, batch: Batch, twin: Encode) -> View:

@@ -10,7 +10,7 @@ from contrastive.views.batches import Batch
 from contrastive.views.topk_tokens import top_tokens
 from contrastive.views.types import Encode, Encoded, VectorGroup, View, unmasked
 
-FACTS = ViewFacts(
+LAYERS_FACTS = ViewFacts(
     vectors=2,
     looks_into="layers",
     unread=("k",),

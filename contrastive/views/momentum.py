@@ -8,7 +8,7 @@ from contrastive.config.facts import Unsplittable, ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, as_pairs, unmasked
 
-FACTS = ViewFacts(
+MOMENTUM_FACTS = ViewFacts(
     vectors=2,
     predictions=2,
     passes=2,

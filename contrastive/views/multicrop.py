@@ -6,7 +6,7 @@ from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, as_pairs, unmasked
 
-FACTS = ViewFacts(predictions=2, passes=3)  # four crops of a quarter of the pixels take as long as one pass
+MULTICROP_FACTS = ViewFacts(predictions=2, passes=3)  # four crops of a quarter of the pixels take as long as one pass
 
 
 def multicrop(

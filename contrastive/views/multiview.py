@@ -8,7 +8,7 @@ from contrastive.errors import UserError
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, unmasked
 
-FACTS = ViewFacts(vectors=3, looks_into="middle")
+MULTIVIEW_FACTS = ViewFacts(vectors=3, looks_into="middle")
 
 
 def multiview(encode: Encode, batch: Batch, *, middle: int | None = None) -> View:

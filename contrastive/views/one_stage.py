@@ -6,7 +6,7 @@ from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, unmasked
 
-FACTS = ViewFacts(vectors=2, predictions=2)
+ONE_STAGE_FACTS = ViewFacts(vectors=2, predictions=2)
 
 
 def one_stage(encode: Encode, batch: Batch) -> View:

@@ -7,7 +7,7 @@ from contrastive.views.batches import Batch
 from contrastive.views.tokens import Words, rebuilt, words_of
 from contrastive.views.types import Encode, View, unmasked
 
-FACTS = ViewFacts(vectors=4, changed_passes=2)  # its spans have about the tokens of two texts
+SPAN_FACTS = ViewFacts(vectors=4, changed_passes=2)  # its spans have about the tokens of two texts
 
 SHORTEST, LONGEST = 32, 512  # tokens of a span, if the document has so many
 ANCHORS, POSITIVES = 2, 2  # per document, per anchor

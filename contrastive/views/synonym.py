@@ -8,7 +8,7 @@ from contrastive.views.tokens import Words, two_versions
 from contrastive.views.tools.lexicon import Ids, Lexicon
 from contrastive.views.types import Encode, View
 
-FACTS = ViewFacts(vectors=2, changed_passes=2)
+SYNONYM_FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 
 def synonym(encode: Encode, batch: Batch, lexicon: Lexicon, *, rate: float = 0.2) -> View:

@@ -6,7 +6,7 @@ from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, Encoded, VectorGroup, View
 
-FACTS = ViewFacts(attention=True)
+TOPK_TOKENS_FACTS = ViewFacts(attention=True)
 
 
 def topk_tokens(encode: Encode, batch: Batch, *, k: int) -> View:

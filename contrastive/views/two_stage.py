@@ -4,7 +4,7 @@ from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, as_pairs, unmasked
 
-FACTS = ViewFacts(vectors=2, predictions=2, passes=2)
+TWO_STAGE_FACTS = ViewFacts(vectors=2, predictions=2, passes=2)
 
 
 def two_stage(encode: Encode, batch: Batch) -> View:

@@ -7,7 +7,7 @@ from contrastive.views.batches import Batch
 from contrastive.views.tokens import Words, share_of, two_versions
 from contrastive.views.types import Encode, View
 
-FACTS = ViewFacts(vectors=2, changed_passes=2)
+WORD_DELETE_FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 
 def word_delete(encode: Encode, batch: Batch, *, rate: float = 0.2) -> View:

@@ -3,7 +3,7 @@
 from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 
-FACTS = MetricFacts(scores=(ScoreFacts("accuracy", counted=True, guessed=True),))
+ACCURACY_FACTS = MetricFacts(scores=(ScoreFacts("accuracy", counted=True, guessed=True),))
 
 
 def accuracy(inputs: Inputs) -> list[Score]:

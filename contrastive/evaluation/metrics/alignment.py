@@ -6,7 +6,7 @@ from jaxtyping import Float
 from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.types import Inputs, NotMeasurable, Score, average
 
-FACTS = MetricFacts(
+ALIGNMENT_FACTS = MetricFacts(
     scores=(ScoreFacts("alignment_class", high=None), ScoreFacts("alignment_dropout", high=None)),
     needs_dropout_pairs=True,
 )

@@ -9,7 +9,7 @@ from contrastive.evaluation.metrics import pairs
 from contrastive.evaluation.metrics.alignment import normalised
 from contrastive.evaluation.metrics.types import Inputs, Score
 
-FACTS = MetricFacts(
+ANISOTROPY_FACTS = MetricFacts(
     scores=(
         ScoreFacts("anisotropy", low=-1.0, compared=False),
         ScoreFacts("effective_rank", low=1.0, high=None, compared=False),

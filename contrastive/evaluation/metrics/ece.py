@@ -8,7 +8,7 @@ from contrastive.evaluation.metrics.types import Inputs, Score
 
 BINS = 15
 
-FACTS = MetricFacts(scores=(ScoreFacts("ece"),))
+ECE_FACTS = MetricFacts(scores=(ScoreFacts("ece"),))
 
 
 def ece(inputs: Inputs) -> list[Score]:

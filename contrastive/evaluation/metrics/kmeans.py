@@ -8,7 +8,7 @@ from jaxtyping import Float, Integer
 from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 
-FACTS = MetricFacts(
+KMEANS_FACTS = MetricFacts(
     scores=(
         ScoreFacts("ari", low=-1.0, counted=True),
         ScoreFacts("nmi", counted=True),

@@ -8,7 +8,7 @@ from contrastive.evaluation.metrics import pairs
 from contrastive.evaluation.metrics.linear import folds
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 
-FACTS = MetricFacts(
+KNN_FACTS = MetricFacts(
     scores=(
         ScoreFacts("knn_accuracy", counted=True, guessed=True),
         ScoreFacts("knn_cosine_accuracy", counted=True, guessed=True),

@@ -4,7 +4,9 @@ from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.linear import cross_validated
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 
-FACTS = MetricFacts(scores=(ScoreFacts("logistic_accuracy", counted=True, guessed=True),), of_classes=True, folded=True)
+LOGISTIC_FACTS = MetricFacts(
+    scores=(ScoreFacts("logistic_accuracy", counted=True, guessed=True),), of_classes=True, folded=True
+)
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # with one C for all, vectors of a lower rank win as they overfit less
 
 

@@ -3,7 +3,7 @@
 from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.types import Inputs, Score
 
-FACTS = MetricFacts(scores=(ScoreFacts("macro_f1", counted=True),))
+MACRO_F1_FACTS = MetricFacts(scores=(ScoreFacts("macro_f1", counted=True),))
 
 
 def macro_f1(inputs: Inputs) -> list[Score]:

@@ -10,7 +10,7 @@ from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics import pairs
 from contrastive.evaluation.metrics.types import Inputs, NotMeasurable, Score, average, proportion
 
-FACTS = MetricFacts(scores=(ScoreFacts("precision_at_1"), ScoreFacts("map_at_r")), of_classes=True)
+RETRIEVAL_FACTS = MetricFacts(scores=(ScoreFacts("precision_at_1"), ScoreFacts("map_at_r")), of_classes=True)
 
 EQUAL = 1e-12  # squared distances that differ by less count as ties: float32 vectors are no more exact
 

@@ -5,7 +5,7 @@ import numpy as np
 from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.types import Inputs, Score, average
 
-FACTS = MetricFacts(scores=(ScoreFacts("silhouette", low=-1.0),), of_classes=True)
+SILHOUETTE_FACTS = MetricFacts(scores=(ScoreFacts("silhouette", low=-1.0),), of_classes=True)
 
 MEBIBYTES = 64  # of distances in memory at a time
 

@@ -4,7 +4,7 @@ from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics.linear import cross_validated
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 
-FACTS = MetricFacts(scores=(ScoreFacts("svm_accuracy", counted=True, guessed=True),), of_classes=True, folded=True)
+SVM_FACTS = MetricFacts(scores=(ScoreFacts("svm_accuracy", counted=True, guessed=True),), of_classes=True, folded=True)
 
 
 def svm(inputs: Inputs) -> list[Score]:

@@ -6,7 +6,7 @@ from contrastive.config.facts import MetricFacts, ScoreFacts
 from contrastive.evaluation.metrics import pairs
 from contrastive.evaluation.metrics.types import Inputs, Score
 
-FACTS = MetricFacts(scores=(ScoreFacts("uniformity", low=None, high=0.0),))
+UNIFORMITY_FACTS = MetricFacts(scores=(ScoreFacts("uniformity", low=None, high=0.0),))
 
 
 def uniformity(inputs: Inputs) -> list[Score]:

@@ -33,7 +33,7 @@ def test_the_weights_of_the_terms_are_part_of_it(source: str, monkeypatch: pytes
 def test_what_a_name_of_a_registry_stands_for_is_part_of_it(source: str, monkeypatch: pytest.MonkeyPatch):
     before = id_of(make(source))
     lines = dict(fingerprint.entries("contrastive.losses", "LOSSES"))
-    lines["supcon"] = replace(lines["supcon"], function="uniformity")
+    lines["supcon"] = replace(lines["simcse"], name="supcon")
     fingerprint.code_digests.cache_clear()
     fingerprint.code_digest.cache_clear()
     monkeypatch.setattr(
@@ -182,7 +182,7 @@ def test_defaults_are_pinned():
 
     To change a default, raise contrastive.grid.identity.VERSION and update this table.
     """
-    assert identities.VERSION == 1
+    assert identities.VERSION == 2
     defaults = {}
     for part, model in {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}.items():
         for name, field in model.model_fields.items():
@@ -218,9 +218,9 @@ def test_a_cell_depends_on_the_code_of_its_own_loss_and_view_only(source: str):
         return set(fingerprint.code_digests(identities.STAGES, identities.registry_choices(cell)))
 
     plain, contrast = files(make(source, objective__loss="ce")), files(make(source, objective__view="topk_tokens"))
-    assert "contrastive.losses.supcon" in contrast - plain
-    assert "contrastive.views.topk_tokens" in contrast - plain
-    for always in ("training.train", "training.terms", "evaluation.embed", "losses.ce"):
+    assert "contrastive.losses.supcon.supcon" in contrast - plain
+    assert "contrastive.views.topk_tokens.top_tokens" in contrast - plain
+    for always in ("training.train", "training.terms", "evaluation.embed", "losses.ce.ce", "grid.frozen_readers"):
         assert f"contrastive.{always}" in plain
     assert not any(name.startswith("contrastive.evaluation.metrics") for name in contrast)
 
