@@ -87,7 +87,7 @@ def as_documents_write_it(cell: Any, tokens: Any, length: int) -> float:
     from contrastive.data import locate
     from contrastive.losses.supcon import supcon
     from contrastive.models.pooling import first_token
-    from contrastive.views.topk_tokens import topk_tokens
+    from contrastive.views.passes import topk_tokens
 
     torch.manual_seed(cell.seed)
     folder = locate.model_folder(cell.encoder.model)
@@ -141,7 +141,7 @@ def one_step(way: str, kind: str, length: int, texts: int) -> Run:
     from contrastive.models import encoder as encoders
     from contrastive.models.pooling import first_token
     from contrastive.views.batches import Batch
-    from contrastive.views.topk_tokens import topk_tokens
+    from contrastive.views.passes import topk_tokens
     from contrastive.views.types import Encoded
 
     torch.manual_seed(0)

@@ -127,7 +127,14 @@ def _bound(statement: ast.stmt) -> list[tuple[str, ast.stmt]]:
         return [
             (it.asname or it.name, ast.ImportFrom(statement.module, [it], statement.level)) for it in statement.names
         ]
-    names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
     return [(name, statement) for name in sorted(names) or [""]]
 
 

@@ -219,10 +219,25 @@ def test_a_cell_depends_on_the_code_of_its_own_loss_and_view_only(source: str):
 
     plain, contrast = files(make(source, objective__loss="ce")), files(make(source, objective__view="topk_tokens"))
     assert "contrastive.losses.supcon.supcon" in contrast - plain
-    assert "contrastive.views.topk_tokens.top_tokens" in contrast - plain
-    for always in ("training.train", "training.terms", "evaluation.embed", "losses.ce.ce", "grid.frozen_readers"):
-        assert f"contrastive.{always}" in plain
+    assert "contrastive.views.passes.top_tokens" in contrast - plain
+    always = ("training.train", "training.terms", "evaluation.embed", "losses.cross_entropy.ce", "grid.frozen_readers")
+    assert {f"contrastive.{name}" for name in always} <= plain
     assert not any(name.startswith("contrastive.evaluation.metrics") for name in contrast)
+
+
+def test_views_of_one_file_share_only_the_code_that_both_use(source: str):
+    def used(view: str) -> set[str]:
+        cell = make(source, objective__loss="ntxent", objective__view=view)
+        files = fingerprint.code_digests(identities.STAGES, identities.registry_choices(cell))
+        return {
+            name.removeprefix("contrastive.views.") for name in files if name.startswith("contrastive.views.words.")
+        }
+
+    delete, synonym = used("word_delete"), used("synonym")
+    assert {"words.word_delete", "words.WORD_DELETE_FACTS", "words.share_of"} <= delete - synonym
+    assert {"words.synonym", "words.SYNONYM_FACTS", "words.any_synonym", "words.Lexicon"} <= synonym - delete
+    assert {"words.two_versions", "words.rebuilt", "words.torch"} <= delete & synonym
+    assert not {"words.eda", "words.span", "words.draw_spans"} & (delete | synonym)
 
 
 def test_evaluation_key_follows_settings_and_metrics():
