@@ -64,7 +64,7 @@ def as_documents_write_it(cell: Any, tokens: Any, length: int) -> float:
     from contrastive.data import locate
     from contrastive.losses.supcon import supcon
     from contrastive.models.pooling import first_token
-    from contrastive.views.topk_tokens import topk_tokens
+    from contrastive.views.passes import topk_tokens
 
     torch.manual_seed(cell.seed)
     folder = locate.model_folder(cell.encoder.model)

@@ -1,4 +1,4 @@
-"""Ranges and usual margins of scores: from the `FACTS` of their metric, or by name for other programs' scores."""
+"""Ranges and usual margins of scores: from the facts of their metric, or by name for other programs' scores."""
 
 import math
 import re

@@ -17,13 +17,11 @@ from contrastive.grid import deepspeed_file
 from contrastive.runs import fingerprint
 from contrastive.runs.fingerprint import code_digest
 
-VERSION = 1
-EVALUATION_VERSION = 3  # of scores.json; scores of another version are computed again, never mixed
+VERSION = 2
+EVALUATION_VERSION = 4  # of scores.json; scores of another version are computed again, never mixed
 
 STAGES = (
     "contrastive.data.tokens",
-    "contrastive.grid.deepspeed_file",
-    "contrastive.grid.frozen_readers",
     "contrastive.models.frozen_store",
     "contrastive.training.train",
     "contrastive.evaluation.embed",

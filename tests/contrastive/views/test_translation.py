@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 
 from contrastive.data.tokens import Tokens, train_tokenizer
 from contrastive.errors import UserError
+from contrastive.views import translation
 from contrastive.views.batches import Batch
-from contrastive.views.tools import translation
-from contrastive.views.tools.translation import CPU, Rephrase, back_and_forth, load_translator, translated
+from contrastive.views.translation import CPU, Rephrase, back_and_forth, load_translator, translated
 from tests.contrastive.training.trained import make, numbers, run
 from tests.contrastive.views.toy_translation import ENGLISH, PAD, UNKNOWN, paraphrased, untrained
 
