@@ -193,8 +193,9 @@ def cost_of_one_seed(plan: Plan, fit: CostEstimator) -> str:
     """Describe the training time of one seed of every configuration here."""
     cells = {row.cells[0] for part in plan.resolved.sections for row in part.rows}
     seconds = fit.total_seconds(cells)
-    time = "an unknown time until a cell with this encoder has finished" if seconds is None else human_span(seconds)
-    return f"one seed of all {len(cells)} configurations trains for {time}"
+    if seconds is None:
+        return "the training time of one seed is unknown until a cell with each encoder has finished"
+    return f"one seed of all {len(cells)} configurations trains for {human_span(seconds)}"
 
 
 def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]:
