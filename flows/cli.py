@@ -60,25 +60,20 @@ EngineOption = Literal["local", "ray", "inline"]
 def plan(
     experiment: ExperimentFile,
     as_json: AsJson = False,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Time a few training steps of each encoder here first.")
-    ] = False,
     to_decide: Annotated[
         bool, typer.Option("--to-decide", help="List what would decide each undecided comparison.")
     ] = False,
 ) -> None:
-    """Show what a run would do, how long it takes and how much memory.
+    """Show what a run would do and how long it takes.
 
     Each cell is reused, evaluated again, run, or stale: then it runs again, and the line says what has changed.
     """
     require_training()
     from contrastive.grid.load import load_experiment
     from contrastive.grid.plan import make_plan
-    from flows.forecast import forecast_dict, preflight_report, print_forecast, time_encoders
+    from flows.forecast import forecast_dict, preflight_report, print_forecast
 
     planned = make_plan(load_experiment(experiment))
-    if calibrate:
-        time_encoders(planned)
     problems, wanted = preflight_report(planned), list[str]()
     if to_decide and not problems.errors:
         from flows.study import lines_to_decide

@@ -106,7 +106,7 @@ def cells_by_data(results: Results) -> dict[str, list[str]]:
     return cells
 
 
-HOUR, GIB = 3600.0, 2**30
+HOUR = 3600.0
 KEPT = {
     "full": N_("frozen blocks kept in full precision"),
     "half": N_("frozen blocks kept in half precision"),
@@ -152,7 +152,7 @@ def energy(provenances: Sequence[Provenance]) -> dict[str, float]:
 
 
 def predicted(provenances: Sequence[Provenance]) -> str | None:
-    """Compare the time and memory that `ablate plan` predicted with what the cells took; None without predictions."""
+    """Compare the time that `ablate plan` predicted with what the cells took; None without predictions."""
     cells = [(p, p.predicted) for p in provenances if p.predicted and p.predicted.seconds > 0]
     if not cells:
         return None
@@ -169,10 +169,6 @@ def predicted(provenances: Sequence[Provenance]) -> str | None:
             middle=middle,
         ),
     ]
-    if sized := [(p.peak_memory_bytes, forecast.memory_bytes) for p, forecast in cells if p.peak_memory_bytes]:
-        measured, foreseen = (f"{max(sizes) / GIB:.2f} GiB" for sizes in zip(*sized, strict=True))
-        parts.append(_("peak memory of a cell: predicted {foreseen}, measured {measured}",
-                      foreseen=foreseen, measured=measured))  # fmt: skip
     return _("; ").join(parts)
 
 

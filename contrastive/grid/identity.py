@@ -149,8 +149,3 @@ def initial_weight_settings(cell: Cell) -> dict[str, Any]:
 def untrained_output_settings(cell: Cell) -> dict[str, Any]:
     """Return what decides the output of the whole encoder for given tokens before training."""
     return {"encoder": cell.encoder} | initial_weight_settings(cell) | numeric_settings(cell)
-
-
-def calibration_settings(cell: Cell) -> dict[str, Any]:
-    """Return what decides which calibration applies: the size of the encoder, precision and threads."""
-    return {"model": cell.encoder.model, "scratch": cell.encoder.scratch} | numeric_settings(cell)

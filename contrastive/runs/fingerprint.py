@@ -33,7 +33,7 @@ def canonical_json(value: Any) -> str:
 
 
 def key(kind: str, **content: Any) -> str:
-    """Return the key of a result that depends on this content alone: a cell, a store, a calibration."""
+    """Return the key of a result that depends on this content alone: a cell, a store."""
     return _hashed({"kind": kind, "content": content})
 
 

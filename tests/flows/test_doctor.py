@@ -1,15 +1,11 @@
-"""What a machine lacks, and what a run needs beside its cells, measured in processes."""
+"""What a machine lacks."""
 
 import socket
-import time
-from pathlib import Path
 
-import psutil
 import pytest
 import torch
 
 from flows import doctor
-from flows.forecast import OVERHEAD, last_overhead, note_overhead
 
 
 @pytest.fixture
@@ -69,16 +65,6 @@ def test_a_port_in_use(monkeypatch):
         other.listen()
         monkeypatch.setenv("ABLATE_MLFLOW_PORT", str(other.getsockname()[1]))
         assert doctor.service("mlflow", "/health").ok is None
-
-
-def test_the_next_run_is_expected_to_need_what_the_last_one_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
-    assert last_overhead() is None
-    note_overhead(cells=1.0)
-    process = psutil.Process()
-    assert last_overhead() == pytest.approx(time.time() - process.create_time() - 1.0, abs=5)
-    (tmp_path / OVERHEAD).write_text("{}")
-    assert last_overhead() is None
 
 
 def test_an_installation_that_gives_verdicts_alone_lacks_nothing(found, monkeypatch):

@@ -56,16 +56,15 @@ def test_without_a_price_there_is_no_cost_and_without_all_meters_no_energy():
 
 def test_what_was_predicted_stands_beside_what_was_measured():
     ran = [
-        noted(predicted=Predicted(seconds, 2**30), wall_seconds=wall, peak_memory_bytes=memory)
-        for seconds, wall, memory in ((60.0, 90.0, 2**30), (120.0, 120.0, 2**31), (60.0, 54.0, 2**29))
+        noted(predicted=Predicted(seconds), wall_seconds=wall)
+        for seconds, wall in ((60.0, 90.0), (120.0, 120.0), (60.0, 54.0))
     ]
     found = predicted([*ran, noted()])
     assert str(found) == (
         "Predicted: 4.0 min for 3 cells; measured: 4.4 min; a cell took 0.90 to 1.50 times as long as predicted "
-        "(median 1.00); peak memory of a cell: predicted 1.00 GiB, measured 2.00 GiB"
+        "(median 1.00)"
     )
     assert predicted([noted(), noted(predicted=None)]) is None
-    assert "memory" not in str(predicted([noted(predicted=Predicted(3600.0, 1))]))
 
 
 def test_how_the_cells_were_computed_is_named_where_it_changes_the_last_digits():
