@@ -82,7 +82,7 @@ def runs_of(table: Table, given: Columns) -> Runs:
     lines, scores = lines_of(table, known, seed, failed)
     why = why_unpaired(lines, scores, known, numbers)
     notes += [why] if why else []
-    columns = [f"rows by {comma_list(known.row)}", f"scores {comma_list(known.scores)}"]
+    columns = [f"rows by {comma_list(known.row)}"]
     columns += [f"data sets by {known.data}"] if known.data else []
     columns += ["not paired" if why else f"paired by {seed}"]
     unused = [name for name in table.frame.columns if name not in (*known.names, seed)]
@@ -183,8 +183,8 @@ def one_line_a_run(table: Table, known: Columns, seed: str | None) -> tuple[Tabl
     frame = table.frame[[*keys, metric, value]]
     for _, same in frame[frame.duplicated([*keys, metric], keep=False)].groupby([*keys, metric], sort=False):
         raise UserError(
-            f"{table.name}, {same.index[0]} and {same.index[1]}: both have the same {comma_list([*keys, metric])}; remove "
-            "one, or name what tells them apart: --row COLUMN or --data COLUMN"
+            f"{table.name}, {same.index[0]} and {same.index[1]}: both have the same "
+            f"{comma_list([*keys, metric])}; remove one, or name what tells them apart: --row COLUMN or --data COLUMN"
         )
     place = frame.groupby(keys, dropna=False, sort=False)[value].transform(lambda values: values.index[0])
     wide = frame.assign(place=place).pivot(index="place", columns=metric, values=value)
@@ -267,7 +267,7 @@ def why_unpaired(lines: pd.DataFrame, scores: pd.DataFrame, known: Columns, numb
     if known.paired or not lines.duplicated(["data", "label"]).any():
         return ""
     if numbers:
-        return f"Not paired: the column {numbers} only numbers the runs; --seed {numbers} --paired pairs equal numbers."
+        return f"Not paired: the column {numbers} only numbers the runs; --seed {numbers} pairs equal numbers."
     if known.seed is None:
         return (
             "No column has seeds, so each line of a row is taken for a run of its own. If lines are checkpoints, days "

@@ -1,7 +1,6 @@
 """Guess from the name of a score whether higher or lower values are better: one list of known words.
 
 The last known word of a name decides: `error_detection_f1` is an f1, `accuracy_drop` a drop, `toxicity_score` toxicity.
-
 """
 
 import re
@@ -67,10 +66,6 @@ SAID = re.compile(
     r"(?<![a-z])(lower|smaller|less|higher|larger|more)[\W_]*(?:is|the)?[\W_]*better(?![a-z])", re.IGNORECASE
 )
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-LISTS = {
-    "higher": HIGHER, "lower": LOWER, "phrases": PHRASES, "counted": COUNTED, "durations": DURATIONS,
-    "costs": COSTS, "negations": NEGATIONS, "skipped": SKIPPED, "spreads": SPREADS, "endings": ENDINGS,
-}  # fmt: skip  # what docs/guide/paste.html embeds
 KNOWN = dict.fromkeys(HIGHER, True) | dict.fromkeys(LOWER, False)
 
 

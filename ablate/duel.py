@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from ablate.commands import BASELINE, CANDIDATE, RunFolder, check_command, check_metric, in_turn, seed_at
+from ablate.commands import BASELINE, CANDIDATE, RunFolder, check_command, check_metric, in_turn
 from contrastive.errors import UserError, printable
 from reports.markdown import code
 from reports.statistics.cutoffs import looks_up_to
 from reports.statistics.decide import Decided, Measurements, Verdict, decide, verdict
 from reports.statistics.power import needed
 
-EXIT_CODES: dict[str, int] = {"better": 0, "worse": 1, "equivalent": 1}
-UNDECIDED = 2  # exit code
+DECIDED: tuple[Verdict, ...] = ("better", "worse", "equivalent")
 SAME = 4  # pairs of equal numbers after which no more are run
 
 
@@ -32,10 +31,6 @@ class Duel:
     lower: bool = False
     margin: float | None = None
     max_runs: int = 16
-    seeds_from: str = ""  # a text that gives the seeds; 0, 1, 2 … if empty
-
-    def seeds(self, pairs: int) -> list[int]:
-        return [seed_at(number, self.seeds_from) for number in range(pairs)]
 
     def check(self) -> None:
         check_command("--baseline", self.baseline)
@@ -64,10 +59,6 @@ class Outcome:
     pairs_needed: int | None = None  # that would probably decide it, if it is undecided
 
     @property
-    def exit_code(self) -> int:
-        return EXIT_CODES.get(self.verdict, UNDECIDED)
-
-    @property
     def size(self) -> str:
         width = f" ± {self.half_width:.4g}" if math.isfinite(self.half_width) else ""
         return f"{self.difference:+.4g}{width}"
@@ -75,30 +66,32 @@ class Outcome:
     def as_json(self) -> Any:
         return json.loads(TypeAdapter(Outcome).dump_json(self))  # numbers that are not finite are null
 
+    @property
+    def remark(self) -> str:
+        """A sentence on a verdict that is undecided or has no interval; empty for others."""
+        if not math.isfinite(self.half_width):
+            return " All pairs differ by exactly the same size, so that there is no interval."
+        if self.pairs_needed:
+            return f" About {self.pairs_needed} pairs would decide it: `--max-runs {2 * self.pairs_needed}`."
+        return "" if self.verdict in DECIDED else " More pairs of runs are unlikely to decide it."
+
     def __str__(self) -> str:
         if self.pairs < 2:
             return f"{self.verdict} after {self.runs} runs: a verdict needs two pairs of runs"
-        means = f"candidate {self.candidate:.6g}, baseline {self.baseline:.6g}"
-        more = f"; {self.pairs_needed} pairs would probably decide it" if self.pairs_needed else ""
-        if not math.isfinite(self.half_width):
-            more = "; all pairs differ by exactly the same size, so that there is no interval"
-        return f"{self.verdict} after {2 * self.pairs} runs: {means}, difference {self.size}{more}"
+        means = f"candidate {self.candidate:.6g}, baseline {self.baseline:.6g}, difference {self.size}"
+        return f"{self.verdict} after {2 * self.pairs} runs: {means}" + (self.remark and f".{self.remark}")
 
     def as_markdown(self, duel: Duel) -> str:
         """Return the verdict as a comment on a pull request."""
         if self.pairs < 2:
             return f"**Undecided**: {self.runs} runs were finished within `--budget`, and a verdict needs two pairs\n"
-        more = "" if self.verdict in EXIT_CODES else " More pairs of runs are unlikely to decide it."
-        if not math.isfinite(self.half_width):
-            more = " All pairs differ by exactly the same size, so that there is no interval."
-        if self.pairs_needed:
-            more = f" About {self.pairs_needed} pairs would decide it: `--max-runs {2 * self.pairs_needed}`."
         direction = "lower" if duel.lower else "higher"
         return (
             f"**{self.verdict.capitalize()}** by {code(duel.metric)} ({direction} is better)\n\n"
             f"| baseline | this change | difference | pairs of runs |\n|--:|--:|--:|--:|\n"
             f"| {self.baseline:.6g} | {self.candidate:.6g} | {self.size} | {self.pairs} |\n\n"
-            f"The interval holds in 95 % of cases; a change that does nothing is called worse in 2.5 %.{more}\n\n"
+            "The interval holds in 95 % of cases; a change that does nothing is called worse in 2.5 %."
+            f"{self.remark}\n\n"
             f"Baseline:\n\n{fenced(duel.baseline)}\nThis change:\n\n{fenced(duel.candidate)}"
         )
 
@@ -116,7 +109,7 @@ def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome
     last = [nothing, *looks(duel, folder, tell)][-1]
     if last.verdict != "undecided" or not last.half_width > 0:
         return last
-    line = judged(duel, values_at(duel, folder, last.pairs))[1]
+    line = judged(duel, values_at(folder, last.pairs))[1]
     needs = needed(line, ((1, 0),), 2, duel.margin, 0, 1.0, duel.max_runs // 2).seeds  # takes a second
     return replace(last, pairs_needed=needs)
 
@@ -125,35 +118,34 @@ def looks(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Iterato
     """Run pairs and yield what each look finds, to the one that decides."""
     commands = {BASELINE: duel.baseline, CANDIDATE: duel.candidate}
     for pairs in looks_up_to(duel.max_runs // 2):
-        wanted = [(who, seed) for number, seed in enumerate(duel.seeds(pairs)) for who in in_turn(number)]
+        wanted = [(side, seed) for seed in range(pairs) for side in in_turn(seed)]
         if not folder.complete(wanted, commands):
             tell("the budget is spent")
             break
         yield (outcome := outcome_at(duel, folder, pairs))
         tell(f"{pairs} pairs: {outcome.size}, {outcome.verdict}")
-        if outcome.verdict in EXIT_CODES:
+        if outcome.verdict in DECIDED:
             break
         if pairs >= SAME and folder.values(BASELINE) == folder.values(CANDIDATE):
             tell("both commands print the same numbers, so that more runs would tell nothing")
             break
-        if pairs >= SAME and all(len(set(folder.values(who).values())) == 1 for who in commands):
+        if pairs >= SAME and all(len(set(folder.values(side).values())) == 1 for side in commands):
             tell("the seed changes neither command's number, so that more runs would tell nothing")
             break
 
 
 def outcome_at(duel: Duel, folder: RunFolder, pairs: int) -> Outcome:
     """Return the verdict of the first `pairs` seeds, by the test of a study that adds seeds."""
-    values = values_at(duel, folder, pairs)
+    values = values_at(folder, pairs)
     baseline, candidate = values.mean(axis=1).tolist()
     word, line = judged(duel, values)
     numbers = line.difference, line.half_width, line.p, baseline, candidate
     return Outcome(word, pairs, len(folder.runs), *numbers, folder.seconds, str(folder.path))
 
 
-def values_at(duel: Duel, folder: RunFolder, pairs: int) -> np.ndarray:
+def values_at(folder: RunFolder, pairs: int) -> np.ndarray:
     """Return the values [baseline and candidate, seed] of the first pairs."""
-    by_who = [folder.values(who) for who in (BASELINE, CANDIDATE)]
-    return np.array([[own[seed] for seed in duel.seeds(pairs)] for own in by_who])
+    return np.array([[folder.values(side)[seed] for seed in range(pairs)] for side in (BASELINE, CANDIDATE)])
 
 
 def judged(duel: Duel, values: np.ndarray) -> tuple[Verdict, Decided]:

@@ -23,17 +23,17 @@ from ablate.commands import (
     BASELINE,
     CANDIDATE,
     STRICT,
-    Failure,
     Run,
     RunFailed,
     RunFolder,
     append,
+    check_command,
     check_metric,
     damaged,
     in_turn,
     read_lines,
-    seed_at,
 )
+from ablate.metric import lower_is_better
 from contrastive.errors import UserError, brief
 from contrastive.runs.store import write_atomic
 
@@ -45,13 +45,11 @@ SCREEN = 1.1  # standard errors that a first run must be above the baseline's re
 LOOKS = (3, 4, 6, 8)  # pairs at which a proposal can be kept
 LOOK_SHARE = 2  # the level of a test is divided by this for its looks (they are much alike)
 FUTILE = 0.3  # a test ends when its statistic is below this; after the first pair, below FUTILE − 1
-MOST_SEEDS = 4 + LOOKS[-1]  # that a proposal can use
 ALIKE = 2 / 3  # degrees of freedom of a successive difference
-INTERRUPTED = "interrupted"  # begins why a proposal counts as failed that another one followed
 AGAIN = "baseline again"  # its run with every fourth proposal
 
 Result = Literal["kept", "dropped", "failed"]
-Runner = Callable[[str, int], float]  # (whose, seed) → value, higher is better
+SeedRunner = Callable[[str, int], float]  # (side, seed) → value, higher is better
 
 
 @dataclass
@@ -87,7 +85,7 @@ class LedgerState:
     tests: int = 0
     seed: int = 0  # the next fresh one
 
-    def begin(self, run: Runner) -> None:
+    def begin(self, run: SeedRunner) -> None:
         """Measure a new baseline with fresh seeds."""
         self.reference = [run(BASELINE, self.fresh()) for _ in range(REFERENCE)]
         self.spread.add_series(self.reference)
@@ -96,7 +94,7 @@ class LedgerState:
         self.seed += 1
         return self.seed - 1
 
-    def judge(self, run: Runner) -> tuple[Result, list[float]]:
+    def judge(self, run: SeedRunner) -> tuple[Result, list[float]]:
         """Judge a proposal; return kept or dropped, and the differences of its pairs."""
         self.proposals += 1
         value = run(CANDIDATE, self.fresh())
@@ -112,7 +110,7 @@ class LedgerState:
         result: Result | None = None
         while result is None:
             seed = self.fresh()
-            values = {who: run(who, seed) for who in in_turn(len(differences))}
+            values = {side: run(side, seed) for side in in_turn(len(differences))}
             differences.append(values[CANDIDATE] - values[BASELINE])
             result = self.decide(differences)
         self.spread.add_pairs(differences)
@@ -123,8 +121,8 @@ class LedgerState:
         spread = Spread(self.spread.squares, self.spread.freedom)
         spread.add_pairs(differences)
         count, mean = len(differences), float(np.mean(differences))
-        own = float(np.var(differences, ddof=1)) if count > 1 else 0.0  # a proposal may be noisier than the baseline
-        error = math.sqrt(max(2 * spread.deviation**2, own) / count)
+        variance = float(np.var(differences, ddof=1)) if count > 1 else 0.0  # a proposal may be noisier
+        error = math.sqrt(max(2 * spread.deviation**2, variance) / count)
         statistic = mean / error if error else math.inf * mean if mean else 0.0
         if count in LOOKS and statistic >= self.cutoff(spread.freedom):
             return "kept"
@@ -145,7 +143,6 @@ class Settings:
 
     metric: str
     lower: bool
-    seeds_from: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,7 +160,8 @@ class Proposal:
     pairs: int = 0
     difference: float | None = None  # mean over the pairs, candidate minus baseline, as printed by the commands
     why: str = ""  # of a failure
-    code: str = ""  # of the baseline, as it was measured
+    code: str = ""  # identifies the baseline, as it was measured
+    candidate_code: str = ""  # identifies the candidate and the baseline; empty if it was interrupted
 
     def __str__(self) -> str:
         plural = "s" * (self.pairs != 1)
@@ -178,7 +176,6 @@ class LedgerRun(Run):
 
     proposal: int
     command: str
-    code: str = field()
 
 
 @dataclass
@@ -191,37 +188,23 @@ class Ledger:
     proposals: list[Proposal] = field(default_factory=list)
     state: LedgerState = field(default_factory=LedgerState)
     current: tuple[str, str] | None = None  # the baseline that is measured, and its code
-    seeds_from: str = ""
 
     def load(self) -> None:
-        """Read the folder, and follow its proposals to the present state."""
+        """Read the folder, and judge its proposals again by their runs; raise UserError if they do not fit."""
         file = self.folder.path / "ledger.jsonl"
-        self.proposals, self.folder.runs = (
-            read_lines(file, Proposal),
-            read_lines(file.with_name("runs.jsonl"), LedgerRun),
-        )
-        self.follow()
-
-    def follow(self) -> None:
-        """Judge the proposals again by their runs, without running anything; raise UserError if they do not fit."""
-        file = self.folder.path / "ledger.jsonl"
+        self.proposals = read_lines(file, Proposal)
+        self.folder.runs = read_lines(file.with_name("runs.jsonl"), LedgerRun)
         for number, proposal in enumerate(self.proposals, 1):
             if (proposal.number, proposal.runs) != (number, count := len(self._runs(number))):
                 raise damaged(file, number, f"runs.jsonl has {count} runs of proposal {number}")
-        for proposal in self.proposals:
             self._measure(proposal.number, proposal.baseline, proposal.code)
-            run = self._replay(proposal.number, proposal.baseline, proposal.candidate)
             if proposal.result == "failed":
                 self._spend(proposal.number)
                 continue
+            run = self._replay(proposal.number, proposal.baseline, proposal.candidate)
             result, differences = self.state.judge(run)
-            if result != proposal.result:
-                raise damaged(file, proposal.number, f"runs.jsonl gives another result, {result}")
-            mean = self._mean(differences)
-            if (proposal.pairs, proposal.difference is None) != (len(differences), mean is None) or (
-                not math.isclose(proposal.difference or 0.0, mean or 0.0, rel_tol=1e-9, abs_tol=1e-12)
-            ):
-                raise damaged(file, proposal.number, f"runs.jsonl gives {mean} over {len(differences)} pairs")
+            if (result, len(differences)) != (proposal.result, proposal.pairs):
+                raise damaged(file, proposal.number, f"runs.jsonl gives {result} over {len(differences)} pairs")
 
     def _measure(self, number: int, baseline: str, code: str) -> None:
         """Measure a baseline (as proposal -N) if it is new, its code has changed, or a proposal was kept."""
@@ -230,41 +213,41 @@ class Ledger:
         if self.current == (baseline, code):
             return
         if self.current and self.current[0] == baseline and number > len(self.proposals):
-            self.folder.tell(
-                "the baseline's code has changed since it was measured, so that it is measured anew; if it is a file "
-                "that the command writes, let Git ignore it, name it after `>`, or put {seed} in its name"
-            )
+            self.folder.tell("the baseline's code has changed since it was measured, so that it is measured anew")
         self.state.begin(self._replay(-number, baseline, baseline, code))
         self.current = baseline, code
 
     def _spend(self, number: int) -> None:
         """Count the test of a failed proposal, if it had begun: it might have been kept. Its seeds are used up."""
-        lines = self._runs(number)
-        whose = [line.who for line in lines]
-        self.state.tests += BASELINE in whose or whose.count(CANDIDATE) > 1
-        numbers = {seed_at(n, self.seeds_from): n for n in range(self.state.seed, self.state.seed + MOST_SEEDS)}
-        self.state.seed = max([self.state.seed, *(numbers.get(line.seed, -1) + 1 for line in lines)])
+        sides = [run.side for run in self._runs(number)]
+        self.state.tests += BASELINE in sides or sides.count(CANDIDATE) > 1
+        self.state.seed = max([self.state.seed, *(run.seed + 1 for run in self._runs(number))])
 
     @property
-    def baseline(self) -> str | None:
-        """The command that the next proposal must beat; None before the first one."""
+    def baseline(self) -> str:
+        """The command that the next proposal must beat; empty before the first one."""
         last = self.proposals[-1] if self.proposals else None
-        return None if last is None else last.candidate if last.result == "kept" else last.baseline
+        return "" if last is None else last.candidate if last.result == "kept" else last.baseline
 
     def known(self, candidate: str, baseline: str) -> Proposal | None:
         """Return the proposal that was kept last, or the last one against this baseline, if it is this one, with the
         code that it had. An interrupted one is judged anew."""
-        kept = [each for each in self.proposals if each.result == "kept"][-1:]
-        last = [e for e in self.proposals[-1:] if e.baseline == baseline and not e.why.startswith(INTERRUPTED)]
-        for each in (each for each in (*kept, *last) if each.candidate == candidate):
-            tries = [own.code for own in self._tries(each.number)]  # a proposal may have failed at its first run
-            codes = {run.code for run in self._runs(each.number)} or {*tries[-1:]}
-            if codes == {self.code_of(candidate, each.baseline)}:
+        last_kept = [each for each in self.proposals if each.result == "kept"][-1:]
+        last = [each for each in self.proposals[-1:] if each.baseline == baseline]
+        for each in (*last_kept, *last):
+            if each.candidate == candidate and each.candidate_code == self.code_of(candidate, each.baseline):
                 return each
         return None
 
-    def judge(self, candidate: str, baseline: str) -> Proposal:
+    def judge(self, candidate: str, baseline: str = "") -> Proposal:
         """Judge a proposal and record it; an interrupted one continues if its code is the same."""
+        if not (baseline := baseline or self.baseline):
+            raise UserError("a new ledger needs --baseline: the command that proposals must beat")
+        check_command("--candidate", candidate)
+        check_command("--baseline", baseline)
+        if known := self.known(candidate, baseline):
+            self.folder.tell(f"proposal {known.number} again, with the same code: nothing runs")
+            return known
         if candidate == baseline:
             raise UserError(
                 "the proposal is the baseline's own command; give the baseline a folder of its own, such as "
@@ -272,85 +255,88 @@ class Ledger:
             )
         self._measure(len(self.proposals) + 1, baseline, self.code_of(baseline))
         code = self.code_of(candidate, baseline)
-        if left := [line for line in self._runs(len(self.proposals) + 1) if line.code != code]:
-            command = next((line.command for line in left if line.who == CANDIDATE), "unknown")
-            why = "another proposal" if command != candidate else "another version of it"
-            self._record(command, baseline, "failed", why=f"{INTERRUPTED}, and {why} followed")
-            self.folder.tell(str(self.proposals[-1]).strip() + f" ({self.proposals[-1].why})")
+        if others := [run for run in self._runs(len(self.proposals) + 1) if run.code != code]:
+            command = next((run.command for run in others if run.side == CANDIDATE), "unknown")
+            why = "interrupted, and another proposal or version followed"
+            self.folder.tell(f"{self._record(command, baseline, '', RunFailed(CANDIDATE, why, 0.0))} ({why})".strip())
         before = deepcopy(self.state)
         run = self._replay(len(self.proposals) + 1, baseline, candidate, code)
         try:
-            return self._record(candidate, baseline, *self.state.judge(run))
+            return self._record(candidate, baseline, code, self.state.judge(run))
         except RunFailed as failed:
-            if failed.who != CANDIDATE:
+            if failed.side != CANDIDATE:
                 raise  # the same call goes on when the baseline is mended
             self.state = before
-            return self._record(candidate, baseline, "failed", why=str(failed))
+            return self._record(candidate, baseline, code, failed)
 
     def _record(
-        self, candidate: str, baseline: str, result: Result, differences: Sequence[float] = (), why: str = ""
+        self, candidate: str, baseline: str, code: str, outcome: tuple[Result, list[float]] | RunFailed
     ) -> Proposal:
+        """Append a proposal to the ledger. Its outcome is a result with the differences of its pairs, or a failure."""
         runs = self._runs(number := len(self.proposals) + 1)
-        seconds = sum(line.seconds for line in runs) + sum(each.seconds for each in self._tries(number))
-        pairs, code = len(differences), self.current[1] if self.current else ""
-        mean = self._mean(differences)
-        proposal = Proposal(number, candidate, baseline, result, len(runs), seconds, pairs, mean, why, code)
-        if result == "failed":
+        seconds, why = sum(run.seconds for run in runs), ""
+        result: Result
+        if isinstance(outcome, RunFailed):
+            result, differences = "failed", list[float]()
+            seconds, why = seconds + outcome.seconds, str(outcome)
             self._spend(number)
+        else:
+            result, differences = outcome
+        mean = (-1 if self.lower else 1) * float(np.mean(differences)) + 0.0 if differences else None
+        counted = len(runs), seconds, len(differences), mean
+        baseline_code = self.current[1] if self.current else ""
+        proposal = Proposal(number, candidate, baseline, result, *counted, why, baseline_code, code)
         append(self.folder.path / "ledger.jsonl", asdict(proposal))
         self.proposals.append(proposal)
         return proposal
 
-    def _mean(self, differences: Sequence[float]) -> float | None:
-        return (-1 if self.lower else 1) * float(np.mean(differences)) + 0.0 if differences else None
-
     def _runs(self, number: int) -> list[LedgerRun]:
         return [run for run in self.folder.runs if isinstance(run, LedgerRun) and run.proposal == number]
 
-    def _tries(self, number: int) -> list[Failure]:
-        tries = self.folder.failures()
-        return [each for each in tries if (each.prefix, each.who) == (f"{number}-", CANDIDATE)]
-
-    def _replay(self, number: int, baseline: str, candidate: str, code: str = "") -> Runner:
+    def _replay(self, number: int, baseline: str, candidate: str, code: str = "") -> SeedRunner:
         """Return a runner that gives the stored runs of a proposal first, then new ones if it is not recorded yet."""
         # several baselines may have been measured before the proposal was judged
-        stored = iter([line for line in self._runs(number) if number > 0 or line.code == code])
+        stored = iter([run for run in self._runs(number) if number > 0 or run.code == code])
         sign, file = -1.0 if self.lower else 1.0, self.folder.path / "runs.jsonl"
 
-        def run(who: str, fresh: int) -> float:
-            seed = seed_at(fresh, self.seeds_from)
+        def run(side: str, seed: int) -> float:
             line = next(stored, None)
             if line is None:
                 if abs(number) <= len(self.proposals):
-                    whose = "it" if number > 0 else "its baseline"
-                    raise damaged(file.with_name("ledger.jsonl"), abs(number), f"runs.jsonl lacks runs of {whose}")
-                command = candidate if who == CANDIDATE else baseline
-                self.folder.code = code
-                made = self.folder.run_twice(who, command, seed, f"{abs(number)}-")
-                line = LedgerRun(**asdict(made), proposal=number, command=command)
+                    raise damaged(file.with_name("ledger.jsonl"), abs(number), "runs.jsonl lacks runs of its baseline")
+                command = candidate if side == CANDIDATE else baseline
+                finished = self.folder.run_twice(side, command, seed, f"{abs(number)}-", code)
+                line = LedgerRun(**asdict(finished), proposal=number, command=command)
                 self.folder.record(line)
-            if (line.who, line.seed) != (who, seed):
+            if (line.side, line.seed) != (side, seed):
                 place = next(place for place, each in enumerate(self.folder.runs, 1) if each is line)
-                raise damaged(file, place, f"here belongs a run of the {who} with seed {seed}")
+                raise damaged(file, place, f"here belongs a run of the {side} with seed {seed}")
             return sign * line.value
 
         return run
 
+    def summary(self) -> str:
+        """Return the last line of a ledger that is shown: what it has tried and kept, and what that cost."""
+        kept = sum(each.result == "kept" for each in self.proposals)
+        done = range(1, len(self.proposals) + 1)  # of these, the seconds count runs that failed too
+        others = [run for run in self.folder.runs if not (isinstance(run, LedgerRun) and run.proposal in done)]
+        hours = (sum(each.seconds for each in self.proposals) + sum(run.seconds for run in others)) / 3600
+        return f"{len(self.proposals)} proposals, {kept} kept, {len(self.folder.runs)} runs, {hours:.1f} h"
 
-def settings(path: Path, metric: str, lower: bool | None, seeds_from: str = "") -> Settings:
+
+def settings(path: Path, metric: str, lower: bool | None) -> Settings:
     """Return the settings of a ledger, fixed by its first run; raise UserError if others are given."""
     file = path / "ledger.json"
     if not (path / "runs.jsonl").exists():
         if not metric:
             raise UserError("a new ledger needs --metric: a regular expression that finds the number in the output")
         check_metric(metric)
-        write_atomic(file, json.dumps(asdict(Settings(metric, bool(lower), seeds_from))))
+        write_atomic(file, json.dumps(asdict(Settings(metric, lower_is_better(metric, lower)))))
     for begun in read_lines(file, Settings):
-        for name, given in (("metric", metric), ("lower", lower), ("seeds-from", seeds_from)):
-            if given not in (None, "") and given != (kept := getattr(begun, name.replace("-", "_"))):
-                raise UserError(
-                    f"--{name} is `{brief(given)}`, but this ledger began with `{brief(kept) or 'none'}`; leave it "
-                    "out, or begin another ledger"
-                )
+        if metric not in ("", begun.metric) or lower not in (None, begun.lower):
+            raise UserError(
+                f"this ledger began with --metric `{brief(begun.metric)}` {'--lower' if begun.lower else '--higher'}; "
+                "leave both out, or begin another ledger"
+            )
         return begun
     raise damaged(file, 1, "it needs a metric and lower")

@@ -1,11 +1,9 @@
-"""Find the last number that a regular expression matches in a log. Runs as a program, so that a search can be ended."""
+"""Find the last number that a regular expression matches in the output of a run."""
 
-import json
 import re
-import sys
-from pathlib import Path
 
-from contrastive.errors import brief
+from ablate.directions import higher_is_better
+from contrastive.errors import UserError, brief
 
 NUMBER = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
 LARGEST = 1e100  # the square of a larger number, and sums of squares, would not be finite
@@ -23,9 +21,9 @@ def number_in(text: str, metric: str) -> tuple[float | None, str]:
     if last is None:
         return None, f"printed nothing that --metric `{metric}` finds"
     unread = unread_after(text, last)
-    found = [match[0].strip() for match in re.finditer(unread, text[last.end() :])] if unread else []
-    if found:
-        return None, f"printed `{brief(found[-1])}` last, which --metric `{metric}` does not find"
+    later = [match[0].strip() for match in re.finditer(unread, text[last.end() :])] if unread else []
+    if later:
+        return None, f"printed `{brief(later[-1])}` last, which --metric `{metric}` does not find"
     return read_number(text, last, metric)
 
 
@@ -61,6 +59,17 @@ def unread_after(text: str, last: re.Match[str]) -> str | None:
     return rf"{start}{known}\s*{number}{re.escape(after)}"
 
 
-if __name__ == "__main__":
-    log, pattern = sys.argv[1:]
-    print(json.dumps(number_in(Path(log).read_bytes().decode(errors="replace"), pattern)))
+def lower_is_better(metric: str, lower: bool | None) -> bool:
+    """Return the direction that was asked for, or that higher is better.
+
+    Raise UserError if the words of the metric, before its group or after it, say otherwise.
+    """
+    if lower is not None:
+        return lower
+    plain = re.sub(r"\\.", " ", re.sub(r"\[(\w)\w\](?=\w)", r"\1", metric))  # `loss` of `[Ll]oss`
+    before, _, after = re.sub(r"\(\?P<(\w+)>", r"\1 (", plain).partition("(")
+    texts = (re.sub(r"[^\w/% -]", " ", part).strip() for part in (before, after.partition(")")[2]))
+    directions = [higher_is_better(text) for text in texts]
+    if next((direction for direction in directions if direction is not None), None) is False:
+        raise UserError(f"--metric `{brief(metric)}`: lower seems to be better; say --lower, or --higher if it is not")
+    return False

@@ -24,14 +24,13 @@ from reports.compare import RowScore, Section
 from reports.export import comparison_line
 from reports.guards import Guard
 from reports.looks import compare_section
-from reports.messages import FILES, PAGES
 from reports.overview import overview
 from reports.study import MEASURED, CellRun, Foreign, Kind, Results, Study
 
 BASELINES = ("baseline", "base", "control", "default", "reference")
 PERCENT = 1.5  # a share of at least this is taken for percent
 SMALL = 0.1  # below this, a hundredth of the largest value is the usual margin of a share
-REPORT_FILES = {*FILES.values(), *PAGES.values(), "results.csv", "results.parquet", "comparisons.csv", "effects.csv", "figures"}
+REPORT_FILES = {"README.md", "index.html", "results.csv", "comparisons.csv", "effects.csv", "figures"}
 
 
 @dataclass(frozen=True)
@@ -246,7 +245,10 @@ def judge(
 def judge_table(table: Table, given: Columns, question: Question, command: str) -> Verdicts:
     """Compare the rows of a table. `command` builds the report again."""
     runs = runs_of(table, given)
-    return Verdicts(results_of(runs, question, command), runs.described)
+    results = results_of(runs, question, command)
+    directions = {True: "higher is better", False: "lower is better"}
+    scores = [f"{name} ({directions[bool(kind.higher_is_better)]})" for name, kind in results.kinds.items()]
+    return Verdicts(results, f"scores {comma_list(scores)}; {runs.described}")
 
 
 def names_of(names: str | Iterable[str]) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ def measure(names: list[str], seconds: float, quick: bool, into: Path) -> None:
         for row in rows_of(name, quick, limit):
             rows.append(row)
             write(found, into)
-        rows.append({"": "the whole part", "seconds": round(time.monotonic() - began, 1)})
+        rows.append({"name": "the whole part", "seconds": round(time.monotonic() - began, 1)})
         write(found, into)
         print(table(name, rows), flush=True)
 
@@ -100,9 +100,9 @@ def rows_of(name: str, quick: bool, limit: float) -> Iterator[Row]:
         process.stdout.close()
         process.stderr.close()
     if not in_time:
-        yield {"": "stopped", "error": f"not done within its {limit:.0f} s"}
+        yield {"name": "stopped", "error": f"not done within its {limit:.0f} s"}
     elif code != 0:
-        yield {"": "stopped", "error": f"ended with {code}: {''.join(errors)[-1500:].strip()}"}
+        yield {"name": "stopped", "error": f"ended with {code}: {''.join(errors)[-1500:].strip()}"}
 
 
 def kill(process: subprocess.Popen[str]) -> None:
@@ -120,10 +120,10 @@ def machine() -> list[Row]:
     """Describe the machine, the versions of what matters, and the packages of pyproject.toml that are not here."""
     import torch
 
-    rows: list[Row] = [{"": "GPU", "is": torch.cuda.get_device_name() if torch.cuda.is_available() else "none"}]
-    rows.append({"": "Python", "is": f"{platform.python_version()}, {len(os.sched_getaffinity(0))} cores"})
-    rows += [{"": name, "is": found} for name in SHOWN if (found := installed(name))]
-    return [*rows, {"": "not installed", "is": ", ".join(lacking()) or "nothing"}]
+    rows: list[Row] = [{"name": "GPU", "is": torch.cuda.get_device_name() if torch.cuda.is_available() else "none"}]
+    rows.append({"name": "Python", "is": f"{platform.python_version()}, {len(os.sched_getaffinity(0))} cores"})
+    rows += [{"name": name, "is": found} for name in SHOWN if (found := installed(name))]
+    return [*rows, {"name": "not installed", "is": ", ".join(lacking()) or "nothing"}]
 
 
 def lacking() -> list[str]:

@@ -43,7 +43,7 @@ def verdicts(sizes: Sizes) -> Iterator[Row]:
         running = {way: processes(file, Path(place) / way, devices) for way, devices in ways.items()}
         *_, first, again = (finished(file, Path(place) / way, running[way]) for way in list(ways)[-2:])
         equal = sum(one == other for one, other in zip(again["weights"], first["weights"], strict=True))
-        yield {"": f"trained twice: {equal} of {len(first['weights'])} cells have equal bits"}
+        yield {"name": f"trained twice: {equal} of {len(first['weights'])} cells have equal bits"}
         yield from side_by_side(finished(file, Path(place) / "cpu", running["cpu"]), first)
 
 
@@ -110,7 +110,7 @@ def side_by_side(cpu: Row, gpu: Row) -> Iterator[Row]:
     bases: dict[str, list[int]] = {}
     for title, label, against, cells in cpu["rows"]:
         bases.setdefault(title, cells)
-        row: Row = {"": f"{title} {label}"}
+        row: Row = {"name": f"{title} {label}"}
         for name, run in (("CPU", cpu), ("GPU", gpu)):
             values = np.array([run["scores"][number][score] for number in cells])
             base = np.array([run["scores"][number][score] for number in bases[title]])
@@ -256,11 +256,11 @@ def energy(sizes: Sizes) -> Iterator[Row]:
     import torch
 
     if not torch.cuda.is_available():
-        yield {"": "no energy", "error": "needs a GPU"}
+        yield {"name": "no energy", "error": "needs a GPU"}
         return
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
-    yield {"": "power limit", "watts": pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000}
+    yield {"name": "power limit", "watts": pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000}
     readings, done = [], threading.Event()
 
     def read() -> None:
@@ -282,7 +282,12 @@ def energy(sizes: Sizes) -> Iterator[Row]:
     yield row
     times, watts = np.array(readings).T
     joules = float(np.trapezoid(watts, times))
-    yield {"": "power read every 20 ms", "joules": joules, "seconds": float(times[-1] - times[0]), "watts": watts.max()}
+    yield {
+        "name": "power read every 20 ms",
+        "joules": joules,
+        "seconds": float(times[-1] - times[0]),
+        "watts": watts.max(),
+    }
 
 
 def adapters(sizes: Sizes) -> Iterator[Row]:
@@ -293,7 +298,7 @@ def adapters(sizes: Sizes) -> Iterator[Row]:
     for cells in (1, 2, 4, 8, 16):
         seconds = seconds_a_step(range(cells), sizes)
         alone = alone or seconds
-        yield {"": f"{cells} at once", "ms a step": 1000 * seconds, "times as many": cells * alone / seconds}
+        yield {"name": f"{cells} at once", "ms a step": 1000 * seconds, "times as many": cells * alone / seconds}
 
 
 PARTS = {

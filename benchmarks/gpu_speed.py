@@ -44,7 +44,7 @@ class Work:
 def speed(sizes: Sizes) -> Iterator[Row]:
     """Time a step of random base encoders: ours, a plain PyTorch loop, and the trainers of others."""
     peak = product_rate(sizes)
-    yield {"": f"a product of two bf16 matrices: {peak / 1e12:.0f} TFLOP/s"}
+    yield {"name": f"a product of two bf16 matrices: {peak / 1e12:.0f} TFLOP/s"}
     systems = {
         "ours": ours, "plain loop": plain_loop, "Trainer": trainer, "sentence-transformers": sentence_trainer,
         "plain loop, compiled": compiled_loop,
@@ -274,7 +274,7 @@ def trainer(work: Work) -> Timed:
     """Train by transformers' Trainer, on tokens made before, padded to the longest of a batch."""
     from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
 
-    from benchmarks.step_clock import Clock
+    from benchmarks.clocks import Clock
 
     model, clock = AutoModelForSequenceClassification.from_config(random_model(work).config), Clock()
     Trainer(
@@ -309,7 +309,7 @@ def sentence_trainer(work: Work) -> Timed:
     from sentence_transformers import SentenceTransformerTrainingArguments as Arguments
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
-    from benchmarks.step_clock import Clock
+    from benchmarks.clocks import Clock
 
     folder, words = Path(os.environ["ABLATE_HOME"], f"{work.kind}.encoder"), made_up_words()
     random_model(work).save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""False and true verdicts of `ablate judge`, its ledger, and the rules that people use, on simulated commands.
+"""False and true verdicts of `ablate judge`, its ledger, and of keeping any improvement, on simulated commands.
 
 python -m benchmarks.ledger [--nights N] [--into FILE]    # writes benchmarks/ledger.md, in about four minutes
 """
@@ -7,14 +7,15 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy import ndarray
 
-from ablate.duel import EXIT_CODES, Duel, judged
+from ablate.duel import DECIDED, Duel, judged
 from ablate.ledger import CANDIDATE, LedgerState
-from benchmarks import seed_bank
+from benchmarks.worlds import bank, heavy_tails, normal
 from contrastive.runs.provenance import processor
 from reports.statistics.cutoffs import looks_up_to
 
@@ -88,78 +89,40 @@ def our_ledger(machine: Machine, effects: ndarray) -> Night:
     return played(machine, effects, judge, lambda: float(np.mean(state.reference[-8:])))
 
 
-def one_run(machine: Machine, effects: ndarray, recorded: float, size: float) -> Night:
-    """Keep a proposal whose only run is better than the recorded best by more than `size`."""
-    best = [recorded]
-    return played(
-        machine,
-        effects,
-        lambda _, candidate: better_than(best, machine.run(candidate, proposed=True), size),
-        lambda: best[0],
-    )
-
-
 def any_improvement(machine: Machine, effects: ndarray) -> Night:
-    return one_run(machine, effects, machine.run(0.0), 0.0)
-
-
-def twice_the_difference(machine: Machine, effects: ndarray) -> Night:
-    first = [machine.run(0.0), machine.run(0.0)]
-    return one_run(machine, effects, first[0], 2 * abs(first[0] - first[1]))
-
-
-def twice_the_mad(machine: Machine, effects: ndarray) -> Night:
-    first = np.array([machine.run(0.0) for _ in range(8)])
-    middle = float(np.median(first))
-    return one_run(machine, effects, middle, 2 * float(np.median(np.abs(first - middle))))
-
-
-def three_seeds(machine: Machine, effects: ndarray) -> Night:
-    best = np.array([machine.run(0.0) for _ in range(3)])
-    resampled = machine.rng.integers(3, size=(2, 400, 3))
+    """Keep a proposal whose only run is better than the recorded best."""
+    best = machine.run(0.0)
 
     def judge(_: float, candidate: float) -> bool:
         nonlocal best
-        runs = np.array([machine.run(candidate, proposed=True) for _ in range(3)])
-        if (runs[resampled[0]].mean(1) > best[resampled[1]].mean(1)).mean() < 0.95:
-            return False
-        best = runs
-        return True
+        value, before = machine.run(candidate, proposed=True), best
+        best = max(before, value)
+        return value > before
 
-    return played(machine, effects, judge, lambda: float(best.mean()))
-
-
-def better_than(best: list[float], value: float, size: float) -> bool:
-    if value <= best[0] + size:
-        return False
-    best[0] = value
-    return True
+    return played(machine, effects, judge, lambda: best)
 
 
 RULES: dict[str, Rule] = {
     "one run, any improvement": any_improvement,
-    "one run, better by twice the difference of two baseline runs": twice_the_difference,
-    "one run, better by twice the median absolute deviation": twice_the_mad,
-    "three seeds each, bootstrap P ≥ 0.95": three_seeds,
-    "**`ablate judge --ledger`**": our_ledger,
+    "**`ablate judge ledger`**": our_ledger,
 }
 
 
-def of_seed_bank() -> Callable[[np.random.Generator], float]:
+@cache
+def of_real_trainings() -> ndarray:
     """Return the spread of real trainings: accuracies of eight recipes at 24 seeds, less each recipe's mean."""
-    accuracy = seed_bank.load().right.mean(2)
+    accuracy = bank().right.mean(2)
     centred = accuracy - accuracy.mean(1, keepdims=True)
-    values = (centred / centred.std(axis=1, ddof=1, keepdims=True)).ravel()
-    return lambda rng: float(rng.choice(values))
+    return np.asarray((centred / centred.std(axis=1, ddof=1, keepdims=True)).ravel())
 
 
 NOISES = {
-    "normal": Noise(lambda rng: float(rng.normal())),
-    "t(3)": Noise(lambda rng: float(rng.standard_t(3)) / 3**0.5),
-    "real trainings": Noise(of_seed_bank()),
-    "normal, drifting": Noise(lambda rng: float(rng.normal()), WALK),
+    "normal": Noise(lambda rng: float(normal(rng, ()))),
+    "t(3)": Noise(lambda rng: float(heavy_tails(rng, ()))),
+    "real trainings": Noise(lambda rng: float(rng.choice(of_real_trainings()))),
+    "normal, drifting": Noise(lambda rng: float(normal(rng, ())), WALK),
     "lognormal": Noise(lambda rng: float(rng.lognormal() - np.exp(0.5)) / ((np.e - 1) * np.e) ** 0.5),
-    "normal, proposals twice": Noise(lambda rng: float(rng.normal()), proposed=2.0),
+    "normal, proposals twice": Noise(lambda rng: float(normal(rng, ())), proposed=2.0),
 }
 
 
@@ -188,7 +151,7 @@ def duels(noise: str, effect: float, count: int) -> Counter[str]:
                 pair = {who: machine.run(truths[who], proposed=who == 1) for who in order}
                 values = np.column_stack([values, [pair[0], pair[1]]])
             word, _line = judged(duel, values)
-            if word in EXIT_CODES:
+            if word in DECIDED:
                 break
         found.update({word: 1, "runs": machine.runs})
     return found

@@ -6,18 +6,11 @@ The cells compute nothing (`nothing.py`). Everything around them is real: Prefec
 warm workers, claims, run folders with their digests, MLflow in SQLite, the report. Ray Tune runs as many trials of a
 function that reports one number, in actors that are used again, alone and with its own callback for MLflow in SQLite;
 the loop asks as often for the result of a task. Needs `pip install 'ray[tune]'`.
-
-exca keeps the result of each cell in its cache (`by_exca.py`), experimaestro a folder of each cell
-(`by_experimaestro.py`). Where these start a process for each cell, all at once, there are at most 40 cells.
-experimaestro 2.7 wants attrs older than 24, so it has an environment of its own, and is left out unless EXPERIMAESTRO
-names its Python: `python -m venv E && E/bin/pip install experimaestro==2.7.0`, then EXPERIMAESTRO=E/bin/python.
 """
 
-import json
 import os
 import resource
 import statistics
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -25,27 +18,14 @@ from pathlib import Path
 from benchmarks import nothing
 from benchmarks.turns import Run, start, take_turns
 
-PROCESSES = 40  # cells of a system that starts a process for each of them
-EXPERIMAESTRO = os.environ.get("EXPERIMAESTRO")
-VARIANTS = (
-    *("flow", "Ray Tune", "ray.get", "flow with MLflow", "Ray Tune with MLflow", "flow, all finished"),
-    *("exca", "exca, all finished", "map of exca", "map of exca, all finished", "exca, a process a cell"),
-    *(("experimaestro, a process a cell", "experimaestro, all finished") if EXPERIMAESTRO else ()),
-)
-
-
-def number(variant: str, cells: int) -> int:
-    return min(cells, PROCESSES) if "a process a cell" in variant or "experimaestro" in variant else cells
+VARIANTS = ("flow", "Ray Tune", "ray.get", "flow with MLflow", "Ray Tune with MLflow", "flow, all finished")
 
 
 def measure(variant: str, cells: int) -> Run:
-    cells = number(variant, cells)
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(ABLATE_HOME=folder, PREFECT_HOME=f"{folder}/prefect", PREFECT_LOGGING_LEVEL="CRITICAL")
-        if "experimaestro" in variant:
-            return experimaestro(cells, folder, variant)
         others = {"Ray Tune": ray_tune, "Ray Tune with MLflow": ray_tune, "ray.get": ray_get}
-        seconds = others.get(variant, exca if "exca" in variant else flow)(cells, Path(folder), variant)
+        seconds = others.get(variant, flow)(cells, Path(folder), variant)
     return {"seconds": seconds, "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
@@ -99,29 +79,13 @@ def ray_get(cells: int, folder: Path, variant: str) -> float:
     return time.perf_counter() - began
 
 
-def exca(cells: int, folder: Path, variant: str) -> float:
-    from benchmarks import by_exca
-
-    return by_exca.run(cells, folder, variant)
-
-
-def experimaestro(cells: int, folder: str, variant: str) -> Run:
-    """A process for each run: within one, what it remembers would answer, and not what it finds on the disk."""
-    command = [str(EXPERIMAESTRO), str(Path(__file__).with_name("by_experimaestro.py")), str(cells), folder]
-    for _ in range(2 if "all finished" in variant else 1):
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=os.environ | {"HOME": folder})
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def main(cells: int = 1000, turns: int = 3) -> None:
     print(f"{cells} cells that compute nothing, {turns} turns, {len(os.sched_getaffinity(0))} cores")
     print("| | ms a cell (each turn) | median | MiB of the driver |\n|---|---|---|---|")
     for variant, runs in take_turns("benchmarks.overhead", VARIANTS, [cells], turns).items():
-        count = number(variant, cells)
-        each = [1000 * run["seconds"] / count for run in runs]
+        each = [1000 * run["seconds"] / cells for run in runs]
         listed = ", ".join(f"{value:.1f}" for value in each)
-        name = variant if count == cells else f"{variant} ({count} cells)"
-        print(f"| {name} | {listed} | {statistics.median(each):.1f} | {max(run['mib'] for run in runs):.0f} |")
+        print(f"| {variant} | {listed} | {statistics.median(each):.1f} | {max(run['mib'] for run in runs):.0f} |")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments
 from transformers import set_seed as seed_everything
 
-from benchmarks.step_clock import Clock
+from benchmarks.clocks import Clock
 from benchmarks.texts import Row
 from contrastive.config.cell import Cell
 from contrastive.data import locate

@@ -30,7 +30,7 @@ def checked(name: str, uri: str) -> None:
     results = load.load(name, uri)
     found = [guard for section in results.study.sections for guard in guards.guards(section, results)]
     assert not [*found, *guards.general(results)]
-    export.write_tables(export.tidy(results), Path(os.environ["ABLATE_HOME"]))
+    export.write_csv(export.tidy(results), Path(os.environ["ABLATE_HOME"]) / "results.csv")
 
 
 def built(name: str, uri: str) -> None:

@@ -2,7 +2,6 @@
 
     python -m benchmarks.scale plan [CELLS]             the file to cells, ids and states
     python -m benchmarks.scale flow [CELLS] [DEVICES]   Prefect's flow and tasks over simulated devices, without MLflow
-    python -m benchmarks.scale ray [CELLS] [NODES] [GPUS]   the engine ray on a simulated cluster of nodes
 
 `flow` gives the cells a second that one driver can hand out: with cells of s seconds it feeds s times as many devices.
 """
@@ -14,7 +13,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +47,9 @@ class Simulated(Engine):
         self.finish()
 
 
-def peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def timed(what: str, cells: int, began: float) -> None:
-    seconds = time.perf_counter() - began
-    print(f"{what}: {cells} cells in {seconds:.1f} s, {1000 * seconds / cells:.2f} ms a cell, peak {peak():.0f} MiB")
+    seconds, peak = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{what}: {cells} cells in {seconds:.1f} s, {1000 * seconds / cells:.2f} ms a cell, peak {peak:.0f} MiB")
 
 
 def plan(folder: Path, cells: int = 50_000) -> None:
@@ -88,31 +82,10 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
         scale()
 
 
-def ray(folder: Path, cells: int = 2_000, count: int = 8, gpus: int = 8) -> None:
-    from ray.cluster_utils import Cluster
-
-    from contrastive.config.experiment import Resources
-    from tasks import engines
-
-    began = time.perf_counter()
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    for _ in range(count):
-        cluster.add_node(num_cpus=gpus, num_gpus=gpus, object_store_memory=80 * 2**20)
-    cluster.wait_for_nodes()
-    os.environ["RAY_ADDRESS"] = cluster.address
-    print(f"{count} nodes of {gpus} GPUs stand after {time.perf_counter() - began:.0f} s")
-    with engines.start("ray", Resources(), 1) as engine, ThreadPoolExecutor(engine.max_in_flight()) as supervisors:
-        for turn in ("cold", "warm"):
-            began = time.perf_counter()
-            list(supervisors.map(lambda _: engine.run("train", os.getpid), range(cells)))
-            timed(f"ray, {turn}", cells, began)
-    cluster.shutdown()
-
-
 def main(what: str, *numbers: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(ABLATE_HOME=folder, PREFECT_HOME=f"{folder}/prefect", PREFECT_LOGGING_LEVEL="CRITICAL")
-        {"plan": plan, "flow": flow, "ray": ray}[what](Path(folder), *map(int, numbers))
+        {"plan": plan, "flow": flow}[what](Path(folder), *map(int, numbers))
 
 
 if __name__ == "__main__":

@@ -34,12 +34,6 @@ class Bank:
     seconds: Float[ndarray, " recipes"]
 
 
-@dataclass(frozen=True)
-class Run:
-    right: Bool[ndarray, " texts"]
-    seconds: float
-
-
 def load(file: Path = FILE) -> Bank:
     with np.load(file) as arrays:
         right = np.unpackbits(arrays["right"], axis=-1, count=int(arrays["texts"])).astype(bool)
@@ -60,24 +54,27 @@ def save(bank: Bank, file: Path = FILE) -> None:
 
 def collect(experiment: Path = EXPERIMENT) -> Bank:
     """The finished cells of the experiment, in its order, at the seeds that all recipes have."""
-    runs: dict[str, dict[int, Run]] = defaultdict(dict)
+    runs: dict[str, dict[int, Path]] = defaultdict(dict)
     for cell in one_cell.read(str(experiment))[1]:
         folder = store.run_folder(cell_id(identity(cell)))
         if store.finished(folder):
             recipe = store.read_json(folder / "config.json")["name"].rsplit(" · seed ", 1)[0]
-            runs[recipe][cell.seed] = read_run(folder)
+            runs[recipe][cell.seed] = folder
     if not runs:
         raise SystemExit(f"seed_bank: no finished cell of {experiment.name} below {store.home()}: ablate run it first")
     seeds = tuple(sorted(set[int].intersection(*map(set, runs.values()))))
-    right = np.array([[by_seed[seed].right for seed in seeds] for by_seed in runs.values()])
-    seconds = np.array([np.median([by_seed[seed].seconds for seed in seeds]) for by_seed in runs.values()])
+    right = np.array([[right_of(folders[seed]) for seed in seeds] for folders in runs.values()])
+    seconds = np.array([np.median([seconds_of(folders[seed]) for seed in seeds]) for folders in runs.values()])
     return Bank(right, tuple(runs), seeds, seconds)
 
 
-def read_run(folder: Path) -> Run:
+def right_of(folder: Path) -> Bool[ndarray, " texts"]:
     with np.load(folder / "examples.npz") as examples:
-        right = examples["test.accuracy"]
-    return Run(right, float(store.read_json(folder / "provenance.json")["wall_seconds"]))
+        return np.asarray(examples["test.accuracy"])
+
+
+def seconds_of(folder: Path) -> float:
+    return float(store.read_json(folder / "provenance.json")["wall_seconds"])
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks import ours, peers, texts
+from benchmarks import clocks, peers, texts
 from benchmarks.turns import Run, ratios, spread, start, take_turns
 from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.experiment import Speed
@@ -59,7 +59,7 @@ def measure(system: str, loss: str, kind: str, count: int, curve: bool) -> Run:
         prepared = token_store.prepare_tokens(asked.data, asked.encoder, home)
         preparing = time.perf_counter() - began
         if system == OURS:
-            own = ours.train(asked, home, token_store.open_tokens(prepared), Speed())
+            own = clocks.train(asked, home, token_store.open_tokens(prepared), Speed())
             trained = peers.Trained(own.model.backbone, own.model.head, own.seconds, own.losses)
         else:
             trained = theirs(system, asked, prepared, model, curve)

@@ -1,11 +1,9 @@
 """A step on token views: CLS attention by its one row, or by `output_attentions=True`, which brings the whole matrix.
 
-    python -m benchmarks.token_views [LENGTH] [TEXTS] [REPEATS] [STEPS] | --quick
+    python -m benchmarks.token_views [LENGTH] [REPEATS] [STEPS] | --quick
 
-First the recipe whole, `ce+supcon` on the K most attended tokens: MiniLM on tweets of mixed length, here as a cell
-trains it, there as source documents write it (eager attention with its matrices, every text padded to LENGTH). Then one
-step of encoders of three blocks in the sizes of BERT-base and DeBERTa-v3-base on TEXTS texts of LENGTH tokens each,
-with random weights: time and memory do not depend on them.
+The recipe is `ce+supcon` on the K most attended tokens, MiniLM on tweets of mixed length: here as a cell trains it,
+there as source documents write it (eager attention with its matrices, every text padded to LENGTH).
 """
 
 import tempfile
@@ -13,39 +11,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.turns import Run, ratios, spread, start, take_turns, timed
+from benchmarks.turns import Run, ratios, spread, start, take_turns
 
-RECIPE = "ce+supcon on topk_tokens, MiniLM, tweets of mixed length"
-BATCH = 16  # of the recipe
-KINDS = ("bert", "bert without attention dropout", "deberta-v2")  # SDPA on a CPU is slow where it has to drop
+BATCH = 16
 WAYS = ("output_attentions=True", "one row")
 IN_PARTS = "one row, micro_batch 4"  # GradCache: the same step, with the graph of a quarter at a time
-SIZES = {"vocab_size": 1000, "num_hidden_layers": 3, "hidden_size": 768, "num_attention_heads": 12,
-         "intermediate_size": 3072, "max_position_embeddings": 512}  # fmt: skip
-RELATIVE = {"relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": True,
-            "pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "type_vocab_size": 0}  # fmt: skip
 
 
-def encoder(kind: str, way: str) -> Any:
-    from transformers import AutoModel, BertConfig, DebertaV2Config
-
-    eager = {"attn_implementation": "eager"} if way == WAYS[0] else {}
-    if kind.startswith("bert"):
-        dropout = 0.0 if kind == KINDS[1] else 0.1
-        config = BertConfig(**SIZES, attention_probs_dropout_prob=dropout)
-        return AutoModel.from_config(config, add_pooling_layer=False, **eager)
-    return AutoModel.from_config(DebertaV2Config(**SIZES, **RELATIVE))
-
-
-def measure(way: str, kind: str, length: int, texts: int) -> Run:
-    return recipe(way, length, texts) if kind == RECIPE else one_step(way, kind, length, texts)
-
-
-def recipe(way: str, length: int, count: int) -> Run:
+def measure(way: str, length: int, count: int) -> Run:
     """Seconds a step, and by how much training raises the peak of memory: weights, moments, activations."""
     import torch
 
-    from benchmarks import ours, peers
+    from benchmarks import clocks, peers
     from benchmarks import texts as made
     from contrastive.config.cell import Cell, Data, Encoder, Training
     from contrastive.config.experiment import Speed
@@ -72,7 +49,7 @@ def recipe(way: str, length: int, count: int) -> Run:
         if way == WAYS[0]:
             seconds = as_documents_write_it(cell, tokens, length)
         else:
-            seconds = ours.train(cell, home, tokens, Speed()).seconds
+            seconds = clocks.train(cell, home, tokens, Speed()).seconds
         return {"seconds": seconds * BATCH / count, "mib": (meters.memory_bytes("VmHWM") - before) / 2**20}
 
 
@@ -87,7 +64,7 @@ def as_documents_write_it(cell: Any, tokens: Any, length: int) -> float:
     from contrastive.data import locate
     from contrastive.losses.supcon import supcon
     from contrastive.models.pooling import first_token
-    from contrastive.views.topk_tokens import topk_tokens
+    from contrastive.views.passes import topk_tokens
 
     torch.manual_seed(cell.seed)
     folder = locate.model_folder(cell.encoder.model)
@@ -133,49 +110,17 @@ def with_matrix(model: Any, pool: Any, dropout: Any) -> Any:
     return encode
 
 
-def one_step(way: str, kind: str, length: int, texts: int) -> Run:
-    import torch
-    from torch import nn
-
-    from contrastive.losses.supcon import supcon
-    from contrastive.models import encoder as encoders
-    from contrastive.models.pooling import first_token
-    from contrastive.views.batches import Batch
-    from contrastive.views.topk_tokens import topk_tokens
-    from contrastive.views.types import Encoded
-
-    torch.manual_seed(0)
-    model = encoder(kind, way).train()
-    ids = torch.randint(5, 1000, (texts, length))
-    mask, special = torch.ones_like(ids).bool(), torch.zeros_like(ids).bool()
-    special[:, 0] = special[:, -1] = True
-    batch = Batch(ids, mask, special, torch.arange(texts) % 2)
-
-    def with_row(given: Batch) -> Encoded:
-        return encoders.encode(model, given, "cls", nn.Dropout(0.1))
-
-    def step() -> None:
-        whole = with_matrix(model, first_token, nn.Dropout(0.1))
-        view = topk_tokens(whole if way == WAYS[0] else with_row, batch, k=30)
-        supcon(view.groups[0].vectors, labels=batch.labels, mask=view.groups[0].mask).backward()
-
-    return timed(step)
-
-
-def main(
-    length: int = 256, texts: int = 16, repeats: int = 5, steps: int = 10, kinds: tuple[str, ...] = (RECIPE, *KINDS)
-) -> None:
+def main(length: int = 256, repeats: int = 5, steps: int = 10) -> None:
     print(f"At most {length} tokens a text, {repeats} turns, one thread.\n")
-    print("| | CLS attention by | s a step | MiB | times as fast as whole matrices | share of their memory |")
-    print("|---|---|---|---|---|---|")
-    for kind in kinds:
-        count, ways = (steps * BATCH, (*WAYS, IN_PARTS)) if kind == RECIPE else (texts, WAYS)
-        found = take_turns("benchmarks.token_views", ways, [kind, length, count], repeats, {"OMP_NUM_THREADS": "1"})
-        for way, runs in found.items():
-            taken = [spread([run[key] for run in runs], digits) for key, digits in (("seconds", 2), ("mib", 0))]
-            beside = spread(ratios(found[WAYS[0]], runs, "seconds")), spread(ratios(runs, found[WAYS[0]], "mib"))
-            print(f"| {kind} | {way} | " + " | ".join([*taken, *beside]) + " |", flush=True)
+    print("| CLS attention by | s a step | MiB | times as fast as whole matrices | share of their memory |")
+    print("|---|---|---|---|---|")
+    arguments = [length, steps * BATCH]
+    found = take_turns("benchmarks.token_views", (*WAYS, IN_PARTS), arguments, repeats, {"OMP_NUM_THREADS": "1"})
+    for way, runs in found.items():
+        taken = [spread([run[key] for run in runs], digits) for key, digits in (("seconds", 2), ("mib", 0))]
+        beside = spread(ratios(found[WAYS[0]], runs, "seconds")), spread(ratios(runs, found[WAYS[0]], "mib"))
+        print(f"| {way} | " + " | ".join([*taken, *beside]) + " |", flush=True)
 
 
 if __name__ == "__main__":
-    start(main, measure, quick=(64, 4, 1, 2, (RECIPE,)))
+    start(main, measure, quick=(64, 1, 2))

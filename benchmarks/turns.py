@@ -8,11 +8,9 @@ import argparse
 import inspect
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -31,15 +29,6 @@ def take_turns(
             runs.append(json.loads(done.stdout.splitlines()[-1]))  # Ray says things before it
             print(f"{variant}: {runs[-1]}", file=sys.stderr, flush=True)  # kept if the next one stops us
     return found
-
-
-def timed(step: Callable[[], None]) -> Run:
-    """Seconds of one step, and by how much it raised the peak of this process's memory."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.perf_counter()
-    step()
-    seconds = time.perf_counter() - began
-    return {"seconds": seconds, "mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024}
 
 
 def ratios(runs: list[Run], others: list[Run], key: str) -> list[float]:

@@ -23,7 +23,7 @@ from contrastive.grid.estimate import CostEstimator, in_order
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
 from contrastive.training.job import TrainRequest
-from flows.forecast import note_overhead, preflight_report, resources_of
+from flows.forecast import preflight_report, resources_of
 from flows.progress import Progress
 from flows.report import Preliminary, experiment_of_run, grid_ended, refusal, show_report
 from flows.serve.servers import begin_flow
@@ -31,12 +31,12 @@ from flows.study import Study
 from flows.terminal import MOST_SEEDS, check_study, seconds_of
 from reports.markdown import plain
 from tasks import engines
+from tasks.address import TrackingFailed
 from tasks.cell import Job, Outcome, cell, prefix, references
 from tasks.engines import Engine, EngineName
 from tasks.report import ReportFailed, report_task
 from tasks.settle import prepare_tracking
 from tasks.sync import sync
-from tasks.tracking import TrackingFailed
 
 GRACE = 25.0  # seconds for running cells to write a checkpoint; Prefect kills the flow after 30 s
 USUAL_SEEDS = 20  # most seeds of a study, if max_seeds is left out
@@ -94,10 +94,8 @@ def ablation_grid(
         devices.check_capacity(max((status.cell.training.processes for status in plan.to_do), default=1))
         prepare_tracking(plan.experiment.name)
         references(plan, devices)
-        began = time.monotonic()
         share_prefixes(plan, devices)
         outcomes = run_cells(plan, devices, Preliminary(), study)
-        cell_seconds = time.monotonic() - began
     plan, stopping = (plan, None) if study is None else (study.plan(), study.stopping())
     show_states(plan, outcomes)
     failed = [outcome for outcome in outcomes if outcome.failed]
@@ -110,7 +108,6 @@ def ablation_grid(
         raise
     message = show_report(name, report)
     grid_ended(name, total, len(failed), report.path)
-    note_overhead(cell_seconds)
     if failed:
         raise GridFailed(summary(failed, report.path, total))
     return message
@@ -142,7 +139,7 @@ def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | Non
     to_do = plan.to_do if study is None else study.begin(devices)
     current_plan = (lambda: plan) if study is None else study.plan
     total = len(current_plan().statuses)
-    fit = CostEstimator(plan.experiment.evaluation, plan.experiment.speed, on_gpu=devices.on_gpu)
+    fit = CostEstimator(plan.experiment.evaluation, plan.experiment.speed)
     waiting = iter(ordered(to_do, fit))
     ended: EndedQueue = SimpleQueue()
     outcomes, in_flight = list[Outcome](), set[Job]()

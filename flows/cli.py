@@ -12,10 +12,9 @@ from typing import Annotated, Literal
 import typer
 from typer.exceptions import TyperException
 
+from contrastive.errors import UserError
 from flows.terminal import (
     MOST_SEEDS,
-    check_ledger_options,
-    check_receipt_options,
     check_study,
     complain,
     escape_logs,
@@ -53,8 +52,6 @@ GpuShare = Annotated[
 ]
 SKIP = 125  # the exit code at which `git bisect run` skips a commit
 MORE = "More commands"
-MOST_RUNS = 16  # of `ablate judge`
-MaxRuns = Annotated[int | None, typer.Option(metavar="N", help=f"Most runs of both commands, {MOST_RUNS} if left out.")]
 SHIPPED = Path(__file__).parent.parent / "configs"
 EngineOption = Literal["local", "ray", "inline"]
 
@@ -63,25 +60,20 @@ EngineOption = Literal["local", "ray", "inline"]
 def plan(
     experiment: ExperimentFile,
     as_json: AsJson = False,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Time a few training steps of each encoder here first.")
-    ] = False,
     to_decide: Annotated[
         bool, typer.Option("--to-decide", help="List what would decide each undecided comparison.")
     ] = False,
 ) -> None:
-    """Show what a run would do, how long it takes and how much memory.
+    """Show what a run would do and how long it takes.
 
     Each cell is reused, evaluated again, run, or stale: then it runs again, and the line says what has changed.
     """
     require_training()
     from contrastive.grid.load import load_experiment
     from contrastive.grid.plan import make_plan
-    from flows.forecast import forecast_dict, preflight_report, print_forecast, time_encoders
+    from flows.forecast import forecast_dict, preflight_report, print_forecast
 
     planned = make_plan(load_experiment(experiment))
-    if calibrate:
-        time_encoders(planned)
     problems, wanted = preflight_report(planned), list[str]()
     if to_decide and not problems.errors:
         from flows.study import lines_to_decide
@@ -224,63 +216,85 @@ def report_experiment(experiment: Path, paper: bool) -> None:
         say(f"LaTeX and PDF: {paper_folder(name)}")
 
 
-@app.command(rich_help_panel=MORE)
+judging = typer.Typer(subcommand_metavar="[ledger FOLDER]")
+app.add_typer(judging, name="judge", rich_help_panel=MORE)
+Command = typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")
+Metric = Annotated[str, typer.Option(metavar="REGEX", help="Finds the number: 'loss: ([-+0-9.e]+)'.")]
+Lower = Annotated[bool | None, typer.Option("--lower/--higher", help="Whether lower or higher is better.")]
+RunTimeout = Annotated[str, typer.Option(metavar="TIME", help="End a run that takes longer, e.g. 90s, 5m.")]
+JudgeEngine = Annotated[Literal["local", "ray"], typer.Option(metavar="ENGINE", help="local, or ray.")]
+
+
+@judging.callback(invoke_without_command=True)
 def judge(
     context: typer.Context,
-    baseline: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")] = "",
-    candidate: Annotated[str, typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")] = "",
-    metric: Annotated[str, typer.Option(metavar="REGEX", help="Finds the number: 'loss: ([-+0-9.e]+)'.")] = "",
-    lower: Annotated[bool | None, typer.Option("--lower/--higher", help="Whether lower or higher is better.")] = None,
+    baseline: Annotated[str, Command] = "",
+    candidate: Annotated[str, Command] = "",
+    metric: Metric = "",
+    lower: Lower = None,
     margin: Annotated[
         float | None, typer.Option(metavar="SIZE", help="Difference too small to matter: decides `equivalent`.")
     ] = None,
-    max_runs: MaxRuns = None,
+    max_runs: Annotated[int, typer.Option(metavar="N", help="Most runs of both commands.")] = 16,
     budget: Annotated[str, typer.Option(metavar="TIME", help="Begin no run after this time, e.g. 90m, 2h.")] = "",
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="End a run that takes longer, e.g. 90s, 5m.")] = "",
+    timeout: RunTimeout = "",
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at a time.")] = 1,
-    engine: Annotated[Literal["local", "ray"], typer.Option(metavar="ENGINE", help="local, or ray.")] = "local",
+    engine: JudgeEngine = "local",
     folder: Annotated[Path | None, typer.Option(help="Keep results here, not below the home.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Remove the runs that are kept, and begin anew.")] = False,
     gate: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the verdict as Markdown; exit with 1 only if worse.")
     ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="One of many proposals; alone: show what was tried and kept.")
-    ] = None,
-    receipt: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write all runs and the verdict as a chain of hashes.")
-    ] = None,
-    check: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Make the verdict of a receipt again; exit with 1 if it differs."),
-    ] = None,
-    rerun: Annotated[int, typer.Option(metavar="N", min=0, help="With --check: run N of its runs again.")] = 0,
-    seeds_from: Annotated[
-        str, typer.Option(metavar="TEXT", help="Take the seeds from a text, such as a commit, not 0, 1, 2 …")
-    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Decide which of two training commands is better.
 
     Both run at several seeds until it is decided. Exit code 0: the candidate is better; 1: worse or equivalent;
-    2: undecided; 3: not judged, such as a run that failed twice. With --ledger: 0 kept, 1 dropped, 3 failed,
-    4 the baseline failed, 5 another error. With --check: 0 the receipt is sound, 1 it is not, 3 it cannot be read.
+    2: undecided; 3: not judged, such as a run that failed twice. `ablate judge ledger` judges many candidates.
     """
-    from flows.judging import check as check_receipt
-    from flows.judging import judge_in_ledger, judge_pair, lower_is_better
+    if context.invoked_subcommand:
+        return refuse_without_effect(context, context.params, "before `ledger`", "write options after it")
+    if not (baseline and candidate and metric):
+        raise UserError("--baseline, --candidate and --metric are needed, or `ablate judge ledger FOLDER`")
+    from ablate.commands import RunFailed
+    from ablate.duel import Duel
+    from ablate.metric import lower_is_better
+    from flows.judging import RunOptions, judge_pair, show_failure, show_verdict
 
-    check_receipt_options(context, check, rerun)
-    if check is not None:
-        raise typer.Exit(check_receipt(check, rerun, engine, timeout, as_json))
-    if ledger is not None:
-        check_ledger_options(context, candidate)
-        how = engine, as_json, timeout, receipt, seeds_from
-        is_lower = lower_is_better(metric, lower, ledger)
-        raise typer.Exit(judge_in_ledger(ledger, baseline, candidate, metric, is_lower, *how))
-    more = {"engine": engine, "jobs": jobs, "budget": budget, "timeout": timeout}
-    pair = {"baseline": baseline, "candidate": candidate, "metric": metric, "margin": margin}
-    pair |= {"lower": lower_is_better(metric, lower)}
-    pair |= {"max_runs": MOST_RUNS if max_runs is None else max_runs, "seeds_from": seeds_from}
-    raise typer.Exit(judge_pair(pair, folder, gate, as_json, receipt, **more))
+    duel = Duel(baseline, candidate, metric, lower_is_better(metric, lower), margin, max_runs)
+    if gate:
+        gate.write_text("**Not judged**\n", encoding="utf-8")  # no verdict of an earlier call
+    try:
+        outcome = judge_pair(duel, RunOptions(engine, timeout, budget, jobs), folder, fresh)
+    except RunFailed as failed:
+        raise typer.Exit(show_failure(str(failed), as_json, gate)) from None
+    raise typer.Exit(show_verdict(duel, outcome, as_json, gate))
+
+
+@judging.command("ledger")
+def judge_ledger(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the ledger.")],
+    candidate: Annotated[str, Command] = "",
+    baseline: Annotated[str, Command] = "",
+    metric: Metric = "",
+    lower: Lower = None,
+    timeout: RunTimeout = "",
+    engine: JudgeEngine = "local",
+    as_json: AsJson = False,
+) -> None:
+    """Judge one proposal of many; without --candidate, show what was tried and kept.
+
+    A candidate is kept only if it beats the baseline, at an error shared by all proposals. Exit code 0: kept;
+    1: dropped; 3: it failed twice; 4: the baseline failed twice; 5: another error.
+    """
+    from flows.judging import RunOptions, judge_proposal, show_ledger
+
+    if candidate:
+        options = RunOptions(engine, timeout)
+        raise typer.Exit(judge_proposal(folder, candidate, baseline, metric, lower, options, as_json))
+    if baseline or metric or timeout or lower is not None or engine != "local":
+        raise UserError("nothing is judged without --candidate: name one, or give the folder alone to show it")
+    show_ledger(folder, as_json)
 
 
 @app.command()
@@ -403,13 +417,13 @@ def doctor(
 
 
 @app.command()
-def up(host: Annotated[str, typer.Option(envvar="ABLATE_HOST", help="Address to listen on.")] = "127.0.0.1") -> None:
+def up() -> None:
     """Start Prefect with a worker, and the MLflow UI, until Ctrl-C."""
     require_training()
     from contrastive.runs.store import home
     from flows.serve.up import up as start
 
-    start(home(), host)
+    start(home())
 
 
 @app.command(rich_help_panel=MORE)
@@ -428,14 +442,13 @@ def fail(message: str, code: int = 2) -> None:
 
 def main() -> None:
     """Run a command; print expected errors as one message without a traceback."""
-    from contrastive.errors import UserError
     from contrastive.runs import store
 
     escape_logs()
     judging = sys.argv[1:2] == ["judge"]
-    broken = 3 if judging else 2  # the codes 1 and 2 of `judge` are verdicts
-    if judging and any(word.partition("=")[0] == "--ledger" for word in sys.argv):
-        broken = 5  # the code 3 of a ledger is a failed proposal
+    broken = 2
+    if judging:  # whose lower codes are verdicts
+        broken = 5 if sys.argv[2:3] == ["ledger"] else 3
     if not judging:  # whose commands import from their own folder
         os.environ["PYTHONSAFEPATH"] = "1"  # our processes must not import a `tasks/` of the working directory
     try:

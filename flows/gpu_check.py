@@ -80,7 +80,7 @@ def modes(sizes: Sizes, given: dict[str, Row], folder: Path) -> Iterator[Row]:
     before = ""
     for name, settings in given.items():
         if name == "fp16" and not torch.cuda.is_available():
-            yield {"": name, "error": NEEDS_GPU}
+            yield {"name": name, "error": NEEDS_GPU}
             continue
         os.environ["ABLATE_HOME"] = str(folder / name)
 
@@ -190,7 +190,7 @@ def compared(running: dict[str, "subprocess.Popen[str]"], folder: Path, sizes: S
     yield here
     for name in BESIDE:
         if name not in running:
-            yield {"": name, "error": "needs the package deepspeed"}
+            yield {"name": name, "error": "needs the package deepspeed"}
             continue
         row = tried(name, partial(answer, running[name]))
         same, losses = row.pop("weights", None) == digest, np.array(row.pop("losses", []))
@@ -291,10 +291,10 @@ def weights(folder: Path) -> str:
 def tried(name: str, work: Callable[[], Row]) -> Row:
     """Return the row of some work, with its error if it fails."""
     try:
-        return {"": name} | work()
+        return {"name": name} | work()
     except Exception as error:
         traceback.print_exc()
-        return {"": name, "error": f"{type(error).__name__}: {error}"[-600:]}
+        return {"name": name, "error": f"{type(error).__name__}: {error}"[-600:]}
 
 
 def main() -> None:

@@ -115,7 +115,7 @@ def webhook_content(verdict: NightVerdict) -> dict[str, Any]:
         "when": verdict.night.when,
         "commit": verdict.night.commit,
         "failed": bool(verdict.failing),
-        "verdicts": {str(name): kind for kind, names in verdict.names.items() for name in names},
+        "verdicts": {name: kind for kind, names in verdict.names.items() for name in names},
     }
 
 

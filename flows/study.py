@@ -18,7 +18,6 @@ from contrastive.grid.plan import Plan, declaration, make_plan, recorded_declara
 from contrastive.grid.status import Status
 from contrastive.runs import store
 from contrastive.runs.recorded import Stopping, StudyLook
-from flows.forecast import cost_estimator
 from flows.terminal import human_span
 from reports.compare import Comparison
 from reports.guards import changed_declarations
@@ -140,7 +139,7 @@ class Study:
         if self.engine is None:
             return time.monotonic() <= self.deadline
         experiment = self.full_plan.experiment
-        fit = CostEstimator(experiment.evaluation, experiment.speed, on_gpu=self.engine.on_gpu)
+        fit = CostEstimator(experiment.evaluation, experiment.speed)
         seconds = fit.total_seconds(new) or 0.0
         return time.monotonic() + seconds / max(1, self.engine.parallel_trainings()) <= self.deadline
 
@@ -172,7 +171,7 @@ def plan_so_far(resolved: LoadedExperiment, records: bool) -> tuple[Plan, Stoppi
 
 def lines_to_decide(plan: Plan) -> Iterator[str]:
     """Yield what would decide each open comparison, with or without results so far."""
-    fit = cost_estimator(plan)
+    fit = CostEstimator(plan.experiment.evaluation, plan.experiment.speed)
     yield cost_of_one_seed(plan, fit)
     try:
         plan, stopping = plan_so_far(plan.resolved, records=False)
@@ -192,11 +191,11 @@ def lines_to_decide(plan: Plan) -> Iterator[str]:
 
 def cost_of_one_seed(plan: Plan, fit: CostEstimator) -> str:
     """Describe the training time of one seed of every configuration here."""
-    cells = [row.cells[0] for part in plan.resolved.sections for row in part.rows]
-    each = [fit.seconds(cell) for cell in dict.fromkeys(cells)]
-    seconds = [expected for expected in each if expected is not None]
-    time = "an unknown time (`--calibrate` measures it)" if len(seconds) < len(each) else human_span(sum(seconds))
-    return f"one seed of all {len(each)} configurations trains for {time}"
+    cells = {row.cells[0] for part in plan.resolved.sections for row in part.rows}
+    seconds = fit.total_seconds(cells)
+    if seconds is None:
+        return "the training time of one seed is unknown until a cell with each encoder has finished"
+    return f"one seed of all {len(cells)} configurations trains for {human_span(seconds)}"
 
 
 def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]:
@@ -236,9 +235,9 @@ def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]
 def more_seeds(comparison: Comparison, cells: list[Cell], fit: CostEstimator) -> Iterator[tuple[float, str]]:
     """Yield (training seconds, text) for the seeds that would decide a comparison."""
     if comparison.needs and comparison.needs.seeds is not None:
-        each = [fit.seconds(cell) for cell in cells]
-        seconds = sum(s for s in each if s is not None) * (comparison.needs.seeds - comparison.seeds)
-        time = f" ({human_span(seconds)} of training)" if cells and None not in each else ""
+        once = fit.total_seconds(cells)
+        seconds = (once or 0.0) * (comparison.needs.seeds - comparison.seeds)
+        time = "" if not cells or once is None else f" ({human_span(seconds)} of training)"
         yield seconds, f"{comparison.needs.seeds} seeds{time}"
 
 

@@ -94,25 +94,6 @@ def refuse_without_effect(context: typer.Context, names: Collection[str], why: s
         raise UserError(f"{', '.join(given)} {verb} no effect {why}: leave {them} out, or {advice}")
 
 
-def check_ledger_options(context: typer.Context, candidate: str) -> None:
-    """Raise UserError for options of `judge` that a ledger does not read, or reads only beside a candidate."""
-    alone = ("margin", "max_runs", "budget", "folder", "gate", "jobs")
-    refuse_without_effect(context, alone, "with --ledger", "judge without a ledger")
-    if not candidate:
-        new = ("baseline", "candidate", "metric", "lower", "engine", "timeout", "seeds_from")
-        refuse_without_effect(context, new, "without a command to judge", "name one as --candidate")
-
-
-def check_receipt_options(context: typer.Context, check: object, rerun: int) -> None:
-    """Raise UserError for options of `judge` that have no effect with --check, or only with it."""
-    if check is None:
-        refuse_without_effect(context, ("rerun",), "without --check", "name a receipt as --check")
-        return
-    read = {"check", "rerun", "as_json", *(("engine", "timeout") if rerun else ())}
-    others = {param.name or "" for param in context.command.params} - read
-    refuse_without_effect(context, others, "with --check", "check the receipt in a call of its own")
-
-
 def names_in_panel(context: typer.Context, panel: str) -> list[str]:
     """Return the names of a command's options that its help shows in a panel."""
     params = context.command.params

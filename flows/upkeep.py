@@ -65,18 +65,18 @@ def check_results(experiment: Path, mend: bool) -> str:
         say(mend_tracking(planned, stopping))
     close_abandoned_runs()
     stored = [*(why for _, why in damaged_cache()), *audit(planned)]
-    for line in stored:
-        say(line)
     has_report = report_folder(planned.experiment.name).exists()
     of_file = audit_file(experiment) if has_report else []
     edited = [*of_file, *audit_report(planned.experiment.name)]
-    for line in edited:
+    for line in (*stored, *edited):
         say(line)
-    if count := len(stored) + len(edited):
+    if stored:
         mends = "to repair, run `ablate audit EXPERIMENT --mend`, then `ablate run EXPERIMENT`"
-        rest = "`ablate run EXPERIMENT` does the rest" if mend else mends
-        named = "see above" if of_file else "`ablate report EXPERIMENT` rewrites the report"
-        return f"{count} difference{'s' if count > 1 else ''}; {rest if stored else named}"
+        advice = "`ablate run EXPERIMENT` does the rest" if mend else mends
+    else:
+        advice = "see above" if of_file else "`ablate report EXPERIMENT` rewrites the report"
+    if count := len(stored) + len(edited):
+        return f"{count} difference{'s' if count > 1 else ''}; {advice}"
     report_state = "the report is up to date" if has_report else "no report yet: run `ablate report EXPERIMENT`"
     say(f"run folders are complete, MLflow agrees with them, {report_state}")
     return ""

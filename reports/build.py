@@ -1,4 +1,4 @@
-"""Build a report, section by section, and write it: Markdown, self-contained HTML pages, figures and tables.
+"""Build a report, section by section, and write it: Markdown, a self-contained HTML page, figures and tables.
 
 The same runs give the same files, byte for byte.
 """
@@ -32,20 +32,7 @@ from reports.guards import general
 from reports.guards.rows import Guard
 from reports.looks import compare_section
 from reports.markdown import code, plain
-from reports.messages import (
-    FILES,
-    LANGUAGES,
-    PAGES,
-    Joined,
-    Message,
-    Text,
-    _,
-    about_images,
-    language,
-    n_,
-    other_language,
-    using,
-)
+from reports.messages import _, n_, using
 from reports.overview import Overview, overview
 from reports.provenance import class_tables, footer, row_tables
 from reports.section_effects import explained, level_means
@@ -68,13 +55,13 @@ class SectionReport:
 
     recorded: RecordedSection
     anchor: str
-    answer: Text  # to the question in its title; empty if nothing was tested
-    notes: list[Text]
+    answer: str  # to the question in its title; empty if nothing was tested
+    notes: list[str]
     tables: list[Table]
-    sentences: list[Text]
+    sentences: list[str]
     figures: list[Figure | LeftOut]
     section: Section
-    forbidding: list[Text]  # the notes that forbid ranking
+    forbidding: list[str]  # the notes that forbid ranking
     limits: list[Guard]
     effects: list[Effect]
 
@@ -114,14 +101,14 @@ class Report:
 
     study: Study
     summary: Overview
-    forests: dict[str, Figure | LeftOut | None]  # by language
-    notes: list[Text]
+    forest: Figure | LeftOut | None
+    notes: list[str]
     sections: list[SectionReport]
     overview_figures: list[Figure | LeftOut]
-    reading: list[Text]
+    reading: list[str]
     data: list[Table]
-    footer: list[Text]
-    shared: list[Text]  # sentences of all sections
+    footer: list[str]
+    shared: list[str]  # sentences of all sections
     linked: bool  # whether numbers have pages of their runs in MLflow
 
     @property
@@ -144,7 +131,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     return Report(
         results.study,
         summary,
-        {name: figures.draw_first(summary, folder, name) for name in LANGUAGES},
+        figures.draw_first(summary, folder),
         notes,
         sections,
         figures.overview(results, folder),
@@ -156,7 +143,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     )
 
 
-def said_once(sections: list[SectionReport]) -> tuple[list[SectionReport], list[Text]]:
+def said_once(sections: list[SectionReport]) -> tuple[list[SectionReport], list[str]]:
     """Take the sentences that all of several sections with comparisons share out of them."""
     compared = [part for part in sections if part.section.comparisons]
     if len(compared) < 2:
@@ -185,17 +172,14 @@ def replace_folder(output: Path, write: Callable[[Path], Written]) -> Written:
 
 
 def write_report(results: Results, folder: Path) -> Report:
-    """Write all files of a report into a folder."""
-    with about_images(results.study.images):
+    """Write all files of a report, in its language, into a folder."""
+    with using(results.study.language):
         report = report_of(results, file_names(results.study.sections), folder)
-    for name in LANGUAGES:
-        with using(name), about_images(results.study.images):
-            markdown = template("report.md.j2", autoescape=False)
-            text = markdown.render(other=other_language(FILES), page=PAGES[name], parquet=export.PARQUET, report=report)
-            (folder / FILES[name]).write_text(text, encoding="utf-8")
-            page = page_of(report, results, folder)
-            (folder / PAGES[name]).write_text(page, encoding="utf-8", errors="replace")
-    export.write_tables(export.tidy(results), folder)
+        text = template("report.md.j2", autoescape=False).render(report=report)
+        (folder / "README.md").write_text(text, encoding="utf-8")
+        page = page_of(report, results, folder)
+        (folder / "index.html").write_text(page, encoding="utf-8", errors="replace")
+    export.write_csv(export.tidy(results), folder / "results.csv")
     export.write_comparisons([part.section for part in report.sections], folder)
     export.write_effects([(part.section, part.effects) for part in report.sections], folder)
     return report
@@ -250,13 +234,8 @@ def swap(fresh: Path, output: Path) -> None:
             shutil.rmtree(aside, ignore_errors=True)
 
 
+@cache  # a template is compiled once
 def template(name: str, **settings: Any) -> Template:
-    """Load a template, with translations into the current language."""
-    return templates(**settings).get_template(name, globals={"_": _, "n_": n_, "language": language()})
-
-
-@cache  # every language renders the same templates, which are compiled once
-def templates(**settings: Any) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
@@ -266,7 +245,8 @@ def templates(**settings: Any) -> Environment:
         **settings,
     )
     environment.filters |= {"plain": plain, "code": code, "together": together}
-    return environment
+    environment.globals |= {"_": _, "n_": n_}
+    return environment.get_template(name)
 
 
 def file_names(sections: list[RecordedSection]) -> list[str]:
@@ -281,14 +261,9 @@ def file_names(sections: list[RecordedSection]) -> list[str]:
 
 
 def page_of(report: Report, results: Results, folder: Path) -> str:
-    """Return the report as one HTML page in the current language, with the figures of a folder embedded."""
-    style, script, marked = (
-        (TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js", "marks.css")
-    )
-    if any(is_drawn(each) and each.marks for part in report.sections for each in part.figures):
-        style += marked
+    """Return the report as one HTML page, with the figures of a folder embedded."""
+    style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     return template("page.html.j2", autoescape=True, finalize=visible).render(
-        other=other_language(PAGES),
         report=report,
         running=results.progress is not None,
         images=lambda figures: [(data_url(folder / each.path), each) for each in figures if is_drawn(each)],
@@ -313,15 +288,14 @@ def digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def together(value: object) -> str:
+def together(value: str) -> str:
     """Keep numbers on one line with what they are beside: +2.0 ± 1.5 points."""
-    return re.sub(r" (?=[±→%]|points?\b|个百分点)|(?<=[±→]) ", "\N{NO-BREAK SPACE}", str(value))
+    return re.sub(r" (?=[±→%]|points?\b|个百分点)|(?<=[±→]) ", "\N{NO-BREAK SPACE}", value)
 
 
 def visible(value: object) -> object:
     """Remove invisible and text-reversing characters from any text that is not our own markup."""
-    foreign = isinstance(value, str | Message | Joined) and not isinstance(value, Markup)
-    return printable(str(value)) if foreign else value
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 class Links:

@@ -1,14 +1,10 @@
-"""Write a report's numbers as files: results.csv, comparisons.csv, effects.csv, and results.parquet with pyarrow."""
+"""Write a report's numbers as files: results.csv, comparisons.csv and effects.csv."""
 
 import json
-import math
 import re
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from reports.compare import RowScore, Section
@@ -18,7 +14,7 @@ from reports.study import Results
 
 PLACE = ["section", "row", "label", "variant"]
 KNOWN = ["status", "score", "value", "standard_error", "count", "higher_is_better", "unit", "seconds"]
-PARQUET = find_spec("pyarrow") is not None  # part of the extra `train`
+EFFECT = ["section", "value", "effect", "df", "F", "p", "share", "shown"]
 FORMULA = re.compile(r"'*[=+\-@\t\r]")  # begins what spreadsheets take for a formula, and what was one
 
 
@@ -27,95 +23,37 @@ def tidy(results: Results) -> pd.DataFrame:
 
     `row` counts from 0 within its section. Each axis is a column `axis.NAME`, empty for rows that do not use it.
     """
-    shown = pd.DataFrame(shown_cells(results))
-    frame = shown.merge(scores_frame(results), on="cell", how="left", sort=False)
-    axes = sorted(name for name in shown.columns if name.startswith("axis."))
-    for axis in axes:
-        numbers = pd.to_numeric(frame[axis], errors="coerce")
-        all_numbers = numbers.notna().equals(frame[axis].notna())
-        frame[axis] = numbers if all_numbers else frame[axis].map(str, na_action="ignore")
+    lines = []
+    for section in results.study.sections:
+        for number, row in enumerate(section.rows):
+            axes = {f"axis.{name}": value for name, value in row.axes.items()}
+            for cell, seed in zip(row.cells, row.seeds, strict=True):
+                run = results.cells.get(cell)
+                status = run.status if run else "missing"
+                seconds = run.provenance.wall_seconds if run and run.provenance else None
+                lines.append((section.title, number, row.label, seed, cell, status, seconds, axes))
+    cells = pd.DataFrame(lines, columns=["section", "row", "label", "seed", "cell", "status", "seconds", "axes"])
+    axes_of_cells = pd.DataFrame(cells.pop("axes").tolist(), dtype=object)
+    frame = pd.concat([cells, axes_of_cells], axis=1).merge(scores_frame(results), on="cell", how="left", sort=False)
     if not results.study.paired:
         frame["seed"] = None  # numbers of runs, which would pair rows when the file is read again
-    fits = all(abs(seed) < 2**63 for seed in frame["seed"].dropna())  # else seeds are texts
-    frame = frame.astype({"seed": "Int64" if fits else str, "count": "Int64", "higher_is_better": "boolean"})
-    return frame[[*PLACE, *axes, "seed", "cell", *KNOWN]]
-
-
-def shown_cells(results: Results) -> list[dict[str, Any]]:
-    """Return a record for each cell of each section, with its row, status and axes."""
-    return [
-        {
-            "section": section.title,
-            "row": number,
-            "label": row.label,
-            "seed": seed,
-            "cell": cell,
-            "status": run.status if run else "missing",
-            "seconds": run.provenance.wall_seconds if run and run.provenance else None,
-        }
-        | {f"axis.{name}": value for name, value in row.axes.items()}
-        for section in results.study.sections
-        for number, row in enumerate(section.rows)
-        for cell, seed in zip(row.cells, row.seeds, strict=True)
-        for run in [results.cells.get(cell)]
-    ]
+    frame = frame.astype({"count": "Int64", "higher_is_better": "boolean"})
+    return frame[[*PLACE, *sorted(axes_of_cells.columns), "seed", "cell", *KNOWN]]
 
 
 def scores_frame(results: Results) -> pd.DataFrame:
     """Return the scores that MLflow has, in long form, with the columns that scores.json adds."""
-    names = dict(enumerate(results.score_names))  # scores may be called as a column, such as value or cell
-    scores = results.scores[[*names.values()]].set_axis([*names], axis=1).rename_axis("cell").reset_index()
-    scores = scores.melt("cell", var_name="score", value_name="value").dropna(subset="value")
-    scores["score"] = scores["score"].map(names).astype(object)
-    frame = scores.merge(results.measured.drop(columns="value"), on=["cell", "score"], how="left", sort=False)
+    scores = results.scores[results.score_names].rename_axis(index="cell", columns="score")
+    frame = pd.DataFrame({"value": scores.stack().dropna()}).reset_index()
+    frame = frame.merge(results.measured.drop(columns="value"), on=["cell", "score"], how="left", sort=False)
     parts = [name.rpartition("/") for name in frame["score"]]
     return frame.assign(variant=[part[0] for part in parts], score=[part[2] for part in parts])
 
 
-def write_tables(frame: pd.DataFrame, folder: Path) -> None:
-    """Write results.csv, and with pyarrow results.parquet, byte for byte the same from the same results."""
-    texts = without_formulas(frame)
-    if PARQUET:
-        write_by_pyarrow(frame, texts, folder)
-    else:
-        (folder / "results.csv").write_text(csv_of(texts), encoding="utf-8")
-
-
-def write_by_pyarrow(frame: pd.DataFrame, texts: pd.DataFrame, folder: Path) -> None:
-    import pyarrow
-    from pyarrow import csv, parquet
-
-    tables = [pyarrow.Table.from_pandas(each, preserve_index=False) for each in (frame, texts)]
-    table, text = (table.replace_schema_metadata(None) for table in tables)  # it holds versions of pandas and pyarrow
-    parquet.write_table(table, folder / "results.parquet", compression="zstd")
-    csv.write_csv(text, folder / "results.csv")
-
-
-def csv_of(frame: pd.DataFrame) -> str:
-    """Return the CSV that pyarrow writes, which takes a tenth of the time."""
-    columns = [[csv_text(name), *map(csv_text, frame[name].tolist())] for name in frame]
-    return "".join(",".join(line) + "\n" for line in zip(*columns, strict=True))
-
-
-def csv_text(value: Any) -> str:
-    """Return a value as pyarrow writes it: texts in quotes, nothing for a missing value, the shortest number."""
-    if isinstance(value, str):
-        return '"' + value.replace('"', '""') + '"'
-    if value is None or value is pd.NA or value != value:
-        return ""
-    if not isinstance(value, float):
-        return str(value).lower()
-    if not value or 1e-4 <= abs(value) < 1e10 or math.isinf(value):
-        return float.__repr__(value).removesuffix(".0")
-    if 1e-6 <= abs(value) < 1e-4:
-        return np.format_float_positional(value, trim="-")
-    return np.format_float_scientific(value, trim="-", exp_digits=1)
-
-
-def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table for CSV, with an apostrophe before texts that a spreadsheet would run as formulas (OWASP)."""
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table, with an apostrophe before texts that a spreadsheet would run as formulas (OWASP)."""
     texts = frame.select_dtypes(["object", "str"])
-    return frame.assign(**{str(name): texts[name].map(as_text) for name in texts})
+    frame.assign(**{str(name): texts[name].map(as_text) for name in texts}).to_csv(path, index=False)
 
 
 def as_text(value: object) -> object:
@@ -136,7 +74,7 @@ def as_was(value: object) -> object:
 def write_comparisons(sections: Sequence[Section], folder: Path) -> None:
     """Write comparisons.csv: a line for each score of each row, with its comparison to the baseline."""
     lines = [comparison_line(score, section) for section in sections for score in section.scores]
-    without_formulas(pd.DataFrame(lines)).to_csv(folder / "comparisons.csv", index=False)
+    write_csv(pd.DataFrame(lines), folder / "comparisons.csv")
 
 
 def comparison_line(score: RowScore, section: Section) -> dict[str, object]:
@@ -171,5 +109,4 @@ def write_effects(sections: Sequence[tuple[Section, list[Effect]]], folder: Path
         for section, effects in sections
         for effect in effects
     ]  # fmt: skip
-    columns = ["section", "value", "effect", "df", "F", "p", "share", "shown"]
-    without_formulas(pd.DataFrame(lines, columns=columns)).to_csv(folder / "effects.csv", index=False)
+    write_csv(pd.DataFrame(lines, columns=EFFECT), folder / "effects.csv")

@@ -10,7 +10,7 @@ from reports.compare import RowScore, Section
 from reports.guards.rows import Guard, listed
 from reports.guards.same import AS_RUN, DATA, path
 from reports.markdown import heading, score_text, symbol, unit, with_unit
-from reports.messages import Text, _, joined, n_
+from reports.messages import N_, _, n_
 from reports.provenance import cells_by_data, counts_of
 from reports.rows import ANY, Row, references_of, shown_values
 from reports.statistics.power import POWER
@@ -18,23 +18,23 @@ from reports.study import Results
 from reports.tables import is_negligible, verdict_text
 
 STOPPED = {
-    "decided": _("Seeds were added until every comparison was decided"),
-    "futile": _("No further seeds were added: they are unlikely to decide the remaining comparisons"),
-    "most seeds": _("Seeds were added up to the allowed maximum"),
-    "budget": _("The budget ran out before every comparison was decided"),
-    "not comparable": _("No further seeds were added: the remaining rows cannot be compared"),
-    "nothing to compare": _("No further seeds were added: nothing is compared"),
-    "": _("The study is not finished: seeds are still to be added"),
+    "decided": N_("Seeds were added until every comparison was decided"),
+    "futile": N_("No further seeds were added: they are unlikely to decide the remaining comparisons"),
+    "most seeds": N_("Seeds were added up to the allowed maximum"),
+    "budget": N_("The budget ran out before every comparison was decided"),
+    "not comparable": N_("No further seeds were added: the remaining rows cannot be compared"),
+    "nothing to compare": N_("No further seeds were added: nothing is compared"),
+    "": N_("The study is not finished: seeds are still to be added"),
 }
-OPEN_AGAIN = _("Seeds were added until every comparison was decided; those of other sections left some open again")
-BY_TEXT, BY_SEED = _("seed and text"), _("seed")
-PARTLY = _("seed, and by text where results of single texts are stored")
+OPEN_AGAIN = N_("Seeds were added until every comparison was decided; those of other sections left some open again")
+BY_TEXT, BY_SEED = N_("seed and example"), N_("seed")
+PARTLY = N_("seed, and by example where results of single examples are stored")
 
 
-def answer(section: Section) -> Text:
+def answer(section: Section) -> str:
     """Return each verdict with its rows, in the first score that was tested; empty if none was."""
     value = next(iter(section.tested), "")
-    by_verdict = dict[Text, list[str]]()
+    by_verdict = dict[str, list[str]]()
     for score in [section.score_of[row.number, value] for row in section.ordered if value]:
         if score.comparison and score.comparison.tested:
             by_verdict.setdefault(verdict_text(score.verdict, is_negligible(score)), []).append(score.row.label)
@@ -50,16 +50,16 @@ def answer(section: Section) -> Text:
         if len(against) == 1
         else _("Compared with their baselines")
     )
-    return _("{beside}: {verdicts}.", beside=beside, verdicts=joined(said, _("; ")))
+    return _("{beside}: {verdicts}.", beside=beside, verdicts=_("; ").join(said))
 
 
-def sentences(section: Section) -> list[Text]:
+def sentences(section: Section) -> list[str]:
     """Return the sentences below a section's tables."""
     notes = (stopped, tested, ragged_note, unequal_note, same_note)
     return [sentence for note in notes for sentence in note(section)]
 
 
-def stopped(section: Section) -> Iterator[Text]:
+def stopped(section: Section) -> Iterator[str]:
     """Yield, for a study that adds seeds, with how many it stopped and why."""
     if section.most_seeds is None:
         return
@@ -67,15 +67,15 @@ def stopped(section: Section) -> Iterator[Text]:
     why = OPEN_AGAIN if section.ended == "decided" and is_open else STOPPED[section.ended]
     counts = [score.seeds for score in section.scores]
     few, many = min(counts), max(counts)
-    between: Text = _("{few} to {many}", few=few, many=many) if few < many else str(few)
+    between: str = _("{few} to {many}", few=few, many=many) if few < many else str(few)
     yield _(
         "{why}: {between} per configuration. A difference uses the seeds up to the last look that both rows completed.",
-        why=why,
+        why=_(why),
         between=between,
     )
 
 
-def tested(section: Section) -> Iterator[Text]:
+def tested(section: Section) -> Iterator[str]:
     """Yield how a section was tested, its margins and the smallest differences it could have found."""
     by_text = [compared.by_text for _, compared in section.comparisons if compared.tested]
     if not by_text:
@@ -86,7 +86,7 @@ def tested(section: Section) -> Iterator[Text]:
         sizes = [
             _("{size} in {name}", size=size_text(size, value), name=heading(value)) for value, size in margins.items()
         ]
-        yield _("Equivalence margin: {margins}.", margins=joined(sizes, _(", ")))
+        yield _("Equivalence margin: {margins}.", margins=_(", ").join(sizes))
     limits = [
         _("{size} in {name}", size=size_text(size, value), name=heading(value))
         for value in section.values
@@ -96,7 +96,7 @@ def tested(section: Section) -> Iterator[Text]:
         yield _(
             "With {power} % power, a study like this detects true differences of {limits}.",
             power=f"{100 * POWER:.0f}",
-            limits=joined(limits, _("; ")),
+            limits=_("; ").join(limits),
         )
     if section.most_seeds is not None:
         yield _(
@@ -106,15 +106,15 @@ def tested(section: Section) -> Iterator[Text]:
         )
 
 
-def how_paired(section: Section, by_text: list[bool]) -> Text:
+def how_paired(section: Section, by_text: list[bool]) -> str:
     """Say by what rows are paired."""
     if not section.paired:
         return _("The rows are not paired (Welch's t, Bonferroni). Pairing by seed may narrow the intervals.")
     how = BY_TEXT if all(by_text) else PARTLY if any(by_text) else BY_SEED
-    return _("Differences are paired by {how}.", how=how)
+    return _("Differences are paired by {how}.", how=_(how))
 
 
-def size_text(size: float, value: str) -> Text:
+def size_text(size: float, value: str) -> str:
     return with_unit(f"{unit(value) * size:.2g}", unit(value) > 1)
 
 
@@ -123,33 +123,25 @@ def possible(size: float, value: str) -> bool:
     return unit(value) == 1 or size <= 1
 
 
-def ragged_note(section: Section) -> list[Text]:
+def ragged_note(section: Section) -> list[str]:
     """Name the rows that were compared by part of their runs, or by all runs without pairing, for want of seeds."""
     if section.most_seeds is not None or not section.paired:
         return []
     tested = [(score.row, each) for score, each in section.comparisons if each.tested]
     shared = [row.label for row, each in tested if each.paired and {*row.seeds} != {*each.against.seeds}]
     unpaired = [row.label for row, each in tested if not each.paired]
-    sentences = (
-        (
-            _(
-                "Compared only at the seeds that both rows have, so the difference is not that of the means "
-                "above: {names}."
-            ),
-            shared,
-        ),
-        (
-            _(
-                "Compared over all runs without pairing, since too few seeds are shared (Welch's t, "
-                "Bonferroni): {names}."
-            ),
-            unpaired,
-        ),
-    )
-    return [text.of(names=listed([*dict.fromkeys(names)])) for text, names in sentences if names]
+    sentences = {
+        N_(
+            "Compared only at the seeds that both rows have, so the difference is not that of the means above: {names}."
+        ): shared,
+        N_(
+            "Compared over all runs without pairing, since too few seeds are shared (Welch's t, Bonferroni): {names}."
+        ): unpaired,
+    }
+    return [_(text, names=listed([*dict.fromkeys(names)])) for text, names in sentences.items() if names]
 
 
-def unequal_note(section: Section) -> list[Text]:
+def unequal_note(section: Section) -> list[str]:
     """Name the rows whose spread between seeds differs from the others', so that it is not only pooled."""
     sentence = _(
         "In these comparisons the spread between seeds seems to differ from that of the other rows, so their "
@@ -159,28 +151,31 @@ def unequal_note(section: Section) -> list[Text]:
     return [sentence] if section.unequal else []
 
 
-def same_note(section: Section) -> list[Text]:
+def same_note(section: Section) -> list[str]:
     """Name the vectors that training does not change, so that all configurations share one row."""
     labels = [row.label for row in section.rows]
     kinds = [label.removeprefix(f"{ANY} · ") for label in labels if label.startswith(f"{ANY} · ")]
-    text = _("Training does not change these vectors, so all configurations share one row: {names}.")
-    return [text.of(names=listed(kinds))] if kinds else []
+    if not kinds:
+        return []
+    return [
+        _("Training does not change these vectors, so all configurations share one row: {names}.", names=listed(kinds))
+    ]
 
 
 TRAINED_ON = {
-    frozenset({False}): _("All seeds train on the same texts: the conclusions hold for these training texts."),
-    frozenset({True}): _(
-        "Each seed draws its own training texts: the conclusions hold for training texts drawn from this data."
+    frozenset({False}): N_("All seeds train on the same examples: the conclusions hold for these training examples."),
+    frozenset({True}): N_(
+        "Each seed draws its own training examples: the conclusions hold for training examples drawn from this data."
     ),
-    frozenset({False, True}): _(
-        "With data.resample each seed draws its own training texts; without it all seeds train on the same "
-        "texts, and the conclusions hold for these."
+    frozenset({False, True}): N_(
+        "With data.resample each seed draws its own training examples; without it all seeds train on the same "
+        "examples, and the conclusions hold for these."
     ),
 }
 NAMED = 8  # most scores that a sentence names
 
 
-def reading(results: Results) -> list[Text]:
+def reading(results: Results) -> list[str]:
     """Explain how to read the numbers of this report."""
     rows = [row for section in results.study.sections for row in section.rows]
     seeds = max((len(row.seeds) for row in rows), default=0)
@@ -204,19 +199,19 @@ def reading(results: Results) -> list[Text]:
         ),
         _("Differences are computed before rounding."),
         _(
-            "comparisons.csv has p-values, the numbers of texts that only one of two models gets right, and "
+            "comparisons.csv has p-values, the numbers of examples that only one of two models gets right, and "
             "the probability of improvement."
         ),
-        *([] if results.study.foreign else [TRAINED_ON[frozenset(row.drawn for row in rows) or frozenset({False})]]),
+        *([] if results.study.foreign else [_(TRAINED_ON[frozenset(row.drawn for row in rows) or frozenset({False})])]),
         *standard_errors(results),
     ]
 
 
-def standard_errors(results: Results) -> list[Text]:
+def standard_errors(results: Results) -> list[str]:
     """Give the standard error of an accuracy that the number of test texts implies, for each data set."""
     if "test.accuracy" not in results.scores:
         return []
-    sentences_by_data = list[Text]()
+    sentences_by_data = list[str]()
     for data, cells in cells_by_data(results).items():
         count = sum(counts_of(results, cells).get("test", {}).values())
         mean = float(results.scores["test.accuracy"].reindex(cells).mean())
@@ -225,15 +220,15 @@ def standard_errors(results: Results) -> list[Text]:
             name = _(" of {data}", data=data) if data else ""
             sentences_by_data.append(
                 _(
-                    "On {count} test texts{name}, an accuracy has a standard error of {size} points from the "
-                    "choice of texts alone.",
+                    "On {count} test examples{name}, an accuracy has a standard error of {size} points from the "
+                    "choice of examples alone.",
                     count=count, name=name, size=size,
                 )
             )  # fmt: skip
     return sentences_by_data
 
 
-def not_shown(results: Results) -> list[Text]:
+def not_shown(results: Results) -> list[str]:
     """Name the scores that were measured and that no table shows."""
     shown = {value for section in results.study.sections for value in shown_values(section, results)}
     measured = [name for name in results.score_names if "/" not in name]
@@ -247,7 +242,7 @@ def not_shown(results: Results) -> list[Text]:
     return [sentence] if names else []
 
 
-def several_names(results: Results) -> list[Text]:
+def several_names(results: Results) -> list[str]:
     """Name the configurations that sections show under several names."""
     names: dict[tuple[str, ...], dict[str, None]] = {}
     for row in (row for section in results.study.sections for row in section.rows):
@@ -282,10 +277,11 @@ def at_the_edge(section: Section, scores: list[RowScore]) -> Iterator[Guard]:
             continue
         (end,) = ends
         if (end == tried[-1] and math.isfinite(tried[-1])) or (end == tried[0] and tried[0] > LEAST.get(name, 0)):
-            words = _("Best at the edge of the tried range: {best} ({axis} {tried}).")
+            text = N_("Best at the edge of the tried range: {best} ({axis} {tried}).")
             if not bold:
-                words = _("Best mean, not shown to be better, at the edge of the tried range: {best} ({axis} {tried}).")
-            words = words.of(
+                text = N_("Best mean, not shown to be better, at the edge of the tried range: {best} ({axis} {tried}).")
+            words = _(
+                text,
                 best=listed([row.label for row in best]),
                 axis=_("blocks") if name == "tune" else symbol(name),
                 tried=", ".join(f"{number:g}" for number in tried),
@@ -359,9 +355,9 @@ def below_reference(scores: list[RowScore], section: Section, results: Results) 
             places = 1 if unit(value) > 1 else None
             rows = [f"{score.row.label} ({score_text(value, score.mean, places=places)})" for score in below]
             ours = f"{name} ({score_text(value, reference[value], places=places)})"
-            words = _("{reference} scores above {rows} (untested).")
+            text = N_("{reference} scores above {rows} (untested).")
             if len(below) == len(scores) > 1:
                 best = max(below, key=lambda score: score.mean if score.higher else -score.mean)
-                words = _("{reference} scores above every row, even {rows} (untested).")
+                text = N_("{reference} scores above every row, even {rows} (untested).")
                 rows = [f"{best.row.label} ({score_text(value, best.mean, places=places)})"]
-            yield Guard("reference", words.of(reference=ours, rows=listed(rows)))
+            yield Guard("reference", _(text, reference=ours, rows=listed(rows)))

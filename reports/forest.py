@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from reports.compare import Comparison, RowScore, Section
 from reports.markdown import difference_text, most_of
-from reports.messages import Text, _
+from reports.messages import _
 from reports.rows import Cost, references_of, row_cost
 from reports.study import Results
 from reports.tables import SIGNS, is_negligible, verdict_text
@@ -34,7 +34,7 @@ class ForestRow:
     baseline_level: float = math.nan
     cost: Cost | None = None
     perhaps_negligible: bool = False
-    name: Text = ""  # the label, with the baseline if its question has several
+    name: str = ""  # the label, with the baseline if its question has several
 
     @property
     def gain(self) -> float:
@@ -49,7 +49,7 @@ class ForestRow:
         return MARKS.get(self.verdict, MARKS["undecided"])
 
     @property
-    def word(self) -> Text:
+    def word(self) -> str:
         return verdict_text(self.verdict, self.perhaps_negligible)
 
     @property

@@ -8,7 +8,7 @@ from statistics import median_low
 
 from contrastive.config.scores import score_facts
 from contrastive.errors import printable
-from reports.messages import Text, _, n_
+from reports.messages import N_, _, n_
 
 MISSING = "–"
 MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_")  # an underscore within a word is not markup
@@ -94,7 +94,7 @@ def number_text(number: float) -> str:
     return f"{number:.0f}" if number >= 10 else f"{number:.2g}"
 
 
-def with_unit(size: str, share: bool) -> Text:
+def with_unit(size: str, share: bool) -> str:
     return n_("{size} point", "{size} points", 1 if size == "1" else 2, size=size) if share else size
 
 
@@ -117,7 +117,7 @@ def probability(p: float) -> str:
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def duration(seconds: float) -> Text:
+def duration(seconds: float) -> str:
     if seconds < 120:
         return _("{number} s", number=f"{seconds:.0f}")
     if seconds < 7200:
@@ -125,12 +125,12 @@ def duration(seconds: float) -> Text:
     return _("{number} h", number=f"{seconds / 3600:.1f}")
 
 
-# Translated names of the most frequent scores
+# Names of the most frequent scores
 SCORES = {
-    "accuracy": _("accuracy"), "macro_f1": _("macro F1"), "svm_accuracy": _("SVM accuracy"),
-    "knn_accuracy": _("kNN accuracy"), "kmeans_accuracy": _("k-means accuracy"),
+    "accuracy": N_("accuracy"), "macro_f1": N_("macro F1"), "svm_accuracy": N_("SVM accuracy"),
+    "knn_accuracy": N_("kNN accuracy"), "kmeans_accuracy": N_("k-means accuracy"),
 }  # fmt: skip
-SPLITS = {"test": _("test"), "validation": _("validation"), "train": _("train"), "transfer": _("transfer")}
+SPLITS = {"test": N_("test"), "validation": N_("validation"), "train": N_("train"), "transfer": N_("transfer")}
 
 
 def split_of(value: str) -> str:
@@ -139,17 +139,17 @@ def split_of(value: str) -> str:
     return split if split in ("train", "validation") else "test"
 
 
-def heading(value: str) -> Text:
+def heading(value: str) -> str:
     """Return the display name of a score: `accuracy (test)` for test.accuracy, `val loss` for val_loss."""
     if "." not in value:
         return score_name(value)
     split, _dot, name = value.partition(".")
-    return _("{score} ({split})", score=score_name(name), split=SPLITS.get(split, line(split)))
+    return _("{score} ({split})", score=score_name(name), split=_(SPLITS[split]) if split in SPLITS else line(split))
 
 
-def score_name(name: str) -> Text:
+def score_name(name: str) -> str:
     bare = name.removesuffix("(%)").rstrip()  # of another program's table; the unit is shown beside it
-    return SCORES.get(name, line(bare.replace("_", " ").replace(".", " ")))
+    return _(SCORES[name]) if name in SCORES else line(bare.replace("_", " ").replace(".", " "))
 
 
 def symbol(name: str) -> str:

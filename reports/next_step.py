@@ -7,7 +7,7 @@ import numpy as np
 
 from reports.forest import ForestRow, PrimaryComparison, winner
 from reports.markdown import duration
-from reports.messages import Text, _, joined
+from reports.messages import _
 from reports.study import Results
 from reports.tables import what_decides
 
@@ -21,7 +21,7 @@ def next_step(
     compared: Sequence[PrimaryComparison],
     no_baseline: str,
     second: PrimaryComparison | None = None,
-) -> tuple[Text, str, Text]:
+) -> tuple[str, str, str]:
     """Suggest a next step, the command for it, and say what else is open. `second`: the headline's row beside the next
     best."""
     found, best = decidable(compared), winner(rows)
@@ -43,7 +43,7 @@ def next_step(
         return _("Next, add seeds:"), "ablate run FILE --until-decided", ""
     if question and decidable([question]):
         return to_decide(question, every, compared, results, in_file=True)
-    step: tuple[Text, str, Text] = _("Next, add rows to the file and see what they cost:"), "ablate plan FILE", ""
+    step: tuple[str, str, str] = _("Next, add rows to the file and see what they cost:"), "ablate plan FILE", ""
     if target:
         step = to_decide(target, every, compared, results, in_file=False)
     if question is None:
@@ -62,7 +62,7 @@ def next_step(
 def to_decide(
     target: PrimaryComparison, every: Collection[tuple[str, ...]], compared: Sequence[PrimaryComparison],
     results: Results, in_file: bool,
-) -> tuple[Text, str, Text]:  # fmt: skip
+) -> tuple[str, str, str]:  # fmt: skip
     """Suggest what would decide a comparison: seeds for the undecided rows or, `in_file`, for every row."""
     value, label, against = target.score.value, name_of(target, compared), target.comparison.against.label
     seeds = target.comparison.needs.seeds if target.comparison.needs else None
@@ -73,7 +73,7 @@ def to_decide(
             "Next, to decide {label} against {against} if the difference stays: set {needs} (now {now}) in FILE{time}:",
             label=label,
             against=against,
-            needs=what_decides(value, target.comparison, _("{seeds} seeds")),
+            needs=what_decides(value, target.comparison, in_all=False),
             now=target.comparison.seeds,
             time=time,
         )
@@ -87,9 +87,9 @@ def to_decide(
     return words, f"ablate run FILE --until-decided{more}", also_open(target, compared, most)
 
 
-def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], seeds: int | None) -> Text:
+def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], seeds: int | None) -> str:
     """Name the other open rows that so many seeds leave open; empty if there are none."""
-    rows, baselines = dict[tuple[str, ...], Text](), dict[str, None]()
+    rows, baselines = dict[tuple[str, ...], str](), dict[str, None]()
     for each in compared:
         if each.score.verdict == "undecided" and (each.cells, each.against) != (target.cells, target.against):
             needs = each.comparison.needs
@@ -97,13 +97,13 @@ def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], 
                 rows[each.cells] = name_of(each, compared)
                 baselines[each.comparison.against.label] = None
     more = [_("{count} more", count=len(rows) - OTHERS)] if len(rows) > OTHERS else []
-    named = joined([*list(rows.values())[:OTHERS], *more], _("; "))
+    named = _("; ").join([*list(rows.values())[:OTHERS], *more])
     if len(baselines) == 1:
         return _("Still undecided then against {baseline}: {rows}.", baseline=next(iter(baselines)), rows=named)
     return _("Still undecided then: {rows}.", rows=named) if rows else ""
 
 
-def name_of(each: PrimaryComparison, compared: Sequence[PrimaryComparison]) -> Text:
+def name_of(each: PrimaryComparison, compared: Sequence[PrimaryComparison]) -> str:
     """Return the label of a row, with its section if sections have their own baselines or rows of the same name."""
     label = each.score.row.label
     several = len({other.against for other in compared}) > 1 < len({other.anchor for other in compared})
@@ -121,7 +121,7 @@ def seconds_until(seeds: int, rows: Iterable[tuple[str, ...]], results: Results)
     return total
 
 
-def next_in_table(rows: Sequence[ForestRow], cheapest: PrimaryComparison | None, no_baseline: str) -> Text:
+def next_in_table(rows: Sequence[ForestRow], cheapest: PrimaryComparison | None, no_baseline: str) -> str:
     """Suggest what to add to another program's table; the command builds the report again."""
     if no_baseline and not rows:
         return _("Next, name a baseline:")

@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -25,16 +25,13 @@ from reports.build import build
 from reports.compare import Section
 from reports.looks import compare_section
 from reports.markdown import heading, plain
-from reports.messages import FILES, Language, Message, Text, _, joined, using
 from reports.statistics.decide import ROUNDING
 from reports.study import CellRun, Foreign, Kind, Results, Study
-from reports.tables import WORDS, Entry, Table, comparison_table
+from reports.tables import Entry, Table, comparison_table
 
 VERSION = 3
 TIMINGS = {"training_seconds": False, "texts_per_second": True}  # → whether higher is better
-TIMING_NAMES = {"training_seconds": _("training seconds"), "texts_per_second": _("texts per second")}
 PANEL = "mean of all"  # the row of means over all configurations
-AGAINST: dict[Language, str] = {"en": "against.md", "zh": "against.zh.md"}
 SHOWN = 30  # nights in the history
 
 Margin = Annotated[float, Field(gt=0, description="a smaller change does not matter")]
@@ -92,17 +89,9 @@ NIGHT = TypeAdapter(Night)
 
 
 # What may be said of a score or timing, in the order of headlines; a night with one of FAILS fails
-WORDS_OF_NIGHTS = {
-    "worse": WORDS["worse"],
-    "not measured": _("not measured"),
-    "slower": _("slower"),
-    "possibly worse": _("possibly worse"),
-    "better": WORDS["better"],
-    "not comparable": WORDS["not comparable"],
-    "undecided": WORDS["undecided"],
-    "equivalent": WORDS["equivalent"],
-    "same": _("the same at every seed"),
-}
+WORDS_OF_NIGHTS = (
+    "worse", "not measured", "slower", "possibly worse", "better", "not comparable", "undecided", "equivalent", "same",
+)  # fmt: skip
 FAILS, NAMED = ("worse", "not measured", "slower"), 6  # the first NAMED kinds are listed by name
 
 
@@ -112,24 +101,23 @@ class NightVerdict:
 
     night: Night
     then: Night | None
-    names: Mapping[str, list[Text]]  # what is said (WORDS_OF_NIGHTS) → scores and timings
+    names: Mapping[str, list[str]]  # what is said (WORDS_OF_NIGHTS) → scores and timings
     results: Results | None = None  # both nights, of the configurations that changed
     sections: Sequence[Section] = ()  # their comparisons
-    timings: list[Text] = field(default_factory=list)
+    timings: list[str] = field(default_factory=list)
 
     @property
-    def failing(self) -> list[tuple[str, Text]]:
+    def failing(self) -> list[tuple[str, str]]:
         return [(kind, name) for kind in FAILS for name in self.names.get(kind, ())]
 
     @property
-    def headline(self) -> Text:
-        parts = list[Text]()
-        for number, (kind, word) in enumerate(WORDS_OF_NIGHTS.items()):
+    def headline(self) -> str:
+        parts = list[str]()
+        for number, kind in enumerate(WORDS_OF_NIGHTS):
             if found := self.names.get(kind):
-                count: Text = _("{count} {verdict}", count=len(found), verdict=word)
-                names = joined(found, _(", "))
-                parts.append(_("{verdict} ({names})", verdict=count, names=names) if number < NAMED else count)
-        return joined(parts, _(", ")) if parts else _("nothing to compare with")
+                word = "the same at every seed" if kind == "same" else kind
+                parts.append(f"{len(found)} {word}" + (f" ({', '.join(found)})" if number < NAMED else ""))
+        return ", ".join(parts) or "nothing to compare with"
 
 
 def judge_night(now: Night, earlier: Sequence[Night]) -> NightVerdict:
@@ -142,7 +130,7 @@ def judge_night(now: Night, earlier: Sequence[Night]) -> NightVerdict:
 def judge_scores(now: Night, then: Night | None) -> NightVerdict:
     """Compare the scores of two nights, seed by seed. Of the nights in which nothing changed but by chance, at most the
     share `false_alarms` has a score that is worse."""
-    names, moved = defaultdict[str, list[Text]](list), dict[str, None]()
+    names, moved = defaultdict[str, list[str]](list), dict[str, None]()
     rows = dict.fromkeys([*now.rows, *(then.rows if then else ())]) or [PANEL]
     for row, score in product(rows, now.settings.quality):
         ours, theirs = now.values(score, row), None if then is None else then.values(score, row)
@@ -169,8 +157,8 @@ def judge_scores(now: Night, then: Night | None) -> NightVerdict:
     return NightVerdict(now, then, names, results, sections)
 
 
-def name_of(score: str, row: str) -> Text:
-    return _("{score} of {configuration}", score=heading(score), configuration=row)
+def name_of(score: str, row: str) -> str:
+    return f"{heading(score)} of {row}"
 
 
 def results_of(now: Night, then: Night, parts: Sequence[Sequence[str]]) -> Results:
@@ -198,12 +186,12 @@ def results_of(now: Night, then: Night, parts: Sequence[Sequence[str]]) -> Resul
     return Results(study, runs, frame, pd.DataFrame(), {}, kinds, {}, digest=digest)
 
 
-def judge_timings(now: Night, earlier: Sequence[Night]) -> tuple[list[Text], dict[str, list[Text]]]:
+def judge_timings(now: Night, earlier: Sequence[Night]) -> tuple[list[str], dict[str, list[str]]]:
     """Return a line on each timing, and those that were not measured or are slower: tonight and last night both by more
     than the margin beyond the slowest of the first nights. Two nights, because a machine may be busy for one."""
-    lines, names, size = list[Text](), defaultdict[str, list[Text]](list), now.settings.window
+    lines, names, size = list[str](), defaultdict[str, list[str]](list), now.settings.window
     for timing, higher in TIMINGS.items():
-        name, tonight, sign = TIMING_NAMES[timing], now.log_of(timing), -1 if higher else 1
+        name, tonight, sign = timing.replace("_", " "), now.log_of(timing), -1 if higher else 1
         nights = [log for night in earlier if (log := night.log_of(timing)) is not None]
         if tonight is None:
             names["not measured"].append(name)
@@ -211,12 +199,10 @@ def judge_timings(now: Night, earlier: Sequence[Night]) -> tuple[list[Text], dic
         seconds = [
             f"{math.exp(each):.4g}" for each in (tonight, min(nights[:size], default=0), max(nights[:size], default=0))
         ]
-        known = dict(zip(("now", "low", "high"), seconds, strict=True)) | {"timing": name, "count": size}
         if len(nights) <= size:
-            number = _("night {number} of the {count} that are needed", number=len(nights) + 1, count=size + 2)
-            lines.append(_("{timing}: {now}; {number}", number=number, **known))
+            lines.append(f"{name}: {seconds[0]}; night {len(nights) + 1} of the {size + 2} that are needed")
             continue
-        lines.append(_("{timing}: {now}; {low} to {high} in the first {count} nights", **known))
+        lines.append(f"{name}: {seconds[0]}; {seconds[1]} to {seconds[2]} in the first {size} nights")
         limit = max(sign * each for each in nights[:size]) + math.log1p(now.settings.speed)
         if min(sign * nights[-1], sign * tonight) > limit:
             names["slower"].append(name)
@@ -235,93 +221,84 @@ def judge_all(nights: Sequence[Night]) -> list[NightVerdict]:
 
 
 def write_nightly(nights: Sequence[Night], output: Path) -> tuple[Path, NightVerdict]:
-    """Write README.md and README.zh.md of all nights, and the report `scores/` of the last one; `nights` must not be
-    empty. Return the path of README.md and the verdict on the last night."""
+    """Write README.md of all nights, and the report `scores/` of the last one; `nights` must not be empty. Return the
+    path of README.md and the verdict on the last night."""
     judged = judge_all(nights)
-    return write(judged[-1], output, FILES, "scores", lambda: night_page(nights, judged)), judged[-1]
+    return write(judged[-1], output / "README.md", "scores", night_page(nights, judged)), judged[-1]
 
 
 def write_against(then: Night, now: Night, output: Path) -> tuple[Path, NightVerdict]:
-    """Write against.md and against.zh.md, without timings: one run cannot tell slow code from a busy machine."""
+    """Write against.md, without timings: one run cannot tell slow code from a busy machine."""
     verdict = judge_scores(now, then)
-    title = _("# Against {old}: {headline}", old=then.commit, headline=verdict.headline)
-    rule = RULE.of(share=f"{now.settings.false_alarms:g}")
-    commits = bulleted(_("## Commits since then"), [" ".join(commit) for commit in now.commits])
-    return write(
-        verdict, output, AGAINST, "against", lambda: [title, *body(verdict, "against", commits), rule]
-    ), verdict
+    title = f"# Against {then.commit}: {verdict.headline}"
+    commits = bulleted("## Commits since then", [" ".join(commit) for commit in now.commits])
+    blocks = [title, *body(verdict, "against", commits), rule(now.settings)]
+    return write(verdict, output / "against.md", "against", blocks), verdict
 
 
-def write(
-    verdict: NightVerdict, output: Path, names: Mapping[Language, str], scores: str, blocks: Callable[[], list[Text]]
-) -> Path:
-    """Write a page in each language, and in the folder `scores` the report of what changed, if anything did."""
-    output.mkdir(parents=True, exist_ok=True)
+def write(verdict: NightVerdict, page: Path, scores: str, blocks: Sequence[str]) -> Path:
+    """Write a page, and beside it in the folder `scores` the report of what changed, if anything did."""
+    page.parent.mkdir(parents=True, exist_ok=True)
     if verdict.results is None:
-        shutil.rmtree(output / scores, ignore_errors=True)
+        shutil.rmtree(page.parent / scores, ignore_errors=True)
     else:
-        build(verdict.results, output / scores)
-    for language, name in names.items():
-        with using(language):
-            fresh = output / f".{name}"
-            fresh.write_text("\n\n".join(map(str, blocks())) + "\n", encoding="utf-8")
-            os.replace(fresh, output / name)
-    return output / names["en"]
+        build(verdict.results, page.parent / scores)
+    fresh = page.with_name(f".{page.name}")
+    fresh.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    os.replace(fresh, page)
+    return page
 
 
-def night_page(nights: Sequence[Night], judged: Sequence[NightVerdict]) -> list[Text]:
+def night_page(nights: Sequence[Night], judged: Sequence[NightVerdict]) -> list[str]:
     acknowledged = [f"{each.when}: {each.acknowledged}" for each in nights if each.acknowledged]
-    commits = commits_since(nights, judged)
+    commits, settings = commits_since(nights, judged), judged[-1].night.settings
     rows = [[Entry(each.night.when), Entry(each.night.commit), Entry(each.headline)] for each in judged]
     return [
-        _("# Nightly: {headline}", headline=judged[-1].headline),
+        f"# Nightly: {judged[-1].headline}",
         *([] if judged[-1].then else [environment(nights)]),
-        *body(judged[-1], "scores", bulleted(_("## Commits since the last night that did not fail"), commits)),
-        RULE.of(share=f"{judged[-1].night.settings.false_alarms:g}"),
-        RULE_OF_TIMINGS.of(margin=f"{judged[-1].night.settings.speed:.0%}"),
-        *bulleted(_("## Acknowledged"), acknowledged),
-        _("## Nights"),
-        Table(None, [_("Night"), _("Commit"), _("Verdict")], rows[: -SHOWN - 1 : -1]).markdown(),
+        *body(judged[-1], "scores", bulleted("## Commits since the last night that did not fail", commits)),
+        rule(settings),
+        f"It also fails if tonight and last night were both more than {settings.speed:.0%} slower than the slowest of "
+        "the first nights.",
+        *bulleted("## Acknowledged", acknowledged),
+        "## Nights",
+        Table(None, ["Night", "Commit", "Verdict"], rows[: -SHOWN - 1 : -1]).markdown(),
     ]
 
 
-def body(verdict: NightVerdict, folder: str, commits: list[Text]) -> list[Text]:
+def body(verdict: NightVerdict, folder: str, commits: list[str]) -> list[str]:
     """Return what both pages have: the nights, comparisons, timings, cells that failed and commits."""
     now, then = verdict.night, verdict.then
-    blocks: list[Text] = [_("Night of {when}, commit {commit}.", when=now.when, commit=now.commit or "?")]
+    blocks = [f"Night of {now.when}, commit {now.commit or '?'}."]
     if then is not None:
-        blocks.append(
-            _("Compared with the night of {when}, commit {commit}.", when=then.when, commit=then.commit or "?")
-        )
+        blocks.append(f"Compared with the night of {then.when}, commit {then.commit or '?'}.")
     blocks += [table.markdown() for section in verdict.sections if (table := comparison_table(section))]
     if verdict.sections:
-        blocks.append(_("All numbers are in [{folder}/README.md]({folder}/README.md).", folder=folder))
+        blocks.append(f"All numbers are in [{folder}/README.md]({folder}/README.md).")
     return [
         *blocks,
-        *bulleted(_("## Timings"), verdict.timings),
-        *bulleted(_("## Cells without a result"), now.failed),
-        *bulleted(_("## Cells without a result in the earlier run"), then.failed if then else []),
+        *bulleted("## Timings", verdict.timings),
+        *bulleted("## Cells without a result", now.failed),
+        *bulleted("## Cells without a result in the earlier run", then.failed if then else []),
         *commits,
     ]
 
 
-RULE = _(
-    "The check fails if a score is worse with p ≤ {share}, adjusted for all comparisons (with a larger p it "
-    "is only possibly worse), or if a score was not measured."
-)
-RULE_OF_TIMINGS = _(
-    "It also fails if tonight and last night were both more than {margin} slower than the slowest of the first nights."
-)
+def rule(settings: Nightly) -> str:
+    return (
+        f"The check fails if a score is worse with p ≤ {settings.false_alarms:g}, adjusted for all comparisons (with a "
+        "larger p it is only possibly worse), or if a score was not measured."
+    )
 
 
-def environment(nights: Sequence[Night]) -> Text:
+def environment(nights: Sequence[Night]) -> str:
     """Say what changed in the environment before its first night, which is the last one."""
     if len(nights) < 2:
-        return _("This is the first night.")
+        return "This is the first night."
     before, now = nights[-2].environment, nights[-1].environment
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     changed = ", ".join(f"{name} {before.get(name, '–')} → {now.get(name, '–')}" for name in names)
-    return _("This is the first night in a **new environment**: {changed}.", changed=plain(changed))
+    return f"This is the first night in a **new environment**: {plain(changed)}."
 
 
 def commits_since(nights: Sequence[Night], judged: Sequence[NightVerdict]) -> list[str]:
@@ -331,5 +308,5 @@ def commits_since(nights: Sequence[Night], judged: Sequence[NightVerdict]) -> li
     return [" ".join(commit) for night in reversed(after) for commit in night.commits]
 
 
-def bulleted(title: Message, items: Sequence[Text]) -> list[Text]:
+def bulleted(title: str, items: Sequence[str]) -> list[str]:
     return [title, "\n".join(f"- {plain(item)}" for item in items)] if items else []

@@ -27,7 +27,7 @@ from reports.markdown import (
     unit,
     with_unit,
 )  # fmt: skip
-from reports.messages import Text, _, joined, n_
+from reports.messages import N_, _, n_
 from reports.next_step import next_step
 from reports.provenance import cells_by_data, counts_of
 from reports.statistics.decide import DECIDED, verdict
@@ -40,9 +40,9 @@ LONG_SIZE = 11  # letters of a difference that fit into the narrow column
 LONGEST_TASK = 120  # characters
 ORDER = ("better", "worse", "equivalent", "undecided")
 TOLD = {  # verdict → what the headline says of the next best row
-    "better": _("also better than {label} ({size})"),
-    "equivalent": _("equivalent to {label} ({size})"),
-    **dict.fromkeys(("not comparable", "no spread", "one seed"), _("not compared with {label}")),
+    "better": N_("also better than {label} ({size})"),
+    "equivalent": N_("equivalent to {label} ({size})"),
+    **dict.fromkeys(("not comparable", "no spread", "one seed"), N_("not compared with {label}")),
 }
 
 
@@ -51,28 +51,28 @@ class Overview:
     """Content of the first screen. Differences of a share are in percentage points."""
 
     task: str  # what the experiment is about, in its author's words
-    headline: Text
-    setting: Text
+    headline: str
+    setting: str
     score: str  # name; empty if nothing is compared
     share: bool
     higher: bool
     margin: float | None  # in display units
     groups: list[Group]
-    device: Text  # head of the costs; empty if these are unknown
-    left_out: Text  # summary of the rows between the best and the worst ones
-    notes: list[Text]
+    device: str  # head of the costs; empty if these are unknown
+    left_out: str  # summary of the rows between the best and the worst ones
+    notes: list[str]
     warnings: int
-    next: Text
+    next: str
     command: str
-    also_open: Text
-    origin: Text  # day, commit and author
+    also_open: str
+    origin: str  # day, commit and author
 
     @property
     def rows(self) -> list[ForestRow]:
         return [row for group in self.groups for row in group.rows]
 
     @property
-    def heads(self) -> list[Text]:
+    def heads(self) -> list[str]:
         """Heads of the columns: difference, level, and cost if it is known."""
         name = score_name(title_of(self.score))
         less = "" if self.higher else _(" (lower is better)")
@@ -144,7 +144,7 @@ def overview(
     anchors: Sequence[str],
     caveats: Sequence[Sequence[Guard]] = (),
     warnings: int = 0,
-    forbidding: Sequence[Text] = (),
+    forbidding: Sequence[str] = (),
 ) -> Overview:
     """Return the first screen. `caveats`: limits of each section's findings, of which the first few are shown, those
     of the headline's first; `warnings`: number of notes above tables; `forbidding`: those that forbid to rank."""
@@ -173,7 +173,7 @@ def overview(
     return Overview(
         task(study),
         running(results) or found,
-        joined(filter(None, (setting(results, value), definitions(sections, results.study))), " "),
+        " ".join(filter(None, (setting(results, value), definitions(sections, results.study)))),
         value,
         scale > 1,
         every[0].higher if every else True,
@@ -192,20 +192,20 @@ def overview(
     )
 
 
-def device(rows: Sequence[ForestRow]) -> Text:
+def device(rows: Sequence[ForestRow]) -> str:
     """Return what the costs of rows are measured in; empty if they are unknown, or of several kinds."""
     found = {row.cost.device for row in rows if row.cost}
-    return found.pop() if len(found) == 1 else ""
+    return _(found.pop()) if len(found) == 1 else ""
 
 
-def counted(rows: Sequence[ForestRow]) -> Text:
+def counted(rows: Sequence[ForestRow]) -> str:
     """Count the rows of each verdict."""
     counts = Counter(row.verdict for row in rows)
     order = [*(word for word in ORDER if word in counts), *(word for word in counts if word not in ORDER)]
-    return joined([_("{count} {verdict}", count=counts[word], verdict=WORDS[word]) for word in order], _(", "))
+    return _(", ").join([_("{count} {verdict}", count=counts[word], verdict=_(WORDS[word])) for word in order])
 
 
-def left_out(rows: Sequence[ForestRow]) -> Text:
+def left_out(rows: Sequence[ForestRow]) -> str:
     if not rows:
         return ""
     return _("{count} more rows in their sections: {verdicts}", count=len(rows), verdicts=counted(rows))
@@ -231,7 +231,7 @@ def missing_baseline(sections: Sequence[Section]) -> str:
     return next(iter(settings), "") if all(row.baseline for row in rows) else ""
 
 
-def in_other_scores(value: str, sections: Sequence[Section]) -> Text:
+def in_other_scores(value: str, sections: Sequence[Section]) -> str:
     """Count the rows that are better or worse in scores other than the primary one; empty if there are none."""
     verdicts = {
         (score.value, tuple(score.row.cells), tuple(comparison.against.cells)): score.verdict
@@ -241,12 +241,14 @@ def in_other_scores(value: str, sections: Sequence[Section]) -> Text:
     }
     counts = Counter(verdicts.values())
     named = [
-        _("{count} {verdict}", count=counts[word], verdict=WORDS[word]) for word in ("better", "worse") if counts[word]
+        _("{count} {verdict}", count=counts[word], verdict=_(WORDS[word]))
+        for word in ("better", "worse")
+        if counts[word]
     ]
-    return _("in other scores: {verdicts}", verdicts=joined(named, _(", "))) if named else ""
+    return _("in other scores: {verdicts}", verdicts=_(", ").join(named)) if named else ""
 
 
-def worse_elsewhere(best: ForestRow | None, value: str, sections: Sequence[Section]) -> Text:
+def worse_elsewhere(best: ForestRow | None, value: str, sections: Sequence[Section]) -> str:
     """Name the other scores in which the row with the largest gain is worse."""
     names = {
         score.value: score_name(title_of(score.value))
@@ -259,13 +261,13 @@ def worse_elsewhere(best: ForestRow | None, value: str, sections: Sequence[Secti
 
 
 def headline(
-    rows: Sequence[ForestRow], value: str, no_baseline: str = "", other_scores: Text = "", beside: Sequence[Text] = ()
-) -> Text:
+    rows: Sequence[ForestRow], value: str, no_baseline: str = "", other_scores: str = "", beside: Sequence[str] = ()
+) -> str:
     """Return the largest significant gain, and what stands `beside` it: whether it was told from the next best row, and
     where that row is worse; without a gain, a summary of all comparisons, and of `other_scores`."""
     said = finding(rows, value, no_baseline)
     more = beside if winner(rows) else [other_scores] if other_scores else []
-    return joined([said, *more], _("; ")) if more else said
+    return _("; ").join([said, *more]) if more else said
 
 
 def next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -> PrimaryComparison | None:
@@ -296,17 +298,17 @@ def next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) 
     return PrimaryComparison(replace(score, comparison=pair), pair, section, ours.anchor)
 
 
-def beside_next_best(pair: PrimaryComparison | None) -> Text:
+def beside_next_best(pair: PrimaryComparison | None) -> str:
     """Say whether the row with the largest gain was told from the next best."""
     if pair is None:
         return ""
     found, scale = pair.comparison, unit(pair.score.value)
     size = difference_text(scale * found.difference, scale * found.half_width, most_of(pair.score.value))
-    words = TOLD.get(found.verdict, _("undecided against {label} ({size})"))
-    return words.of(label=found.against.label, size=size)
+    words = TOLD.get(found.verdict, N_("undecided against {label} ({size})"))
+    return _(words, label=found.against.label, size=size)
 
 
-def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
+def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> str:
     """Summarize the comparisons of the primary score."""
     better = list({row.cells: row for row in reversed(rows) if row.verdict == "better"}.values())[::-1]
     decided = [row for row in rows if row.verdict in DECIDED]
@@ -322,7 +324,7 @@ def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
             counts = counted(rows)
             return _("{verdicts}. {section}: {beats}", verdicts=counts, section=best.section, beats=beats)
         more = n_("{count} other row is better too", "{count} other rows are better too", others)
-        return joined([beats, more], _("; ")) if others else beats
+        return _("; ").join([beats, more]) if others else beats
     if no_baseline and not rows:
         return _("Nothing is compared: no section names a baseline")
     if not rows:
@@ -336,14 +338,14 @@ def finding(rows: Sequence[ForestRow], value: str, no_baseline: str) -> Text:
     if not decided:
         return n_("{count} comparison is undecided", "None of {count} comparisons is decided", len(rows))
     if len(decided) == len(rows):
-        return _("Nothing beats {baseline}", baseline=joined(names[:2], _(", ")))
+        return _("Nothing beats {baseline}", baseline=_(", ").join(names[:2]))
     return _(
         "Nothing was shown to beat {baseline}; {open} of {count} comparisons are undecided",
-        baseline=joined(names[:2], _(", ")), open=len(rows) - len(decided), count=len(rows),
+        baseline=_(", ").join(names[:2]), open=len(rows) - len(decided), count=len(rows),
     )  # fmt: skip
 
 
-def levels(row: ForestRow, value: str, size: Text) -> Text:
+def levels(row: ForestRow, value: str, size: str) -> str:
     """Return a difference with the means that it lies between, if it is theirs: rows with different seeds are compared
     by those that both have."""
     places = common_places([(row.difference, row.half_width)])
@@ -363,47 +365,47 @@ def task(study: Study) -> str:
     return brief(re.split(r"(?<=[.!?])\s|(?<=[。！？])", study.description.strip())[0], LONGEST_TASK) or study.name
 
 
-def setting(results: Results, value: str) -> Text:
+def setting(results: Results, value: str) -> str:
     """Describe encoder, data, and numbers of seeds and of the texts that a score is measured on."""
-    study, parts = results.study, list[Text]()
+    study, parts = results.study, list[str]()
     rows = [row for section in study.sections for row in section.rows]
     counts = dict[str, list[str]]()  # of each data set
     for cells in cells_by_data(results).values():
         for split, by_class in counts_of(results, cells).items():
             counts.setdefault(split, []).append(str(sum(by_class.values())))
-    sizes = {split: joined([*dict.fromkeys(found)], _(" or ")) for split, found in counts.items()}
+    sizes = {split: _(" or ").join([*dict.fromkeys(found)]) for split, found in counts.items()}
     on = _("{encoder} on {data}", encoder=study.encoder, data=study.source)
     parts.append(on if study.encoder else study.source)
     if "train" in sizes and (any(row.drawn for row in rows) or len(counts["train"]) > 1):
-        parts.append(_("{train} training texts", train=sizes["train"]))
+        parts.append(_("{train} training examples", train=sizes["train"]))
     elif "train" in sizes:
-        parts.append(_("the same {train} training texts in every run", train=sizes["train"]))
+        parts.append(_("the same {train} training examples in every run", train=sizes["train"]))
     if (split := split_of(value)) in sizes and split != "train":
-        parts.append(_("{count} {split} texts", count=sizes[split], split=SPLITS[split]))
+        parts.append(_("{count} {split} examples", count=sizes[split], split=_(SPLITS[split])))
     if seeds := sorted({len(row.seeds) for row in rows}):
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
         parts.append(n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))
-    return _("{parts}.", parts=joined(parts, _(", ")))
+    return _("{parts}.", parts=_(", ").join(parts))
 
 
-def definitions(sections: Sequence[Section], study: Study) -> Text:
+def definitions(sections: Sequence[Section], study: Study) -> str:
     """Say what brackets and ± are, if there are any."""
-    scores, parts = [score for section in sections for score in section.scores], list[Text]()
+    scores, parts = [score for section in sections for score in section.scores], list[str]()
     if any(math.isfinite(score.deviation) for score in scores):
         runs = _("seeds") if study.paired else _("runs")
         parts.append(_("Brackets: standard deviation over {runs}", runs=runs))
     if any(score.comparison and math.isfinite(score.comparison.half_width) for score in scores):
         parts.append(_("±: joint 95 % interval of differences"))
-    return _("{parts}.", parts=joined(parts, _("; "))) if parts else ""
+    return _("{parts}.", parts=_("; ").join(parts)) if parts else ""
 
 
-def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
+def limits(rows: Sequence[ForestRow], margin: float | None) -> list[str]:
     """Say what the lines, marks and dots on the first screen are."""
     shaded = "" if margin is None else f"{margin:g}"
     if not any(math.isfinite(row.half_width) for row in rows):
         return [_("Shaded: ± {margin}, negligible.", margin=shaded)] if shaded else []
     within = _("; equivalent: within ± {margin} (shaded); possibly negligible: reaches in", margin=shaded)
-    notes: list[Text] = [_("Better, worse: line excludes 0{within}.", within=within if shaded else "")]
+    notes: list[str] = [_("Better, worse: line excludes 0{within}.", within=within if shaded else "")]
     if any(row.seeds for row in rows):
         notes.append(_("Dots: seeds."))
     if not all(has_its_levels(row) for row in rows if math.isfinite(row.half_width)):
@@ -411,16 +413,16 @@ def limits(rows: Sequence[ForestRow], margin: float | None) -> list[Text]:
     return notes
 
 
-def origin(results: Results) -> Text:
+def origin(results: Results) -> str:
     """Return the day of the last run, the commit if all share one, and the author if the file names one."""
     provenances = [p for run in results.cells.values() if (p := run.provenance)]
     days, commits = sorted(filter(None, (p.finished for p in provenances))), {p.commit for p in provenances}
     commit = commits.pop() if len(commits) == 1 else ""
     parts = [days[-1] if days else "", _("commit {commit}", commit=commit) if commit else "", results.study.author]
-    return joined([part for part in parts if part], " · ")
+    return " · ".join([part for part in parts if part])
 
 
-def running(results: Results) -> Text | None:
+def running(results: Results) -> str | None:
     """Return the progress while cells are running, else None."""
     if results.progress is None:
         return None

@@ -65,7 +65,7 @@ def comparisons(report: Report) -> str:
     first = report.summary
     asked = first.task if first.task[-1:] in ".?!" else f"{first.task}."
     sentences = [asked, f"{first.headline}.", first.setting, *first.notes]
-    return figures_tex([forest] if (forest := report.forests["en"]) else [], " ".join(map(str, sentences)))
+    return figures_tex([report.forest] if report.forest else [], " ".join(sentences))
 
 
 def section_tex(part: SectionReport, report: Report) -> str:
@@ -107,7 +107,7 @@ def table_tex(table: Table, caption: str, name: str) -> str:
 
 def entry_tex(entry: Entry) -> str:
     """Format a field; verdicts lose their sign and keep their words."""
-    words = str(entry.text).removeprefix(SIGNS.get(entry.style, "")).strip()
+    words = entry.text.removeprefix(SIGNS.get(entry.style, "")).strip()
     text = latex(words.replace(BREAK, "; "))
     return rf"\textbf{{{text}}}" if entry.bold else rf"\emph{{{text}}}" if entry.style == "italic" else text
 
@@ -121,5 +121,5 @@ def figures_tex(figures: Sequence[Figure | LeftOut], caption: str = "") -> str:
     )
 
 
-def latex(text: object) -> str:
-    return str(text).translate(LATEX)
+def latex(text: str) -> str:
+    return text.translate(LATEX)

@@ -5,16 +5,16 @@ from statistics import median
 
 from contrastive.runs.recorded import DataCounts, Provenance
 from reports.markdown import duration
-from reports.messages import Text, _, joined, n_
+from reports.messages import N_, _, n_
 from reports.study import Results
 from reports.tables import Entry, Table
 
 # Why rows are dropped: key in grid.json → words
 REASONS = {
-    "repeated": _("repeated"),
-    "contradicting": _("with contradicting labels"),
-    "held_out": _("in a held-out split"),
-    "partner_held_out": _("with a partner in a held-out split"),
+    "repeated": N_("repeated"),
+    "contradicting": N_("with contradicting labels"),
+    "held_out": N_("in a held-out split"),
+    "partner_held_out": N_("with a partner in a held-out split"),
 }
 
 
@@ -51,7 +51,7 @@ def row_tables(results: Results) -> list[Table]:
             numbers = [counts[reason] for reason in REASONS]
             body.append([Entry(part), *map(count_entry, [*numbers, counts["rows"] - sum(numbers), counts["rows"]])])
         tables.append(
-            Table(None, [_("Data rows{data}", data=named(data)), *REASONS.values(), _("kept"), _("all")], body)
+            Table(None, [_("Data rows{data}", data=named(data)), *map(_, REASONS.values()), _("kept"), _("all")], body)
         )
     return tables
 
@@ -60,7 +60,7 @@ def count_entry(count: int) -> Entry:
     return Entry(str(count), count)
 
 
-def named(data: DataCounts) -> Text:
+def named(data: DataCounts) -> str:
     """Return ` of tweets`; an empty text if there is a single data set."""
     name = data.name
     if data.transfer:
@@ -72,12 +72,14 @@ def rows_dropped(counts: dict[str, int]) -> int:
     return sum(counts[reason] for reason in REASONS)
 
 
-def dropped_sentence(part: str, data: DataCounts, counts: dict[str, int]) -> Text:
+def dropped_sentence(part: str, data: DataCounts, counts: dict[str, int]) -> str:
     """`Of 180 rows (source of tweets), 120 were dropped: 60 repeated, 60 with contradicting labels.`"""
-    why = [_("{count} {reason}", count=counts[name], reason=reason) for name, reason in REASONS.items() if counts[name]]
+    why = [
+        _("{count} {reason}", count=counts[name], reason=_(reason)) for name, reason in REASONS.items() if counts[name]
+    ]
     return _(
         "Of {rows} data rows ({part}{data}), {count} were dropped: {reasons}.",
-        rows=counts["rows"], part=part, data=named(data), count=rows_dropped(counts), reasons=joined(why, _(", ")),
+        rows=counts["rows"], part=part, data=named(data), count=rows_dropped(counts), reasons=_(", ").join(why),
     )  # fmt: skip
 
 
@@ -104,14 +106,14 @@ def cells_by_data(results: Results) -> dict[str, list[str]]:
     return cells
 
 
-HOUR, GIB = 3600.0, 2**30
+HOUR = 3600.0
 KEPT = {
-    "full": _("frozen blocks kept in full precision"),
-    "half": _("frozen blocks kept in half precision"),
+    "full": N_("frozen blocks kept in full precision"),
+    "half": N_("frozen blocks kept in half precision"),
 }
 
 
-def footer(results: Results) -> list[Text]:
+def footer(results: Results) -> list[str]:
     """Return the lines at the end of a report: hardware, cost, versions, commits. Times and energy are sums over
     cells; cells that ran in parallel took less wall time together."""
     if results.study.foreign:
@@ -123,7 +125,7 @@ def footer(results: Results) -> list[Text]:
     machines = [p.hardware for p in provenances]
     hardware = sorted({f"{m.cpu}, {m.cores} cores, {m.memory_gib} GiB, device {m.device}" for m in machines})
     versions = sorted({", ".join(f"{name} {version}" for name, version in p.packages.items()) for p in provenances})
-    lines: list[Text] = [_("Hardware: {line}", line=line) for line in hardware]
+    lines: list[str] = [_("Hardware: {line}", line=line) for line in hardware]
     lines.append(cost_line(results, provenances))
     lines += [line for line in (predicted(provenances), ways(provenances)) if line]
     lines += [_("Versions: {line}", line=line) for line in versions]
@@ -149,8 +151,8 @@ def energy(provenances: Sequence[Provenance]) -> dict[str, float]:
     }
 
 
-def predicted(provenances: Sequence[Provenance]) -> Text | None:
-    """Compare the time and memory that `ablate plan` predicted with what the cells took; None without predictions."""
+def predicted(provenances: Sequence[Provenance]) -> str | None:
+    """Compare the time that `ablate plan` predicted with what the cells took; None without predictions."""
     cells = [(p, p.predicted) for p in provenances if p.predicted and p.predicted.seconds > 0]
     if not cells:
         return None
@@ -158,7 +160,7 @@ def predicted(provenances: Sequence[Provenance]) -> Text | None:
     after = duration(sum(p.wall_seconds for p, _forecast in cells))
     ratios = sorted(p.wall_seconds / forecast.seconds for p, forecast in cells)
     middle, low, high = (f"{ratio:.2f}" for ratio in (median(ratios), ratios[0], ratios[-1]))
-    parts: list[Text] = [
+    parts: list[str] = [
         _("Predicted: {before} for {cells} cells; measured: {after}", before=before, cells=len(cells), after=after),
         _(
             "a cell took {low} to {high} times as long as predicted (median {middle})",
@@ -167,24 +169,20 @@ def predicted(provenances: Sequence[Provenance]) -> Text | None:
             middle=middle,
         ),
     ]
-    if sized := [(p.peak_memory_bytes, forecast.memory_bytes) for p, forecast in cells if p.peak_memory_bytes]:
-        measured, foreseen = (f"{max(sizes) / GIB:.2f} GiB" for sizes in zip(*sized, strict=True))
-        parts.append(_("peak memory of a cell: predicted {foreseen}, measured {measured}",
-                      foreseen=foreseen, measured=measured))  # fmt: skip
-    return joined(parts, _("; "))
+    return _("; ").join(parts)
 
 
-def ways(provenances: Sequence[Provenance]) -> Text | None:
+def ways(provenances: Sequence[Provenance]) -> str | None:
     """Name the precisions in which outputs of frozen blocks were kept: they change the last digits of results."""
     kinds = {(p.speed or {}).get("reuse") for p in provenances}
-    names = [name for kind, name in KEPT.items() if kind in kinds]
-    return _("Computed with {ways}", ways=joined(names, _(" and "))) if names else None
+    names = [_(name) for kind, name in KEPT.items() if kind in kinds]
+    return _("Computed with {ways}", ways=_(" and ").join(names)) if names else None
 
 
-def cost_line(results: Results, provenances: Sequence[Provenance]) -> Text:
+def cost_line(results: Results, provenances: Sequence[Provenance]) -> str:
     """Return number, time and memory of the cells, with energy and money if known."""
     on_gpus = sum(map(gpu_seconds, provenances))
-    parts: list[Text] = [
+    parts: list[str] = [
         n_("{count} cell", "{count} cells", len(results.cells)),
         _("{time} of computing", time=duration(sum(p.wall_seconds for p in provenances))),
     ]
@@ -199,4 +197,4 @@ def cost_line(results: Results, provenances: Sequence[Provenance]) -> Text:
         parts.append(_("about {cost} at {price} per hour", cost=cost_text, price=price))
     memory = max((p.peak_memory_mib for p in provenances), default=0)
     parts.append(_("peak memory of a process {memory} MiB", memory=memory))
-    return joined(parts, _("; "))
+    return _("; ").join(parts)

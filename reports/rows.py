@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 
 from contrastive.config.scores import score_facts
 from contrastive.runs.recorded import Provenance, RecordedRow, RecordedSection
-from reports.messages import Message, _
+from reports.messages import N_
 from reports.statistics.cutoffs import looks_up_to
 from reports.statistics.decide import Measurements
 from reports.study import Results, Study
@@ -215,7 +215,7 @@ def text_count(value: str, results: Results) -> int | None:
 class Cost(NamedTuple):
     """Mean cost of training a cell of a row, and the conditions that it depends on."""
 
-    device: Message  # GPU-seconds or CPU-seconds
+    device: str  # what it counts: GPU-seconds or CPU-seconds, in English
     seconds: float
     conditions: frozenset[Hashable]  # of the cells: machine, threads, processes, day, store of frozen blocks
 
@@ -239,5 +239,5 @@ def cell_cost(known: Provenance) -> Cost | None:
     store = (known.speed or {}).get("reuse")
     conditions = (known.hardware, known.threads, known.processes, known.finished, store)
     return Cost(
-        _("GPU-seconds of training") if on_gpu else _("CPU-seconds of training"), seconds, frozenset([conditions])
+        N_("GPU-seconds of training") if on_gpu else N_("CPU-seconds of training"), seconds, frozenset([conditions])
     )

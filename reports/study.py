@@ -25,6 +25,7 @@ from contrastive.runs.recorded import (
     Reference,
     Stopping,
 )  # fmt: skip
+from reports.messages import Language
 
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # matches names of scores, not of other metrics
 MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
@@ -64,7 +65,7 @@ class Study:
     price_per_hour: float | None = None
     currency: str = ""
     author: str = ""
-    images: bool = False  # the data are images, not texts
+    language: Language = "en"
     foreign: Foreign | None = None  # None: this project made the runs
 
     @property
@@ -100,7 +101,7 @@ def study_of(grid: RecordedGrid) -> Study:
             for post in ("", *evaluation.post)
         ),
         grid.references, grid.data, grid.failed, grid.stale_kept, grid.declared, grid.stopping,
-        report.price_per_hour, report.currency, report.author, experiment.data.images is not None,
+        report.price_per_hour, report.currency, report.author, report.language,
     )  # fmt: skip
 
 
@@ -193,14 +194,6 @@ class Results:
 
     def provenance(self, cell: str) -> Provenance | None:
         return self.cells[cell].provenance if cell in self.cells else None
-
-    def per_text(self, cell: str, score: str) -> np.ndarray | None:
-        """Read a score's value for each text, or the texts' content ids (name: SPLIT.ids); None if not stored."""
-        path = self._file(cell, "examples.npz")
-        if path is None:
-            return None
-        with np.load(path) as arrays:
-            return arrays.get(score)
 
     def marks(self, cell: str) -> dict[str, int]:
         """Return a checksum of each array of examples.npz without reading the arrays: equal arrays have equal marks."""

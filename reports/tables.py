@@ -30,7 +30,7 @@ from reports.markdown import (
     symbol,
     unit,
 )
-from reports.messages import Joined, Message, Text, _, joined
+from reports.messages import N_, _
 from reports.rows import Row, references_of, row_cost, seed_scores
 from reports.statistics.effects import Effect, Level
 from reports.statistics.futility import FUTILE
@@ -40,18 +40,17 @@ from reports.study import Results
 Item = TypeVar("Item")
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "undecided": "?"}
 WORDS = {
-    "better": _("better"),
-    "worse": _("worse"),
-    "equivalent": _("equivalent"),
-    "undecided": _("undecided"),
-    "one seed": _("one seed"),
-    "no spread": _("no spread"),
-    "not comparable": _("not comparable"),
-    "too early": _("too early"),
-    "reference": _("fitted once"),
-    "baseline": _("baseline"),
+    "better": N_("better"),
+    "worse": N_("worse"),
+    "equivalent": N_("equivalent"),
+    "undecided": N_("undecided"),
+    "one seed": N_("one seed"),
+    "no spread": N_("no spread"),
+    "not comparable": N_("not comparable"),
+    "too early": N_("too early"),
+    "reference": N_("fitted once"),
+    "baseline": N_("baseline"),
 }
-IN_ALL = _("{seeds} seeds in all")
 BREAK = "\n"  # between the lines of a field
 LONGEST = 12  # a longer table of comparisons is folded
 MOST_SEEDS = 2000  # a longer table of seeds is left out
@@ -61,29 +60,28 @@ MOST_SEEDS = 2000  # a longer table of seeds is left out
 class Entry:
     """One field of a table: its text, the number to sort by, and the cells that it is computed from."""
 
-    text: Text
+    text: str
     value: float | None = None
     cells: list[str] = field(default_factory=list)
     bold: bool = False
-    style: str = ""  # italic, code, or a verdict
+    style: str = ""  # italic, code, words (in lines), or a verdict
 
     def markdown(self) -> str:
         if self.style == "code":
-            return code(str(self.text))
-        parts = self.text.parts if isinstance(self.text, Joined) and self.text.between == BREAK else (self.text,)
-        text = "<br>".join(map(plain, parts))
+            return code(self.text)
+        text = "<br>".join(map(plain, self.text.split(BREAK))) if self.style == "words" else plain(self.text)
         return f"**{text}**" if self.bold else f"*{text}*" if self.style == "italic" else text
 
 
 @dataclass(frozen=True)
 class Table:
-    caption: Text | None
-    head: Sequence[Text]
+    caption: str | None
+    head: Sequence[str]
     rows: list[list[Entry]]
     folded: bool = False  # shown only after a click on its caption
 
     def markdown(self) -> str:
-        """Return the table as Markdown, in the current language."""
+        """Return the table as Markdown."""
         lines = [[plain(words) for words in self.head], [":--", *["--:"] * (len(self.head) - 1)]]
         lines += [[entry.markdown() for entry in row] for row in self.rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -128,10 +126,10 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
                 line.append(reference_entry(value, numbers.get(value), places_of(section.scores, value)))
                 line += [Entry("")] if value in compared.entries else []
             body.append([*line, *[Entry("")] * (width - len(line))])
-    heads: list[Text] = [_("Configuration")]
+    heads: list[str] = [_("Configuration")]
     for value in values:
         heads += [head(value), *([compared_head(value)] if value in compared.entries else [])]
-    return Table(None, [*heads, *compared.further, *([device] if device else [])], body)
+    return Table(None, [*heads, *compared.further, *([_(device)] if device else [])], body)
 
 
 def score_column(section: Section, value: str) -> dict[int, Entry]:
@@ -151,7 +149,7 @@ class Compared:
     decide a comparison."""
 
     entries: dict[str, dict[int, Entry]]
-    further: dict[Text, dict[int, Entry]]
+    further: dict[str, dict[int, Entry]]
 
 
 def compared_columns(section: Section, values: Sequence[str]) -> Compared:
@@ -164,7 +162,7 @@ def compared_columns(section: Section, values: Sequence[str]) -> Compared:
         places = common_places([(scale * each.difference, scale * each.half_width) for each in own])
         found = {n: verdict_entry(section.score_of.get((n, value)), places) for n in numbers}
         entries[value] = empty | found
-    further = dict[Text, dict[int, Entry]]()
+    further = dict[str, dict[int, Entry]]()
     rows = [row for row in section.rows if row.number in numbers]
     if len({row.against for row in rows}) > 1:
         beside = {row.number: Entry(section.rows[row.against or 0].label, style="words") for row in rows}
@@ -175,7 +173,7 @@ def compared_columns(section: Section, values: Sequence[str]) -> Compared:
     return Compared(entries, further)
 
 
-def compared_head(value: str) -> Text:
+def compared_head(value: str) -> str:
     return _("difference, points") if unit(value) > 1 else _("difference")
 
 
@@ -216,7 +214,7 @@ def pivot_table(section: Section, value: str, results: Results) -> Table:
     return Table(head(value), [corner, *map(str, columns)], body)
 
 
-def head(value: str) -> Text:
+def head(value: str) -> str:
     return _("{score}, %", score=heading(value)) if unit(value) > 1 else heading(value)
 
 
@@ -231,8 +229,8 @@ def merge_entries(parts: list[tuple[str, Entry]]) -> Entry:
         return parts[0][1]
     if not parts:
         return Entry(MISSING)
-    text = joined([name + str(content.text) for name, content in parts], BREAK)
-    return Entry(text, None, [cell for _, content in parts for cell in content.cells])
+    text = BREAK.join([name + content.text for name, content in parts])
+    return Entry(text, None, [cell for _, content in parts for cell in content.cells], style="words")
 
 
 def unshown_axes(row: Row, shown_elsewhere: tuple[str, ...]) -> str:
@@ -274,8 +272,8 @@ def comparison_table(section: Section) -> Table | None:
     return Table(caption, [first, *named, *columns.further], body, folded)
 
 
-def verdict_text(verdict: str, perhaps_negligible: bool) -> Text:
-    word = WORDS[verdict]
+def verdict_text(verdict: str, perhaps_negligible: bool) -> str:
+    word = _(WORDS[verdict])
     return _("{verdict}, possibly negligible", verdict=word) if perhaps_negligible else word
 
 
@@ -292,18 +290,18 @@ def verdict_entry(score: RowScore | None, places: int | None = None) -> Entry:
     if score is None or score.comparison is None:
         return Entry(MISSING)
     comparison = score.comparison
-    words: list[Text] = [SIGNS.get(score.verdict, ""), verdict_text(score.verdict, is_negligible(score))]
+    words: list[str] = [SIGNS.get(score.verdict, ""), verdict_text(score.verdict, is_negligible(score))]
     if math.isfinite(comparison.difference):
         scale = unit(score.value)
         words.append(
             difference_text(scale * comparison.difference, scale * comparison.half_width, most_of(score.value), places)
         )
-    text = joined([word for word in words if word], " ")
+    text = " ".join([word for word in words if word])
     value = comparison.difference if math.isfinite(comparison.difference) else None
     return Entry(text, value, score.row.cells, style=score.verdict.replace(" ", "-"))
 
 
-def deciding(row: Row, section: Section) -> Text:
+def deciding(row: Row, section: Section) -> str:
     """Say what would decide the open comparisons of a row, if the true differences are the observed ones."""
     scores = [
         section.score_of[row.number, value] for value in section.tested if (row.number, value) in section.score_of
@@ -311,11 +309,11 @@ def deciding(row: Row, section: Section) -> Text:
     open_ones = [(score.value, score.comparison) for score in scores if score.verdict == "undecided"]
     ways = [(value, given_up(value, comparison, section.most_seeds)) for value, comparison in open_ones if comparison]
     if len(section.tested) == 1:
-        return joined([way for _value, way in ways], BREAK)
-    return joined([_("{score}: {way}", score=heading(value), way=way) for value, way in ways], BREAK)
+        return BREAK.join([way for _value, way in ways])
+    return BREAK.join([_("{score}: {way}", score=heading(value), way=way) for value, way in ways])
 
 
-def given_up(value: str, comparison: Comparison, most_seeds: int | None) -> Text:
+def given_up(value: str, comparison: Comparison, most_seeds: int | None) -> str:
     """Say what would decide a comparison, and of a study that has given it up, after how many seeds and why."""
     way = what_decides(value, comparison)
     if most_seeds is None or comparison.seeds >= most_seeds or not comparison.chance < FUTILE:
@@ -326,19 +324,20 @@ def given_up(value: str, comparison: Comparison, most_seeds: int | None) -> Text
     )  # fmt: skip
 
 
-def what_decides(value: str, comparison: Comparison, so_many: Message = IN_ALL) -> Text:
+def what_decides(value: str, comparison: Comparison, in_all: bool = True) -> str:
     """Say how many seeds or texts would decide a comparison, and how long training the seeds takes."""
-    needs, parts, split = comparison.needs, list[Message](), SPLITS[split_of(value)]
+    needs, parts, split = comparison.needs, list[str](), _(SPLITS[split_of(value)])
     if needs and needs.seeds is not None:
-        seeds = so_many.of(seeds=needs.seeds)
+        so_many = N_("{seeds} seeds in all") if in_all else N_("{seeds} seeds")
+        seeds = _(so_many, seeds=needs.seeds)
         known = math.isfinite(comparison.needs_seconds)
         parts.append(_("{seeds} ({time})", seeds=seeds, time=duration(comparison.needs_seconds)) if known else seeds)
     if needs and needs.texts is not None:
-        parts.append(_("{count} {split} texts", count=needs.texts, split=split))
+        parts.append(_("{count} {split} examples", count=needs.texts, split=split))
     if not parts:
-        both = _("more than 64 seeds and 100 times the {split} texts", split=split)
+        both = _("more than 64 seeds and 100 times the {split} examples", split=split)
         return both if comparison.by_text else _("more than 64 seeds")
-    return joined(parts, _(" and ") if needs and needs.together else _(" or "))
+    return (_(" and ") if needs and needs.together else _(" or ")).join(parts)
 
 
 def seeds_table(section: Section, results: Results) -> Table | None:
@@ -363,7 +362,7 @@ def seeds_table(section: Section, results: Results) -> Table | None:
     return Table(caption, [*heads, _("how to train it again")], body, folded=True)
 
 
-def cells_left_out(section: Section) -> list[Text]:
+def cells_left_out(section: Section) -> list[str]:
     """Say where the numbers of a section are whose table of seeds would be too long."""
     count = sum(len(row.cells) for row in section.rows if not row.variant)
     if count <= MOST_SEEDS:

@@ -1,22 +1,20 @@
 """Address of the MLflow store, checks of its SQLite file, and masking of credentials in texts.
 
-Imports no MLflow, which takes seconds. A damaged file is set aside: the run folders hold all results of cells.
+Imports no MLflow, which takes seconds.
 """
 
-import logging
 import os
 import re
 import sqlite3
-import time
 from contextlib import closing
 from pathlib import Path
 
-logger = logging.getLogger(__name__)
+from contrastive.errors import UserError
 
 TRAINING = "workflowType=machine_learning"  # query of MLflow's pages for training; the default is for language models
 DATABASES = ("sqlite:", "postgresql:", "postgresql+", "mysql:", "mysql+", "mssql:", "mssql+")
 TABLES = {"experiments", "runs", "metrics", "params", "tags"}
-FILES = ("-journal", "-wal", "-shm", "")  # endings of SQLite's files; the database itself is moved last
+FILES = ("", "-journal", "-wal", "-shm")  # endings of SQLite's files
 NAMES = re.compile(
     r"(TOKEN|WEBHOOK|PASS|PASSWORD|PASSWD|PASSPHRASE|SECRET|AUTH_STRING|API_KEY|SECRET_KEY|ACCESS_KEY|PAT|CONNECTION_STRING)$",
     re.IGNORECASE,
@@ -25,6 +23,10 @@ IN_ADDRESS = re.compile(r"(\w://[^\s:/@]*):\S*@")
 TOKEN_AS_USER = re.compile(r"(\w://)[^\s:/@]{20,}@")  # a token instead of a user name
 IN_QUERY = re.compile(r"((?:[?&]|\b)(?:\w*password|\w*token|\w*secret|api_?key)=)[^&\s'\"]+", re.IGNORECASE)
 SHORTEST = 6  # shorter values occur in texts by chance
+
+
+class TrackingFailed(UserError):
+    """MLflow could not be used; the message has no credentials, which MLflow's errors may quote."""
 
 
 def tracking_uri(home: Path) -> str:
@@ -55,61 +57,30 @@ def file_of(home: Path) -> Path | None:
     return path if tracking_uri(home) == f"sqlite:///{path}" else None
 
 
-def set_aside_if_damaged(home: Path, *, thorough: bool = False) -> Path | None:
-    """Set a damaged database aside and return its new path; None if it is sound, or there is none."""
+def refuse_damaged(home: Path, *, thorough: bool = False) -> None:
+    """Raise TrackingFailed if this home's database is damaged; MLflow would try to open it for minutes."""
     path = file_of(home)
-    if path is None or not os.path.lexists(path) or is_sound(path, thorough=thorough):
-        return None
-    return set_aside(path)
-
-
-def set_aside(path: Path) -> Path:
-    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y-%m-%d-%H%M%S')}")
-    for ending in FILES:
-        if os.path.lexists(f"{path}{ending}"):
-            os.replace(f"{path}{ending}", f"{aside}{ending}")
-    logger.warning(
-        "MLflow's database %s was damaged and has been moved to %s. The cells of this experiment are recorded in a new "
-        "database from their run folders; `ablate sync EXPERIMENT` does the same for other experiments. Nights of "
-        "`ablate nightly` and your own runs are only in the old file (`sqlite3 FILE .recover` may read it). "
-        "Restart `ablate up`, which still has the old file open.",
-        *(path, aside),
-    )
-    return aside
+    if path is not None and os.path.lexists(path) and not is_sound(path, thorough=thorough):
+        raise TrackingFailed(
+            f"MLflow's database {path} is damaged: move {path.name}* away; `ablate sync EXPERIMENT` makes a new one "
+            "from the run folders. Nights of `ablate nightly` and your own runs are only in the old file"
+        )
 
 
 def is_sound(path: Path, *, thorough: bool = False) -> bool:
-    """Return whether SQLite finds no damage and no table is missing; `thorough` also compares indexes with tables.
+    """Return whether SQLite finds no damage and MLflow's tables all exist, or none; `thorough` also compares indexes.
 
-    A locked or unreachable file counts as sound.
+    A file that is locked or cannot be reached counts as sound. MLflow cannot go on if killed while creating its tables.
     """
+    pragma = "integrity_check" if thorough else "quick_check"
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
-            pragma = "integrity_check" if thorough else "quick_check"
-            sound = connection.execute(f"PRAGMA {pragma}(1)").fetchone() == ("ok",)
-            return sound and has_complete_schema(
-                {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-            )
-    except sqlite3.OperationalError:  # locked or unreachable: its content is unknown
+            if connection.execute(f"PRAGMA {pragma}(1)").fetchone() != ("ok",):
+                return False
+            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    except sqlite3.OperationalError:
         return path.exists() and not path.is_dir()
     except sqlite3.DatabaseError:
         return False
-
-
-def has_complete_schema(names: set[str]) -> bool:
-    """Return whether all of MLflow's tables exist, or none. MLflow cannot recover if killed while creating them."""
     half_made = any(name.startswith("_alembic_tmp_") for name in names)
     return not half_made and ("alembic_version" not in names or names >= TABLES)
-
-
-def accessible(path: Path) -> bool:
-    """Return whether the file can be opened and locked, even if it is damaged: then errors of MLflow are its
-    content's."""
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError:
-        return False
-    except sqlite3.DatabaseError:
-        return True
-    return True

@@ -66,7 +66,7 @@ def compare_file(file: Path) -> tuple[RecordedGrid, RecordedGrid]:
 
 def differences(ran: LoadedExperiment, resolved: LoadedExperiment, stopping: Stopping | None) -> Iterator[str]:
     """Yield what decides or judges results and differs between the experiment that ran and a file."""
-    rules = [*map(str, changed_declarations(*(declaration(Plan(grid, {}), stopping) for grid in (ran, resolved))))]
+    rules = [*changed_declarations(*(declaration(Plan(grid, {}), stopping) for grid in (ran, resolved)))]
     before, after = ran.experiment, resolved.experiment
     yield from changed_settings(before, after, ("evaluation", *(PARTS if rules else ())))
     if before.report.primary != after.report.primary:

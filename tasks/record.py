@@ -1,7 +1,7 @@
 """Record cells and grids in MLflow: a run per cell, with curves while it trains, and one per grid.
 
 The run folders are the source of truth, from which all can be made again. Recording is idempotent, and a tracking
-failure never stops a training: `audit` finds what is missing or differs, and `sync` repairs it (sync.py).
+failure never stops a training: `audit` finds what is missing or differs, and `sync` records it anew (sync.py).
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
+from mlflow.entities import Metric, Param, Run, RunTag
 
 from contrastive.errors import UserError
 from contrastive.grid.names import without_folders
@@ -26,17 +26,9 @@ from tasks.tracking import RECORDED, as_tracking_error, experiment_id, find_runs
 SOURCE = {"mlflow.source.name": "ablate", "mlflow.source.type": "LOCAL"}
 GRID = SOURCE | {"ablate.kind": "grid"}
 BATCH = 1000  # most metrics that MLflow takes in a call
-LARGEST_WEIGHTS = 64 * 2**20
-WEIGHTS = "checkpoint/weights.safetensors"
 ARTIFACTS = (
-    "config.json",
-    "scores.json",
-    "provenance.json",
-    "examples.npz",
-    "picture.npz",
-    "embeddings.npz",
-    "predictions.npz",
-    "FAILED.json",
+    *("config.json", "scores.json", "provenance.json", "FAILED.json"),
+    *("examples.npz", "picture.npz", "embeddings.npz", "predictions.npz"),
 )
 EVALUATION, SECTION = "ablate.evaluation", "section"
 ENDED = ("FINISHED", "FAILED")  # statuses of completely recorded runs: the status is sent last
@@ -67,8 +59,6 @@ def wanted_run(folder: Path, key: str) -> WantedRun:
     scores = store.read_json(folder / "scores.json")["scores"] if measured else []
     files = {name: folder / name for name in ARTIFACTS if measured or name not in store.EVALUATED}
     files["config.json"] = work / "config.json"
-    if (weights := folder / WEIGHTS).exists() and weights.stat().st_size < LARGEST_WEIGHTS:
-        files[WEIGHTS] = weights
     return WantedRun(
         status,
         tags,
@@ -80,25 +70,21 @@ def wanted_run(folder: Path, key: str) -> WantedRun:
 
 
 def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: list[str], key: str = "") -> None:
-    """Make the run of a cell equal to its folder: keep a run that agrees, replace one that differs.
+    """Make the run of a cell equal to its folder: keep a run that agrees, delete one that differs and record it anew.
 
     A run with curves sent during training is continued. `key` identifies the evaluation of the experiment; scores of
     another evaluation do not count.
     """
     with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
         runs, tags = find_runs(client, experiment, "ablate.cell", folder.name), quick_tags(folder, sections, key)
-        run = runs[0] if len(runs) == 1 else None
-        if run is not None and run.info.status in ENDED and run.data.tags.get(RECORDED) == tags[RECORDED]:
-            set_tags(client, run, tags)
+        if is_recorded(runs, tags):
             return
         wanted = wanted_run(folder, key)
-        sent = None if run is None else lines_sent(client, run, wanted.rows)
+        sent = lines_sent(client, runs[0], wanted.rows) if len(runs) == 1 else None
         run_id = fresh_run(client, experiment, folder, runs) if sent is None else runs[0].info.run_id
-        for name, path in wanted.files.items():
-            client.log_artifact(run_id, str(path), str(Path(name).parent) if "/" in name else None)
+        for path in wanted.files.values():
+            client.log_artifact(run_id, str(path))
         log(client, run_id, wanted.rows[sent or 0 :], wanted.scores, wanted.params, wanted.tags | tags)
-        if wanted.status == "finished":
-            client.log_inputs(run_id, [data_set(folder)])
         client.set_terminated(run_id, "FINISHED" if wanted.status == "finished" else "FAILED", ended(folder))
 
 
@@ -106,6 +92,11 @@ def quick_tags(folder: Path, sections: list[str], key: str) -> dict[str, str]:
     """Return the tags that tell whether a run agrees with its folder: sections, and a digest of the results."""
     tags = {SECTION: " | ".join(sections)[:5000], RECORDED: result_mark(folder, key), EVALUATION: key}
     return {name: value for name, value in tags.items() if value}
+
+
+def is_recorded(runs: list[Run], tags: dict[str, str]) -> bool:
+    """Return whether a cell has one run, which was recorded to its end with these tags."""
+    return len(runs) == 1 and runs[0].info.status in ENDED and tags.items() <= runs[0].data.tags.items()
 
 
 def lines_sent(client: MlflowClient, run: Run, rows: list[Row]) -> int | None:
@@ -131,17 +122,6 @@ def fresh_run(client: MlflowClient, experiment: str, folder: Path, old: list[Run
     tags = SOURCE | {"ablate.cell": folder.name, "ablate.kind": "cell"}
     name = str(store.read_json(config)["name"]) if config.exists() else folder.name
     return str(client.create_run(experiment_id(client, experiment), started(folder), tags, name).info.run_id)
-
-
-def data_set(folder: Path) -> DatasetInput:
-    """Return the training data of a cell as an MLflow data set."""
-    cell, provenance = store.read_json(folder / "config.json")["cell"], store.read_json(folder / "provenance.json")
-    source = without_folders(cell["data"]["source"])
-    name = source.partition("@")[0].partition(":")[2] or source
-    data = Dataset(
-        name[:500], str(provenance.get("data_digest") or "unknown")[:8], "local", json.dumps({"uri": source})
-    )
-    return DatasetInput(data, [InputTag("mlflow.data.context", "training")])
 
 
 def ended(folder: Path) -> int | None:
@@ -203,12 +183,6 @@ def curve_rows(folder: Path) -> list[dict[str, Any]]:
         ) from error
 
 
-def set_tags(client: MlflowClient, run: Run, tags: dict[str, str]) -> None:
-    changed = [RunTag(key, value) for key, value in tags.items() if run.data.tags.get(key) != value]
-    if changed:
-        client.log_batch(run.info.run_id, tags=changed)
-
-
 class CurveWriter:
     """Sends the new lines of a cell's metrics.jsonl while it trains; after a failure `record_cell` sends the rest."""
 
@@ -260,7 +234,7 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
     """
     with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
         run, *older = grid_runs(client, experiment) or [
-            client.create_run(experiment_id(client, experiment), first_start(client, experiment), GRID, "grid")
+            client.create_run(experiment_id(client, experiment), tags=GRID, run_name="grid")
         ]
         remove_runs(client, [other for other in older if other.info.status == "FINISHED"])
         now = int(time.time() * 1000)
@@ -273,12 +247,6 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
             client.log_artifact(run.info.run_id, str(Path(temporary) / "grid.json"))
         if run.info.status != "FINISHED":
             client.set_terminated(run.info.run_id, "FINISHED")
-
-
-def first_start(client: MlflowClient, experiment: str) -> int | None:
-    """Return when the first run of an experiment began, in milliseconds; None without runs."""
-    found = client.search_runs([experiment_id(client, experiment)], max_results=1, order_by=["attributes.start_time"])
-    return found[0].info.start_time if found else None
 
 
 def grid_runs(client: MlflowClient, experiment: str) -> list[Run]:

@@ -8,19 +8,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mlflow import MlflowClient
 from prefect import task
 
 from contrastive.errors import UserError
 from contrastive.runs import store
 from contrastive.runs.recorded import RecordedGrid
-from reports.build import TYPES, build, differences
+from reports.build import TYPES, Report, build, differences
 from reports.load import NotFetched, load
 from reports.looks import check_looks
 from reports.paper import build_paper
-from tasks.address import file_of, is_sound, masked, tracking_uri
+from reports.study import Results
+from tasks.address import TRAINING, masked, refuse_damaged, tracking_uri
 from tasks.edits import apply_file
-from tasks.mlflow_pages import fill_pages
-from tasks.tracking import TrackingFailed, as_tracking_error, open_tracker, or_warning
+from tasks.record import grid_runs
+from tasks.tracking import as_tracking_error, open_tracker, or_warning
 
 FIGURE = re.compile(r"!\[((?:\\.|[^\]\\])*)\]\((figures/[^)]+)\)")
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|data:)[^)]+\)")
@@ -60,12 +62,7 @@ def build_report(experiment: str, paper: bool = False, file: Path | None = None)
 
     `file`: its experiment file, whose labels, notes and shown scores are applied first.
     """
-    database = file_of(store.home())
-    if database is not None and database.exists() and not is_sound(database):  # MLflow would try for minutes
-        raise TrackingFailed(
-            f"MLflow's database {database} is damaged; `ablate sync EXPERIMENT` moves it aside and makes a new one "
-            "from the run folders"
-        )
+    refuse_damaged(store.home())
     if file is not None:
         apply_file(file)
     with as_tracking_error():
@@ -74,9 +71,21 @@ def build_report(experiment: str, paper: bool = False, file: Path | None = None)
         if paper:
             build_paper(results, paper_folder(experiment))
         report = build(results, store.report_folder(experiment))
-    with or_warning("the report could not be shown in MLflow's own pages"):
-        fill_pages(open_tracker(store.home()), report, results, store.report_folder(experiment))
-    return BuiltReport(store.report_folder(experiment) / "README.md", str(report.summary.headline))
+    with or_warning("the report could not be shown in MLflow"):
+        note_finding(open_tracker(store.home()), report, results)
+    return BuiltReport(store.report_folder(experiment) / "README.md", report.summary.headline)
+
+
+def note_finding(client: MlflowClient, report: Report, results: Results) -> None:
+    """Show the finding in MLflow: the experiment's note, and verdict and report at the run of the grid."""
+    grid, first, number = grid_runs(client, results.study.name)[0].info.run_id, report.summary, results.experiment_id
+    client.log_artifact(grid, str(store.report_folder(results.study.name) / "index.html"), "report")
+    client.set_tag(grid, "verdict", first.headline)
+    address = f"#/experiments/{number}/runs/{grid}/artifacts/report/index.html?{TRAINING}"
+    step = f"{first.next} `{first.command}`" if first.command else ""
+    link = f"[The report]({address})"
+    lines = [first.task, f"{first.headline}.", first.setting, step, *first.notes, link]
+    client.set_experiment_tag(number, "mlflow.note.content", "\n\n".join(filter(None, lines)))
 
 
 def build_preliminary(grid: RecordedGrid, ended: int, total: int) -> None:

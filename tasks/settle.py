@@ -3,8 +3,6 @@
 `python -m tasks.settle` closes those of the home that ABLATE_HOME names.
 """
 
-from pathlib import Path
-
 from contrastive.runs import claim, store
 from tasks.address import file_of
 from tasks.tracking import as_tracking_error, end_runs, experiment_id, find_runs, open_tracker, or_warning
@@ -42,13 +40,14 @@ def close_abandoned_runs() -> None:
     with as_tracking_error(), store.locked(home / "locks" / "mlflow"):
         experiments = [experiment.experiment_id for experiment in client.search_experiments(max_results=MOST)]
         running = client.search_runs(experiments, CELLS, max_results=MOST)
-        own = database is not None
-        end_runs(client, [run for run in running if is_abandoned(store.run_folder(run.data.tags["ablate.cell"]), own)])
+        is_shared = database is None
+        end_runs(client, [run for run in running if is_abandoned(run.data.tags["ablate.cell"], is_shared)])
 
 
-def is_abandoned(folder: Path, own: bool) -> bool:
+def is_abandoned(cell_id: str, is_shared: bool) -> bool:
     """Return whether nobody works on a cell. On a shared server, a cell without a folder here may belong to others."""
-    return (own or folder.exists()) and not claim.is_held(folder)
+    folder = store.run_folder(cell_id)
+    return (folder.exists() or not is_shared) and not claim.is_held(folder)
 
 
 if __name__ == "__main__":

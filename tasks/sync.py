@@ -1,4 +1,7 @@
-"""Compare MLflow with the run folders: `sync` updates MLflow, `audit` lists differences and damage."""
+"""Compare MLflow with the run folders: `sync` updates MLflow, `audit` lists differences and damage.
+
+Mending deletes a run that differs and records the cell anew; nothing is repaired in place.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -7,7 +10,6 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from contrastive.config.cell import Cell
-from contrastive.errors import UserError
 from contrastive.evaluation.grid_references import known_references
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan, recorded_grid
@@ -15,21 +17,16 @@ from contrastive.grid.status import MEASURED_OTHERWISE, Status, outcome
 from contrastive.runs import claim, store
 from contrastive.runs.recorded import Stopping
 from reports.load import Artifacts
-from tasks import address
-from tasks.address import masked, tracking_uri
-from tasks.record import ENDED, EVALUATION, SCORE, losses, losses_held, quick_tags, record_cell, record_grid, wanted_run
-from tasks.settle import close_abandoned_runs
-from tasks.tracking import TrackingFailed, as_tracking_error, open_tracker, remove_runs, runs_of_cells
+from tasks import record
+from tasks.address import masked, refuse_damaged, tracking_uri
+from tasks.tracking import as_tracking_error, open_tracker, remove_runs, runs_of_cells
 
 
 @as_tracking_error()
-def sync(
-    plan: Plan, stopping: Stopping | None = None, cells: Mapping[Cell, Status] | None = None, *, thorough: bool = False
-) -> str:
+def sync(plan: Plan, stopping: Stopping | None = None, cells: Mapping[Cell, Status] | None = None) -> str:
     """Update MLflow to the run folders of an experiment, including cells that other experiments have trained.
 
-    `stopping`: the record of a study. `cells`: those to record, all if None. A run with the mark of its folder is kept;
-    with `thorough`, only if all its content equals the folder's.
+    `stopping`: the record of a study. `cells`: those to record, all if None. A run with the mark of its folder is kept.
     """
     client, name, key = open_tracker(store.home()), plan.experiment.name, evaluation_key(plan.experiment.evaluation)
     held, count = runs_of_cells(client, name), 0
@@ -38,45 +35,62 @@ def sync(
         if not folder.exists():
             continue
         count += 1
-        same = len(runs) == 1 and store.finished(folder)
-        if thorough and not (same and not any(differences_of_run(client, runs[0], folder, key))):
-            remove_runs(client, runs)
-            runs = []
-        elif runs and runs[0].data.tags.get(EVALUATION) == key and outcome(folder, key)[1] == MEASURED_OTHERWISE:
+        if runs and runs[0].data.tags.get(record.EVALUATION) == key and outcome(folder, key)[1] == MEASURED_OTHERWISE:
             continue  # evaluated for another experiment since; the run holds the scores of this one
-        tags = quick_tags(folder, sections, key).items()
-        if len(runs) != 1 or runs[0].info.status not in ENDED or not tags <= runs[0].data.tags.items():
-            record_cell(client, name, folder, sections, key)
-    record_grid(client, name, recorded_grid(plan, known_references(plan), stopping).document())
+        if not record.is_recorded(runs, record.quick_tags(folder, sections, key)):
+            record.record_cell(client, name, folder, sections, key)
+    record.record_grid(client, name, recorded_grid(plan, known_references(plan), stopping).document())
     return f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
 
 
 @as_tracking_error()
 def audit(plan: Plan) -> list[str]:
     """List damaged run folders, and differences between MLflow and the folders."""
-    client, differing, key = open_tracker(store.home()), list[str](), evaluation_key(plan.experiment.evaluation)
-    held = runs_of_cells(client, plan.experiment.name)
+    compared = compare_cells(open_tracker(store.home()), plan)
+    return [f"{name}: {difference}" for name, _, differences in compared for difference in differences]
+
+
+@as_tracking_error()
+def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
+    """Delete the MLflow runs that differ from their folders, and record the cells anew."""
+    refuse_damaged(store.home(), thorough=True)
+    client = open_tracker(store.home())
+    for _, runs, differences in compare_cells(client, plan):
+        if differences:
+            remove_runs(client, runs)
+    return sync(plan, stopping)
+
+
+def compare_cells(client: MlflowClient, plan: Plan) -> Iterator[tuple[str, list[Run], list[str]]]:
+    """Yield the name of each cell, its MLflow runs, and its differences."""
+    held, key = runs_of_cells(client, plan.experiment.name), evaluation_key(plan.experiment.evaluation)
     for cell, status in plan.statuses.items():
-        folder, runs = store.run_folder(status.id), held.get(status.id)
-        damage = store.damage(folder, "DONE", thorough=True)
-        if damage and store.failure(folder) is None:
-            found = [f"not finished: {damage}"]
-        elif outcome(folder, key)[1] == MEASURED_OTHERWISE:
-            found = [MEASURED_OTHERWISE]
-        else:
-            found = [*differences_of_run(client, runs[0], folder, key)] if runs else ["not in MLflow"]
-        differing += [f"{status.id} {plan.name(cell)}: {difference}" for difference in found]
-    return differing
+        runs = held.get(status.id, [])
+        yield f"{status.id} {plan.name(cell)}", runs, [*differences_of_cell(client, runs, status.id, key)]
+
+
+def differences_of_cell(client: MlflowClient, runs: list[Run], cell_id: str, key: str) -> Iterator[str]:
+    """Yield the damage of a cell's folder, or how MLflow differs from the folder."""
+    folder = store.run_folder(cell_id)
+    damage = store.damage(folder, "DONE", thorough=True)
+    if damage and store.failure(folder) is None:
+        yield f"not finished: {damage}"
+    elif outcome(folder, key)[1] == MEASURED_OTHERWISE:
+        yield MEASURED_OTHERWISE
+    elif len(runs) != 1:
+        yield f"MLflow has {len(runs)} runs of it" if runs else "not in MLflow"
+    else:
+        yield from differences_of_run(client, runs[0], folder, key)
 
 
 def differences_of_run(client: MlflowClient, run: Run, folder: Path, key: str = "") -> Iterator[str]:
-    wanted, metrics, tags = wanted_run(folder, key), run.data.metrics, run.data.tags
+    wanted, metrics, tags = record.wanted_run(folder, key), run.data.metrics, run.data.tags
     if tags.get("ablate.status") != wanted.status:
         yield f"MLflow says {tags.get('ablate.status', 'running')}, the folder is {wanted.status}"
-    if losses_held(client, run) != losses(wanted.rows):
+    if record.losses_held(client, run) != record.losses(wanted.rows):
         yield "the loss curve in MLflow differs from metrics.jsonl"
     if wanted.status == "finished":
-        for name in sorted(set(filter(SCORE.match, metrics)) - wanted.scores.keys()):
+        for name in sorted(set(filter(record.SCORE.match, metrics)) - wanted.scores.keys()):
             yield f"MLflow has {name}, which is not in the folder"
         for name, value in wanted.scores.items():
             if metrics.get(name) != value:
@@ -112,23 +126,3 @@ def damaged_cache() -> Iterator[tuple[Path, str]]:
     for marker in sorted((store.home() / "cache").rglob("DONE")):
         if why := store.damage(marker.parent, "DONE", thorough=True):
             yield marker, f"{marker.parent.relative_to(store.home())}: {why}"
-
-
-def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
-    """Replace MLflow runs that differ from their folders, and record missing ones.
-
-    A database that is writable but unusable by MLflow is damaged, and set aside.
-    """
-    home = store.home()
-    address.set_aside_if_damaged(home, thorough=True)
-    try:
-        close_abandoned_runs()
-        return sync(plan, stopping, thorough=True)
-    except TrackingFailed as failed:
-        path, of_file = address.file_of(home), isinstance(failed.__context__, OSError)  # for example of a run folder
-        if path is None or of_file or "disk is full" in str(failed) or not address.accessible(path):
-            raise
-        raise UserError(
-            f"{failed}. The database has been moved to {address.set_aside(path)}: repeat this command to make a new "
-            "one from the run folders"
-        ) from failed

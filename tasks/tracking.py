@@ -17,7 +17,7 @@ from mlflow.exceptions import MlflowException
 from contrastive.errors import UserError
 from contrastive.runs import store
 from reports.load import all_runs
-from tasks.address import file_of, is_database, masked, set_aside_if_damaged, tracking_uri
+from tasks.address import TrackingFailed, file_of, is_database, masked, refuse_damaged, tracking_uri
 from tasks.empty_databases import begin_with_copy
 
 # MLflow logs each database error with its traceback and then raises it: once is enough
@@ -29,10 +29,6 @@ RECORDED = "ablate.recorded"
 ADVICE = "(raised as a result of Query-invoked autoflush"  # SQLAlchemy puts this line before the error itself
 
 _open: dict[str, MlflowClient] = {}  # address → client
-
-
-class TrackingFailed(UserError):
-    """MLflow could not be used; the message has no credentials, which MLflow's errors may quote."""
 
 
 @contextmanager
@@ -64,9 +60,10 @@ def explain_mlflow(error: Exception) -> str:
         return store.explain_os_error(error)
     address, lines = masked(tracking_uri(store.home())), masked(str(error)).strip().split("\n")
     first = next((line for line in lines if not line.startswith(ADVICE)), "") or type(error).__name__
+    anew = "If this stays so, move mlflow.db* away: `ablate sync EXPERIMENT` makes a new one"
     return (
         f"MLflow at {address} could not be used: {first}. Results are safe in their run folders: repeat the command to "
-        "go on from them; `ablate audit EXPERIMENT --mend` repairs a damaged MLflow store"
+        f"go on from them. {anew if file_of(store.home()) else ''}".rstrip()
     )
 
 
@@ -76,7 +73,7 @@ def open_tracker(home: Path) -> MlflowClient:
     home.mkdir(parents=True, exist_ok=True)
     # two processes that create a new database at once would collide
     with as_tracking_error(), store.locked(home / "locks" / "mlflow"):
-        set_aside_if_damaged(home)
+        refuse_damaged(home)
         if (database := file_of(home)) is not None:
             begin_with_copy("mlflow", database)
         return _open.setdefault(uri, MlflowClient(tracking_uri=uri))

@@ -20,7 +20,7 @@ READERS = {
     "reports/": ("tests/e2e/test_until_decided",),
     "reports/templates/": ("tests/reports", "tests/tasks/test_report"),
     "reports/locale/": ("tests/reports", "tests/flows/test_study"),
-    "reports/output/": ("tests/reports/test_golden", "tests/benchmarks/test_boards", "tests/test_project"),
+    "reports/output/": ("tests/reports/test_golden", "tests/benchmarks/test_simulation", "tests/test_project"),
     "benchmarks/": ("tests/benchmarks",),
     "configs/": ("tests/contrastive/test_configs", "tests/contrastive/grid", "tests/contrastive/training"),
     "contrastive/losses/__init__.py": ("tests/contrastive/grid",),

@@ -50,8 +50,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if Path("prefect.toml").exists():
-        os.environ.setdefault("PREFECT_API_URL", "")  # tests must not use the server of `make up`
     leftovers.end_with_this_process()
 
 

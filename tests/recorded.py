@@ -60,8 +60,7 @@ def provenance(count: int = 40) -> dict[str, Any]:
         "packages": {"python": "3.11", "torch": "2"},
         "hardware": HARDWARE,
         "wall_seconds": 6.0,
-        "predicted": {"seconds": 5.0, "memory_bytes": 3 * 2**28},
-        "peak_memory_bytes": 2**30,
+        "predicted": {"seconds": 5.0},
         "gpu_seconds": 0.0,
         "training_cpu_seconds": 6.0,
         "training_gpu_seconds": 0.0,
@@ -71,7 +70,7 @@ def provenance(count: int = 40) -> dict[str, Any]:
 
 
 def noted(count: int = 40) -> Provenance:
-    return Provenance(**provenance(count) | {"hardware": Hardware(**HARDWARE), "predicted": Predicted(5.0, 3 * 2**28)})
+    return Provenance(**provenance(count) | {"hardware": Hardware(**HARDWARE), "predicted": Predicted(5.0)})
 
 
 def grid(titles: tuple[str, ...] = ("Recipes",), labels: tuple[str, ...] = ("ce", "ce+supcon")) -> dict[str, Any]:

@@ -46,3 +46,13 @@ NotNumeric = AfterValidator(_no_number)
 def check_name(kind: str, name: str, table: Mapping[str, Any]) -> None:
     if name not in table:
         raise ValueError(f"there is no {kind} `{name}`; there are {', '.join(sorted(table))}")
+
+
+def _in_order(value: tuple[float, float] | None) -> tuple[float, float] | None:
+    if value is not None and not 0 < value[0] <= value[1]:
+        raise ValueError(f"{list(value)}: give the least and the most of the area, such as [0.2, 1]")
+    return value
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Area = Annotated[tuple[Share, Share] | None, AfterValidator(_in_order)]

@@ -29,32 +29,29 @@ class Transfer(Settings):
     other: str | None = Field(None, min_length=1, description="column that holds the second text of a pair")
     label: str = Field("label", min_length=1, description="column that holds the label")
     score: str | None = Field(None, min_length=1, description="column that holds the similarity of a pair, a number")
-    subset: str | None = Field(None, min_length=1, description="column that names the subset of a scored pair")
     train: Positive | None = Field(None, description="number of training texts; left out: all that remain")
     test: Annotated[Positive | str | None, NotNumeric] = Field(
-        None, description="number of texts, or the name of a split or file; for scored pairs left out: all"
+        None,
+        description="number of texts, or the name of a split or file; all scored pairs of a split or file are used",
     )
     metric: Literal["accuracy", "f1", "matthews", "spearman", "pearson"] | None = Field(
         None, description="main metric; left out: the official one for GLUE tasks, else accuracy or spearman"
     )
 
     def conflict(self) -> str:
-        if self.test is None and (self.score is None or self.source.startswith("hf:")):
-            return "`test` is missing: give a number of texts, or the name of a split or file"
+        scored = self.score is not None
+        if self.test is None and (not scored or self.source.startswith("hf:")):
+            return f"`test` is missing: give {'' if scored else 'a number of texts, or '}the name of a split or file"
         if isinstance(self.test, str) and self.source.startswith("package:"):
             return f"`test` must be a number of texts, not `{self.test}`: {self.source} has no test split"
-        if self.score is not None and self.train is not None:
-            return "`train` has no use: nothing is trained on pairs with a `score`; leave it out"
-        if self.score is not None and self.source.startswith("hf:") and not isinstance(self.test, str):
-            return f"`test` must name a split of {self.source}, not {self.test}: all pairs of that split are used"
-        if self.score is None and self.subset is not None:
-            return "`subset` divides scored pairs, but `score` is missing; name its column too"
-        if self.score is not None and self.other is None:
+        if scored and self.other is None:
+            return "`score` is the similarity of two texts: name the column of the second text in `other` too"
+        if scored and (self.train is not None or isinstance(self.test, int)):
             return (
-                "`score` is the similarity of two texts, but `other` is missing; name the column of the second text too"
+                "nothing is trained on pairs with a `score`, and all are used: leave `train` and numbers of `test` out"
             )
-        if (self.score is None) == (self.main_metric() in ("spearman", "pearson")):
-            suited = "accuracy, f1 and matthews" if self.score is None else "spearman and pearson"
+        if scored != (self.main_metric() in ("spearman", "pearson")):
+            suited = "spearman and pearson" if scored else "accuracy, f1 and matthews"
             return f"`{self.main_metric()}` cannot be computed on such data; choose from {suited}"
         return ""
 
@@ -68,13 +65,8 @@ class Transfer(Settings):
     def scores(self) -> tuple[str, ...]:
         """Return the names of the scores to be computed, the main metric first."""
         first = self.main_metric()
-        if self.score is None:
-            names = dict.fromkeys((first, "accuracy"))
-        else:
-            over = ("all", "mean") if self.subset is not None else ("all",)
-            kinds = dict.fromkeys((first, "spearman", "pearson"))
-            names = dict.fromkeys(f"{kind}_{pairs}" for pairs in over for kind in kinds)
-        return tuple(f"transfer.{self.name}.{name}" for name in names)
+        suffix, names = ("", (first, "accuracy")) if self.score is None else ("_all", (first, "spearman", "pearson"))
+        return tuple(f"transfer.{self.name}.{name}{suffix}" for name in dict.fromkeys(names))
 
 
 class Evaluation(Settings):
@@ -97,7 +89,6 @@ class Evaluation(Settings):
         description="number of test texts to evaluate on, at least data.test: those of data.test, then texts that "
         "are not used for training; finished cells are evaluated on more texts without training again",
     )
-    picture: Literal["tsne", "umap"] = "tsne"
     picture_points: int = Field(1000, ge=10, description="texts in a picture")
 
     def unmeasurable(self, data: Data) -> str:

@@ -84,12 +84,10 @@ class ShownTable(Settings):
 
 class Show(Settings):
     table: ShownTable = ShownTable()
-    tsne: bool = Field(False, description="a grid of t-SNE (or UMAP) pictures, one per row, at the first seed")
+    tsne: bool = Field(False, description="a grid of t-SNE pictures, one per row, at the first seed")
     curves: bool = Field(False, description="loss and gradient-norm curves")
     transfer: bool = Field(False, description="a table of the main metric on all transfer data, and their mean")
     pairs: bool = Field(False, description="a matrix of all pairs of rows with their p-values")
-    spectra: bool = Field(False, description="the singular values of the embeddings")
-    search: bool = Field(False, description="the expected best score against the number of rows tried")
 
 
 class Section(Settings):
@@ -148,6 +146,7 @@ class Report(Settings):
         None, ge=0, description="price of a GPU hour, or of an hour of a machine without GPU; left out: none"
     )
     currency: str = Field("USD", min_length=1)
+    language: Literal["en", "zh"] = Field("en", description="language of the report: English or Chinese")
 
     def named(self, source: str) -> str:
         """Return the name for readers of data or an encoder."""

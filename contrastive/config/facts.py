@@ -1,4 +1,4 @@
-"""Types of `FACTS`, the properties that the file of a loss, view or metric declares beyond its signature.
+"""Types of the facts that a loss, view or metric declares beyond its signature: of `cls`, the constant `CLS_FACTS`.
 
 Planning reads them from the source (contrastive/config/registry.py), so the values are literals. Code that estimates
 cost, shares passes, shards or rejects settings looks at facts, never at the name of a loss, view or metric.

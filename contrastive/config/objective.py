@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from contrastive.config import registry
-from contrastive.config.base import Positive, Settings, Weights, check_name
+from contrastive.config.base import Area, Positive, Settings, Weights, check_name
 from contrastive.config.facts import FactsVariant, LossFacts, ViewFacts
-from contrastive.config.images import Area
 from contrastive.config.registry import RegistryEntry
 from contrastive.errors import brief_name
 

@@ -1,8 +1,8 @@
 """Read the registries (`LOSSES`, `VIEWS`, `METRICS`, …) from their source code, without importing them.
 
-`losses/__init__.py` holds one dict literal, name → function. This dict, the signatures of the functions and the `FACTS`
-beside them determine what the schema accepts, which settings affect a cell, what a cell costs, and which files decide
-its result. Reading the source instead of importing it keeps `ablate plan` free of torch.
+`losses/__init__.py` holds one dict literal, name → function. This dict, the signatures of the functions and the facts
+beside them (`NTXENT_FACTS` of `ntxent`) determine what the schema accepts, which settings affect a cell, what a cell
+costs, and which code decides its result. Reading the source instead of importing it keeps `ablate plan` free of torch.
 """
 
 import ast
@@ -22,7 +22,7 @@ FACTS = {
     "LOSSES": LossFacts,
     "VIEWS": ViewFacts,
     "METRICS": MetricFacts,
-}  # type of the facts in each registry, whose defaults apply to a file without FACTS
+}  # type of the facts in each registry, whose defaults apply to an entry without facts
 
 Facts = TypeVar("Facts")
 
@@ -39,6 +39,7 @@ class RegistryEntry(Generic[Facts]):
     settings: tuple[str, ...]  # names of the keyword-only parameters
     defaults: Mapping[str, Any]  # setting → default value, for settings that have one
     is_class: bool  # a class with weights or state
+    facts_name: str  # name of the constant with its facts; empty if it has none
     facts: Facts
 
 
@@ -154,17 +155,17 @@ def _read_entry(name: str, module: str, function: str, facts_type: type | None) 
     pairs = [pair for each in functions for pair in zip(each.args.kwonlyargs, each.args.kw_defaults, strict=True)]
     settings = tuple(dict.fromkeys(argument.arg for argument, _ in pairs))
     defaults = {argument.arg: ast.literal_eval(value) for argument, value in pairs if value is not None}
-    facts = facts_type and _facts(module, facts_type)
-    return RegistryEntry(name, module, function, first, tuple(tools), settings, defaults, is_class, facts)
+    facts_name, facts = _facts(module, f"{function.upper()}_FACTS", facts_type) if facts_type else ("", None)
+    return RegistryEntry(name, module, function, first, tuple(tools), settings, defaults, is_class, facts_name, facts)
 
 
-def _facts(module: str, facts_type: type) -> Any:
-    """Return the value of `FACTS` in a module, or the defaults if it has none."""
+def _facts(module: str, name: str, facts_type: type) -> tuple[str, Any]:
+    """Return the name and the value of the constant with an entry's facts; "" and the defaults if it has none."""
     try:
-        written = _defined(module, "FACTS")
+        written = _defined(module, name)
     except LookupError:
-        return facts_type()
-    location = f"{module_file(module)}, line {written.lineno}: FACTS"
+        return "", facts_type()
+    location = f"{module_file(module)}, line {written.lineno}: {name}"
     try:
         facts = _evaluate(written)
     except (AttributeError, TypeError, ValueError) as error:
@@ -172,7 +173,7 @@ def _facts(module: str, facts_type: type) -> Any:
         raise UserError(f"{location}: {error}; a {facts_type.__name__} takes literals for: {names}") from error
     if not isinstance(facts, facts_type):
         raise UserError(f"{location}: expected a {facts_type.__name__}, got {ast.unparse(written)}")
-    return facts
+    return name, facts
 
 
 def _evaluate(node: ast.expr) -> Any:

@@ -1,4 +1,4 @@
-"""Ranges and usual margins of scores: from the `FACTS` of their metric, or by name for other programs' scores."""
+"""Ranges and usual margins of scores: from the facts of their metric, or by name for other programs' scores."""
 
 import math
 import re
@@ -12,7 +12,7 @@ USUAL_MARGIN = 0.01
 CORRELATIONS = ("spearman", "pearson")
 # Scores of transfer data (contrastive/evaluation/transfer.py), and "transfer.mean", their mean
 TRANSFER = (
-    *(ScoreFacts(f"{kind}_{pairs}", low=-1.0) for kind in CORRELATIONS for pairs in ("all", "mean")),
+    *(ScoreFacts(f"{kind}_all", low=-1.0) for kind in CORRELATIONS),
     ScoreFacts("f1"),
     ScoreFacts("matthews", low=-1.0),
 )

@@ -1,12 +1,11 @@
 """Load the data set that a configuration names: read its source and divide it into train, validation and test.
 
-To add a data set that a package ships: one file here with `FILES` (the files that it reads in the package's folder) and
-one function folder → rows, and one line in `DATASETS` under the package's name. For images the function returns arrays
-and labels, and a line in `SHIPS_IMAGES` names the package.
+To add a data set that a package ships: in `packaged.py` or a file like it, a line in `FILES` (what it reads in the
+package's folder) and a function folder → rows; here a line in `DATASETS` under the package's name. For images the
+function returns arrays and labels, and a line in `SHIPS_IMAGES` names the package.
 """
 
 import difflib
-import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,16 +13,11 @@ from typing import Any
 
 from contrastive import paths
 from contrastive.config import registry
-from contrastive.config.cell import Data
-from contrastive.config.images import Images
+from contrastive.config.cell import Data, Images
 from contrastive.data import files, images, locate, splits
-from contrastive.data.definitions import definitions
-from contrastive.data.digits import digits
 from contrastive.data.files import Columns, Rows
-from contrastive.data.mnist import mnist
-from contrastive.data.reviews import reviews
+from contrastive.data.packaged import definitions, digits, mnist, reviews, tweets
 from contrastive.data.splits import Splits
-from contrastive.data.tweets import tweets
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint, store
 
@@ -53,19 +47,25 @@ def content_of(source: str, own: Mapping[str, str], pictures: Columns | None = N
     kind = source.partition(":")[0]
     if kind == "package":
         name = _package_name(source, pictures is not None)
-        shipped = registry.literal(DATASETS[name].__module__, "FILES")
+        shipped = registry.literal(DATASETS[name].__module__, "FILES")[name]
         return [_file_digest(_folder(name) / file) for file in shipped]
     if kind == "hf":
         repository = locate.parse_hub_source(source)
         return [repository.revision, repository.folder, dict(own)]
-    own_files = {name: _own_file(name, file, pictures is not None) for name, file in own.items()}
-    found = {"source": _path(source), **own_files}
+    sources = {"source": _path(source)}
+    sources |= {name: _own_file(name, file, pictures is not None) for name, file in own.items()}
     if pictures is None:
-        return {name: _file_digest(file) for name, file in found.items()}
+        return {name: _file_digest(file) for name, file in sources.items()}
     return {
         name: [[within, _file_digest(each)] for within, each in images.files_read(file, pictures)]
-        for name, file in found.items()
+        for name, file in sources.items()
     }
+
+
+def registry_choice(source: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return the entry of `DATASETS` that reads a source, for the digest of the code: none but for packages."""
+    kind, _, name = source.partition(":")
+    return "contrastive.data", "DATASETS", (name,) if kind == "package" else ()
 
 
 def load_splits(data: Data, draw: int | None = None, measured: int | None = None) -> Splits:
@@ -73,11 +73,6 @@ def load_splits(data: Data, draw: int | None = None, measured: int | None = None
     `measured` the number of test texts if it differs from data.test."""
     held_out = {"text": data.text, "label": data.label}  # a separate split needs no pairs: nothing trains on it
     own = own_splits(data)
-    if data.source.startswith("package:") and own:
-        split, value = next(iter(own.items()))
-        raise UserError(
-            f"{brief(data.source)} has no separate splits; set data.{split} to a number of texts, not `{brief(value)}`"
-        )
     pool = read_source(data.source, held_out | data.partners(), size=data.images)
     rows = {name: read_source(data.source, held_out, split, data.images) for name, split in own.items()}
     return splits.divide(pool, rows, data, draw, measured)
@@ -87,6 +82,8 @@ def read_source(source: str, columns: Columns, own: str | None = None, size: Ima
     """Return the rows of a source, of its `train` split if it has splits; `own` names another split or another file.
     `size`: of images, None for texts."""
     kind = source.partition(":")[0]
+    if kind == "package" and own is not None:
+        raise UserError(f"{source} has no separate splits; give a number of texts instead of `{brief(own)}`")
     if kind == "package":
         return _package_rows(source, columns, size)
     if kind == "hf":
@@ -123,15 +120,14 @@ def _folder(name: str) -> Path:
 
 def _package_name(source: str, of_images: bool) -> str:
     name = source.removeprefix("package:")
-    fitting = [each for each in DATASETS if (each in SHIPS_IMAGES) == of_images]
-    if name in DATASETS and name not in fitting:
+    if name not in DATASETS:
+        nearest = difflib.get_close_matches(name, DATASETS, n=1)
+        hint = f"did you mean package:{nearest[0]}? " if nearest else ""
+        packages = ", ".join(f"package:{package}" for package in DATASETS)
+        raise UserError(f"there is no data set {brief(source)}; {hint}There are {packages}")
+    if (name in SHIPS_IMAGES) != of_images:
         wrong = "has texts: leave data.images out" if of_images else "has images: set data.images, such as {size: 28}"
         raise UserError(f"{source} {wrong}")
-    if name not in fitting:
-        nearest = difflib.get_close_matches(name, fitting, n=1)
-        hint = f"did you mean package:{nearest[0]}? " if nearest else ""
-        packages = ", ".join(f"package:{package}" for package in fitting)
-        raise UserError(f"there is no data set {brief(source)}; {hint}There are {packages}")
     return name
 
 
@@ -151,8 +147,7 @@ def _own_file(split: str, value: str, folder: bool) -> Path:
     try:
         (paths.check_folder if folder and path.is_dir() else paths.check_file)(path)
     except UserError as error:
-        neither = "" if os.path.exists(path) else ", which is neither a number of texts nor a file"
-        raise UserError(f"data.{split} is `{brief(value)}`{neither}: {error}") from None
+        raise UserError(f"data.{split} is `{brief(value)}`, not a number of texts, and as a file: {error}") from None
     return path
 
 
@@ -165,14 +160,13 @@ def _hub_rows(source: str, split: str, columns: Columns) -> Rows:
     repository = locate.parse_hub_source(source)
     root = locate.snapshot(source, "dataset", [f"*{ending}" for ending in files.READERS])
     folder = root / repository.folder
-    found = sorted(path for ending in files.READERS for path in folder.rglob(f"*{ending}"))
-    if not found:
+    present = sorted(path.relative_to(folder) for ending in files.READERS for path in folder.rglob(f"*{ending}"))
+    if not present:
         raise UserError(
             f"{source}: no {', '.join(files.READERS)} file at that revision. If the data set is only a script, "
             "name a commit of the repository's branch refs/convert/parquet"
         )
-    chosen = _split_files(source, split, [path.relative_to(folder) for path in found])
-    parts = [files.read_file(folder / path, columns) for path in chosen]
+    parts = [files.read_file(folder / path, columns) for path in _split_files(source, split, present)]
     return Rows(
         f"{source}, split {split}",
         [text for part in parts for text in part.texts],
@@ -182,39 +176,36 @@ def _hub_rows(source: str, split: str, columns: Columns) -> Rows:
     )
 
 
-def _split_files(source: str, split: str, present: list[Path]) -> list[Path]:
-    """Return the files of one split; raise UserError unless they are complete and of one configuration.
+# What separates the words of the names of folders and files: whole names first, then those of `imdb-train`, `train_1`.
+WORDS = ("/", "[^a-z0-9_]+", "[^a-z0-9]+")
 
-    A folder or file matches by its whole name, else by one word of it (`imdb-train`, `train_data`) if the match is
-    unambiguous. In numbered names, such as `validation_matched-00000-of-00001`, underscores do not separate words.
-    """
-    wanted = split.lower()
-    named = {path: [*path.parent.as_posix().lower().split("/"), _unnumbered(path).lower()] for path in present}
-    chosen = [path for path in present if wanted in named[path]]
-    if not chosen:
-        separator = {path: "[^a-z0-9]+" if _unnumbered(path) == path.stem else "[^a-z0-9_]+" for path in present}
-        words = {path: [part for part in named[path] if wanted in re.split(separator[path], part)] for path in present}
-        chosen = [path for path in present if words[path]]
-        matches = sorted({re.sub("[0-9]+", "", words[path][-1]) for path in chosen})
-        if len(matches) > 1:
-            raise UserError(f"{source}: the split `{brief(split)}` could be {' or '.join(matches)}; name one of them")
-    if not chosen:
+
+def _split_files(source: str, split: str, present: list[Path]) -> list[Path]:
+    """Return the files of one split; raise UserError unless they are complete and of one configuration."""
+    named: dict[Path, str] = {}
+    for separators in WORDS:
+        named = named or {path: name for path in present if (name := _split_name(path, split.lower(), separators))}
+    if not named:
         raise UserError(f"{source} has no split `{brief(split)}`; its files are {', '.join(map(str, present[:10]))}")
-    folders = sorted({path.parent.as_posix() for path in chosen})
-    if len(folders) > 1:
+    if len(names := sorted(set(named.values()))) > 1:
         raise UserError(
-            f"{source}: the split `{split}` is in {', '.join(folders)}; name one, hf:OWNER/NAME/FOLDER@REVISION"
+            f"{source}: the split `{brief(split)}` could be {' or '.join(names)}; name one of them, in a folder as "
+            "hf:OWNER/NAME/FOLDER@REVISION"
         )
-    shards = [re.search(r"-(\d{5})-of-(\d{5})\b", path.name) for path in chosen]
-    expected = {int(shard[2]) for shard in shards if shard}
-    if expected and expected != {len(chosen)}:
+    expected = max(int(shard[1]) if (shard := re.search(r"-of-(\d{5})\b", path.name)) else 0 for path in named)
+    if expected > len(named):
         raise UserError(
-            f"{source}: only {len(chosen)} of {max(expected)} files of the split `{split}` are available; connect to "
+            f"{source}: only {len(named)} of {expected} files of the split `{split}` are available; connect to "
             "the internet and try again"
         )
-    return chosen
+    return list(named)
 
 
-def _unnumbered(path: Path) -> str:
-    """Return the name of a file without its ending and its shard number."""
-    return re.sub(r"-\d{5}-of-\d{5}(-\w+)?$", "", path.stem)
+def _split_name(path: Path, split: str, separators: str) -> str:
+    """Return the path up to the folder or file whose name contains the split as a word, without its numbers."""
+    stem = re.sub(r"-\d{5}-of-\d{5}(-\w+)?$", "", path.stem)
+    parts = [*path.parent.as_posix().lower().split("/"), stem.lower()]
+    for number, part in enumerate(parts):
+        if split in re.split(separators, part):
+            return "/".join([*parts[:number], re.sub("[0-9]+", "", part)]).removeprefix("./")
+    return ""

@@ -1,6 +1,5 @@
 """Read labelled rows from a csv, tsv, jsonl or parquet file; an error names the file and the row."""
 
-import codecs
 import csv
 import difflib
 import io
@@ -18,10 +17,9 @@ from contrastive import paths
 from contrastive.errors import UserError, brief
 
 LONGEST_FIELD = 2**31 - 1  # the csv module gives up at 128 KiB by default
-# Delimiter that a header may contain instead of the expected one → the file ending under which it would be read.
-DELIMITERS = {";": "", "\t": ".tsv", ",": ".csv", "|": ""}
+DELIMITERS = {",": "`,`", "\t": "tabs", ";": "`;`", "|": "`|`"}
 
-# Setting → column name: `text` first, then `label` or `score`, then the rest (`positive`, `other`, `subset` …).
+# Setting → column name: `text` first, then `label` or `score`, then the rest (`positive`, `other` …).
 Columns = Mapping[str, str]
 NumberedRows = Iterator[tuple[Any, ...]]  # row number, from 1 after the header, and the value of each column
 
@@ -29,7 +27,7 @@ NumberedRows = Iterator[tuple[Any, ...]]  # row number, from 1 after the header,
 @dataclass(frozen=True)
 class Rows:
     """Texts of one source with their labels or scores. `partners` are the further columns of each text: its positive
-    and negative, or the other text of its pair and the subset. `spelled` are the labels as the source writes them."""
+    and negative, or the other text of its pair. `spelled` are the labels as the source writes them."""
 
     name: str
     texts: list[str]
@@ -92,7 +90,13 @@ def _delimited(path: Path, columns: Columns, delimiter: str) -> NumberedRows:
     _, header = next(rows, ("", []))
     if not header:
         raise UserError(f"{name} is empty: its first row must name the columns")
-    _check_delimiter(name, header, delimiter, columns)
+    line, wanted = delimiter.join(header), set(columns.values())
+    for sign, shown in DELIMITERS.items():
+        if not wanted <= set(header) and wanted <= set(line.split(sign)):
+            raise UserError(
+                f"{name}: the columns of its first row, `{brief(line)}`, are separated by {shown}: separate "
+                "all columns by `,` in a .csv file, or by tabs in a .tsv file"
+            )
     positions = [_position(name, header, column, setting) for setting, column in columns.items()]
     for number, (lines, row) in enumerate(rows, start=1):
         if len(row) != len(header):
@@ -122,24 +126,6 @@ def records(name: str, text: str, delimiter: str) -> Iterator[tuple[str, list[st
 
 def _lines(first: int, last: int) -> str:
     return f"line {first}" if first == last else f"lines {first} to {last}"
-
-
-def _check_delimiter(name: str, header: list[str], delimiter: str, columns: Columns) -> None:
-    """Raise UserError if the header seems to use another delimiter."""
-    line, names = delimiter.join(header), set(columns.values())
-    candidates = [sign for sign in DELIMITERS if sign != delimiter and sign in line]
-    likely = [sign for sign in candidates if names <= set(line.split(sign))]
-    if len(header) == 1 and not names & set(header):
-        likely += candidates
-    if names <= set(header) or not likely:
-        return
-    used, expected = ("a tab" if sign == "\t" else f"`{sign}`" for sign in (likely[0], delimiter))
-    ending, count = DELIMITERS[likely[0]], "one column" if len(header) == 1 else f"{len(header)} columns"
-    rename = f"rename the file to {ending}" if ending else f"save the file with {expected} between the columns"
-    raise UserError(
-        f"{name}: its first row has {count}, `{brief(line)}`. The delimiter seems to be {used} instead of {expected}: "
-        f"{rename}"
-    )
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -176,17 +162,13 @@ def _parquet(path: Path, columns: Columns) -> NumberedRows:
         for batch in file.iter_batches(batch_size=1000, columns=list(dict.fromkeys(columns.values()))):
             for values in zip(*(batch.column(column) for column in columns.values()), strict=True):
                 number += 1
-                yield number, *(_parquet_value(name, number, value) for value in values)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{name}: not a readable parquet file ({brief(error)}); write it again") from None
-
-
-def _parquet_value(name: str, number: int, value: Any) -> Any:
-    try:
-        return value.as_py()
-    except (ValueError, ArithmeticError, LookupError) as error:  # not UTF-8, or an impossible time
+                yield number, *(value.as_py() for value in values)
+    except UserError:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, ArithmeticError, LookupError) as error:
         raise UserError(
-            f"{name}, row {number}: the value cannot be read ({brief(error)}); give text in UTF-8 or a number"
+            f"{name}{f', row {number}' if number else ''}: not readable as parquet ({brief(error)}); write it again, "
+            "with texts in UTF-8"
         ) from None
 
 
@@ -201,15 +183,12 @@ READERS: Mapping[str, Callable[[Path, Columns], NumberedRows]] = {
 def decoded(path: Path) -> str:
     """Return the text of a UTF-8 file; the error names the line of the first broken byte."""
     content = path.read_bytes()
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content.partition(b"\n")[0]:
-        raise UserError(f"{brief(path)} looks like UTF-16; save it as UTF-8")
     try:
         return content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        line, broken = len(content[: error.start + 1].splitlines()), content[error.start]
+        line = len(content[: error.start + 1].splitlines())
         raise UserError(
-            f"{brief(path)}, line {line}: byte {error.start} of the file (0x{broken:02x}) is not UTF-8; save it as "
-            "UTF-8"
+            f"{brief(path)}, line {line}: 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
         ) from None
 
 
@@ -280,7 +259,7 @@ def _score(score: Any) -> str | None:
 
 
 # Parsers of the columns that hold no text.
-PARSERS: Mapping[str, Callable[[Any], str | None]] = {"label": _label, "subset": _label, "score": _score}
+PARSERS: Mapping[str, Callable[[Any], str | None]] = {"label": _label, "score": _score}
 
 
 def _is_empty(value: Any) -> bool:

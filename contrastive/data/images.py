@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive import paths
-from contrastive.config.images import Images
+from contrastive.config.cell import Images
 from contrastive.data.files import Columns, Rows, listed, read_file
 from contrastive.errors import UserError, brief
 

@@ -15,20 +15,20 @@ from contrastive.config.cell import Encoder, Scratch
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint, store
 
-VOCABULARIES: tuple[str, ...] = ("tokenizer.json", "vocab.txt", "vocab.json")
-VOCABULARIES += ("spm.model", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "spiece.model", "sentencepiece.bpe.model",
+                "tokenizer.model")  # fmt: skip
 TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
-SCRATCH_POSITIONS = 512  # the most tokens of a text for a scratch encoder
-GUESSING = ("cls.predictions.", "lm_head.")  # prefixes of the weights of a masked-LM head
-MODEL_FILES: tuple[str, ...] = (
-    "config.json",
-    "preprocessor_config.json",
-    "model*.safetensors",
-    "model*.safetensors.index.json",
-)
-MODEL_FILES += TOKENIZER_FILES
+MODEL_FILES = ("config.json", "preprocessor_config.json", "model*.safetensors", "model*.safetensors.index.json",
+               *TOKENIZER_FILES)  # fmt: skip
 WORDNET_FILES = ("data.adj", "data.adv", "data.noun1", "data.noun2", "data.verb")
 TRANSLATOR_FILES = (*MODEL_FILES, "generation_config.json", "*.spm")
+SCRATCH_POSITIONS = 512  # the most tokens of a text for a scratch encoder
+GUESSING = ("cls.predictions.", "lm_head.")  # prefixes of the weights of a masked-LM head
+UNLIMITED = 10**6  # tokenizers without a limit report a larger number, such as 1e30
+# Architecture with a learned vector for each position → whether positions start after the padding token's id.
+FROM_PADDING = {"bert": False, "distilbert": False, "electra": False, "albert": False,
+                "mpnet": True, "roberta": True, "xlm-roberta": True, "camembert": True}  # fmt: skip
+ROBERTA_PADDING = 1  # the default of RoBERTa's configuration
 
 
 class Pinned(NamedTuple):
@@ -76,11 +76,8 @@ def snapshot(source: str, kind: str, patterns: list[str]) -> Path:
 
 def package_folder(name: str) -> Path:
     """Return the folder of an installed package, without importing it."""
-    module = name.replace("-", "_")
-    shown = brief(name)
-    if not module.isidentifier():
-        raise UserError(f"package:{shown}: `{shown}` is not a package name")
-    specification = importlib.util.find_spec(module)
+    module, shown = name.replace("-", "_"), brief(name)
+    specification = importlib.util.find_spec(module) if module.isidentifier() else None
     if specification is None or not specification.submodule_search_locations:
         raise UserError(f"package:{shown} is not installed; `pip install {shown}` or choose another source")
     return Path(next(iter(specification.submodule_search_locations)))
@@ -99,9 +96,8 @@ def model_folder(model: str, files: tuple[str, ...] = MODEL_FILES) -> Path:
     kind, _, name = model.partition(":")
     if kind == "package":
         root = package_folder(name)
-        folders = [
-            path.parent for path in sorted(root.rglob("config.json")) if any(path.parent.glob("model*.safetensors"))
-        ]
+        candidates = [path.parent for path in sorted(root.rglob("config.json"))]
+        folders = [folder for folder in candidates if any(folder.glob("model*.safetensors"))]
         if len(folders) != 1:
             raise UserError(
                 f"{model}: the package must contain one model (config.json beside safetensors), not {len(folders)}"
@@ -112,11 +108,8 @@ def model_folder(model: str, files: tuple[str, ...] = MODEL_FILES) -> Path:
             raise UserError(f"{model}: a model must be a whole repository; write hf:OWNER/NAME@REVISION")
         return _complete(model, snapshot(model, "model", list(files)))
     assert kind == "file", f"{model} has no folder"
-    try:
-        folder = paths.expand_user(name)
-        paths.check_folder(folder)
-    except UserError as error:
-        raise UserError(f"{brief(model)}: {error}") from None
+    folder = paths.expand_user(name)
+    paths.check_folder(folder)
     return _complete(model, folder)
 
 
@@ -142,9 +135,9 @@ def model_digest(encoder: Encoder) -> str:
 
 def weights_digest(model: str, files: tuple[str, ...]) -> str:
     """Return what identifies a pretrained model, wherever it is stored: the digest of its files, or a hub commit."""
-    return (
-        parse_hub_source(model).revision if model.startswith("hf:") else files_digest(model_folder(model, files), files)
-    )
+    if model.startswith("hf:"):
+        return parse_hub_source(model).revision
+    return files_digest(model_folder(model, files), files)
 
 
 def check_block(encoder: Encoder, vectors: str) -> None:
@@ -160,10 +153,7 @@ def check_width(encoder: Encoder, post: str) -> None:
     """Raise UserError if post-processing keeps more columns than the vectors have, such as whiten:256."""
     columns = int(post.partition(":")[2] or 0)
     if columns and columns > (width := shape(encoder)[1]):
-        raise UserError(
-            f"{post} keeps {columns} columns, but the vectors of {encoder.model} have only {width}; keep "
-            f"at most {width}"
-        )
+        raise UserError(f"{post} keeps {columns} columns, but the vectors of {encoder.model} have only {width}")
 
 
 def shape(encoder: Encoder) -> tuple[int, int]:
@@ -230,13 +220,6 @@ def read_model_json(model: str, path: Path) -> dict[str, Any]:
         raise UserError(
             f"{brief(model)}: {brief(path)} is not a JSON object ({brief(error)}); download it again"
         ) from None
-
-
-UNLIMITED = 10**6  # tokenizers without a limit report a larger number, such as 1e30
-# Architecture with a learned vector for each position → whether positions start after the padding token's id.
-FROM_PADDING = {"bert": False, "distilbert": False, "electra": False, "albert": False, "mpnet": True, "roberta": True}
-FROM_PADDING |= {"xlm-roberta": True, "camembert": True}
-ROBERTA_PADDING = 1  # the default of RoBERTa's configuration
 
 
 @cache

@@ -33,13 +33,9 @@ class Split:
 
 
 RowCounts = dict[str, int]  # the rows of a source or separate split, and those dropped for each reason
-COUNTED = {
-    "rows": "rows",
-    "repeated": "repeated",
-    "contradicting": "with contradicting labels",
-    "held_out": "also in another split, which keeps them",
-    "partner_held_out": "whose positive or negative is held out",
-}  # → how a message names them
+COUNTED = {"rows": "rows", "repeated": "repeated", "contradicting": "with contradicting labels",
+           "held_out": "also in another split, which keeps them",
+           "partner_held_out": "whose positive or negative is held out"}  # → how a message names them  # fmt: skip
 
 
 class Labelled(NamedTuple):

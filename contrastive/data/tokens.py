@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contrastive import data as datasets
-from contrastive.config.cell import Data, Encoder
-from contrastive.config.images import Images
+from contrastive.config.cell import Data, Encoder, Images
 from contrastive.data import images, locate
 from contrastive.data.splits import SPLITS, Split, Splits
 from contrastive.errors import UserError
@@ -87,8 +86,6 @@ def token_key(data: Data, encoder: Encoder, draw: int | None = None) -> str:
     """Return the cache key of the tokens of this data for this encoder's tokenizer; `draw` is the seed that selects
     the training texts under data.resample."""
     assert data.resample == (draw is not None), "give the seed of the training texts if data.resample is set, else None"
-    kind, _, name = data.source.partition(":")
-    chosen = (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
     sizes = {name: value if isinstance(value, int | None) else "own" for name, value in data if name in SPLITS}
     return fingerprint.key(
         "tokens",
@@ -96,7 +93,7 @@ def token_key(data: Data, encoder: Encoder, draw: int | None = None) -> str:
         splits=sizes if draw is None else sizes | {"draw": draw},
         max_length=data.longest(),
         tokenizer=tokenizer_digest(encoder) if data.images is None else "pixels",
-        code=fingerprint.code_digest(("contrastive.data.tokens",), chosen),
+        code=fingerprint.code_digest(("contrastive.data.tokens",), (datasets.registry_choice(data.source),)),
     )
 
 

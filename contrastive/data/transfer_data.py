@@ -1,12 +1,11 @@
 """Prepare the tokens of transfer data (`evaluation.transfer`), on which finished encoders are tested.
 
 Labelled texts are divided by their content, as a cell's texts are. Labelled pairs are divided as whole pairs, since
-many share a text. Scored pairs need no training split.
+many share a text. All scored pairs are test data.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -38,13 +37,12 @@ class TransferTexts:
     sides: dict[str, TokenSplit]
     classes: tuple[str, ...]  # names of the labels by their numbers; empty for scored pairs
     scores: Float[np.ndarray, " n"] | None
-    subsets: tuple[str, ...]  # of each scored pair, if the data has subsets
 
     def truth(self, side: str) -> dict[str, Any]:
         """Return the labels or scores of a side, which evaluation.transfer compares with the predictions."""
         if self.scores is None:
             return {"labels": np.asarray(self.sides[side].labels), "classes": np.array(self.classes)}
-        return {"scores": self.scores} | ({"subsets": np.array(self.subsets)} if self.subsets else {})
+        return {"scores": self.scores}
 
 
 def prepare_transfer(transfer: Transfer, prepared: Path, home: Path) -> Path:
@@ -57,9 +55,7 @@ def prepare_transfer(transfer: Transfer, prepared: Path, home: Path) -> Path:
 def transfer_key(transfer: Transfer, prepared: str) -> str:
     """Return the cache key; `prepared` is the key of the cell's tokens, which covers the tokenizer and max_length."""
     content = transfer_digest(transfer)
-    kind, _, name = transfer.source.partition(":")
-    chosen = (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
-    code = fingerprint.code_digest(("contrastive.data.transfer_data",), chosen)
+    code = fingerprint.code_digest(("contrastive.data.transfer_data",), (datasets.registry_choice(transfer.source),))
     return fingerprint.key("transfer", content=content, tokens=prepared, code=code)
 
 
@@ -77,7 +73,7 @@ def open_transfer(folder: Path) -> TransferTexts:
     meta = store.read_json(folder / "meta.json")
     sides = {name: tokens.open_split(folder, name, meta["partners"]) for name in meta["sides"]}
     scores = None if meta["scores"] is None else np.array(meta["scores"], np.float64)
-    return TransferTexts(sides, tuple(meta["classes"]), scores, tuple(meta["subsets"]))
+    return TransferTexts(sides, tuple(meta["classes"]), scores)
 
 
 @contextmanager
@@ -86,7 +82,7 @@ def named_in_errors(transfer: Transfer) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        message = re.sub(r"\bdata\.(?=(text|label|score|other|subset|train|test)\b)", f"{transfer.name}.", str(error))
+        message = re.sub(r"\bdata\.(?=(text|label|score|other|train|test)\b)", f"{transfer.name}.", str(error))
         raise UserError(f"evaluation.transfer {transfer.name}: {message}") from error
 
 
@@ -101,12 +97,7 @@ def _sources(transfer: Transfer) -> tuple[str, dict[str, str]]:
 def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None:
     reader, max_length = tokens.prepared_tokenizer(prepared)
     partners = [] if transfer.other is None else [OTHER]
-    scores: list[float] | None = None
-    subsets: list[str] = []
-    if transfer.score is None:
-        divided = _labelled_texts(transfer)
-    else:
-        divided, scores, subsets = _scored_pairs(transfer)
+    divided, scores = (_labelled_texts(transfer), None) if transfer.score is None else _scored_pairs(transfer)
     sides = {name: split for name, split in divided.named().items() if len(split)}
     wordless: dict[str, int] = {}
     for name, split in sides.items():
@@ -116,7 +107,6 @@ def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None
         "partners": partners,
         "classes": divided.labels,
         "scores": scores,
-        "subsets": subsets,
         "sifted": divided.row_counts,
         "wordless": wordless,
         "merged": divided.merged,
@@ -133,11 +123,9 @@ def _labelled_texts(transfer: Transfer) -> Splits:
     columns = {"text": transfer.text, "label": transfer.label, OTHER: transfer.other}
     pairs: dict[str, tuple[str, str]] = {}
     pool = _joined(datasets.read_source(transfer.source, columns), pairs)
-    own = {
-        name: _joined(datasets.read_source(transfer.source, columns, split), pairs)
-        for name, split in _sources(transfer)[1].items()
-    }
-    divided = splits.divide(pool, own, data)
+    own = datasets.own_splits(data)
+    held_out = {name: _joined(datasets.read_source(data.source, columns, split), pairs) for name, split in own.items()}
+    divided = splits.divide(pool, held_out, data)
     return replace(divided, train=_separated(divided.train, pairs), test=_separated(divided.test, pairs))
 
 
@@ -156,12 +144,10 @@ def _separated(split: Split, pairs: dict[str, tuple[str, str]]) -> Split:
     return Split([text for text, _ in chosen], split.labels, [(other,) for _, other in chosen])
 
 
-def _scored_pairs(transfer: Transfer) -> tuple[Splits, list[float], list[str]]:
-    """Return the pairs, scores and subsets of the test data; if `test` is a number, the first by digest."""
+def _scored_pairs(transfer: Transfer) -> tuple[Splits, list[float]]:
+    """Return the pairs of the test data and their scores."""
     assert transfer.score is not None and transfer.other is not None
     columns = {"text": transfer.text, "score": transfer.score, OTHER: transfer.other}
-    if transfer.subset is not None:
-        columns |= {"subset": transfer.subset}
     source, own = _sources(transfer)
     rows = datasets.read_source(source, columns, own.get("test"))
     if len(set(rows.labels)) == 1:
@@ -169,19 +155,8 @@ def _scored_pairs(transfer: Transfer) -> tuple[Splits, list[float], list[str]]:
             f"{rows.name}: all {len(rows.labels)} scores are {float(rows.labels[0]):g}, so no correlation can be "
             "computed. If they are secret, name a split with public scores, such as `validation`"
         )
-    chosen = list(range(len(rows.texts)))
-    if isinstance(transfer.test, int):
-        if transfer.test > len(chosen):
-            raise UserError(
-                f"{rows.name}: data.test is {transfer.test}, but there are only {len(chosen)} pairs; lower it to at "
-                f"most {len(chosen)}"
-            )
-        order = {i: hashlib.sha256(json.dumps([rows.texts[i], *rows.partners[i]]).encode()).digest() for i in chosen}
-        chosen = sorted(chosen, key=order.__getitem__)[: transfer.test]
-    others: list[tuple[str, ...]] = [rows.partners[i][:1] for i in chosen]
-    subsets = [rows.partners[i][1] for i in chosen] if transfer.subset is not None else []
-    test = Split([rows.texts[i] for i in chosen], [0] * len(chosen), others)
-    return Splits((), Split([], []), Split([], []), test), [float(rows.labels[i]) for i in chosen], subsets
+    test = Split(rows.texts, [0] * len(rows.texts), rows.partners)
+    return Splits((), Split([], []), Split([], []), test), [float(score) for score in rows.labels]
 
 
 def check_classes(transfer: Transfer, classes: tuple[str, ...]) -> None:

@@ -1,1 +1,1 @@
-"""Evaluation of trained cells: embeddings, metrics, transfer data, reference models and pictures (t-SNE, UMAP)."""
+"""Evaluation of trained cells: embeddings, metrics, transfer data, reference models and pictures (t-SNE)."""

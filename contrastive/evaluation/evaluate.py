@@ -20,7 +20,7 @@ from contrastive.data.tokens import open_tokens
 from contrastive.errors import UserError
 from contrastive.evaluation import metrics, parallel, post
 from contrastive.evaluation import transfer as transfers
-from contrastive.evaluation.metrics.anisotropy import all_equal
+from contrastive.evaluation.metrics.geometry import all_equal
 from contrastive.evaluation.metrics.types import Inputs, Score
 from contrastive.evaluation.neighbours import nearest_images
 from contrastive.evaluation.picture import make_picture

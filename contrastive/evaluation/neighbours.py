@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Integer
 
-from contrastive.config.images import Images
+from contrastive.config.cell import Images
 from contrastive.data.tokens import TokenSplit
 
 ASKED, NEAREST = 8, 6  # images, and the neighbours of each

@@ -1,4 +1,4 @@
-"""Pictures of embeddings by t-SNE or UMAP. All cells show the same texts, those with the smallest ids."""
+"""Pictures of embeddings by t-SNE. All cells show the same texts, those with the smallest ids."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,6 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from contrastive.config.evaluation import Evaluation
-from contrastive.errors import UserError
 from contrastive.evaluation import parallel
 
 PERPLEXITY = 30.0  # neighbours of a point; at most a third of the other texts
@@ -19,7 +18,7 @@ EXAGGERATED = 100
 ONE_POINT = 1e-3  # smallest spread of a picture; t-SNE starts at 1e-4 and its length scale is 1
 ROWS = 256  # texts in a block of distances
 MANY = 10_000  # points above which forces are interpolated on a grid
-NAMES = {"tsne": "t-SNE", "umap": "UMAP"}
+METHOD = "t-SNE"
 
 
 def make_picture(embeddings: Mapping[str, Any], evaluation: Evaluation, test: str = "test") -> dict[str, Any]:
@@ -30,7 +29,7 @@ def make_picture(embeddings: Mapping[str, Any], evaluation: Evaluation, test: st
     split = test if test in embeddings else evaluation.splits[0]
     ids, labels = embeddings[f"{split}.ids"], embeddings[f"{split}.labels"]
     chosen = np.sort(np.argsort(ids, kind="stable")[: evaluation.picture_points])
-    coordinates, reason = coordinates_of(embeddings[split][chosen], evaluation.picture)
+    coordinates, reason = coordinates_of(embeddings[split][chosen])
     if reason:
         chosen = chosen[:0]
     return {
@@ -38,25 +37,25 @@ def make_picture(embeddings: Mapping[str, Any], evaluation: Evaluation, test: st
         "labels": labels[chosen],
         "ids": ids[chosen],
         "reason": np.array(reason),
-        "method": np.array(NAMES[evaluation.picture]),
+        "method": np.array(METHOD),
     }
 
 
-def coordinates_of(vectors: Float[np.ndarray, "n d"], kind: str) -> tuple[Float[np.ndarray, "m 2"], str]:
+def coordinates_of(vectors: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "m 2"], str]:
     """Return the coordinates; or none, and why these vectors cannot be drawn."""
-    (texts, dimensions), exact, method = vectors.shape, vectors.astype(np.float64), NAMES[kind]
+    (texts, dimensions), exact = vectors.shape, vectors.astype(np.float64)
     no_points = np.zeros((0, 2), np.float32)
     if texts < FEWEST or dimensions < 2:
-        return no_points, f"{method} needs {FEWEST} texts and 2 dimensions, but there are {texts} texts of {dimensions}"
+        return no_points, f"{METHOD} needs {FEWEST} texts and 2 dimensions, but there are {texts} texts of {dimensions}"
     if not np.isfinite(exact).all():
         return no_points, f"the embeddings of these {texts} texts contain NaN or infinity"
     if exact.std(0).max() <= COLLAPSED * np.abs(exact).max():
         return no_points, f"the embeddings of all {texts} texts are the same: they have collapsed"
-    coordinates = {"tsne": tsne, "umap": umap}[kind](scaled(vectors))
+    coordinates = tsne(scaled(vectors))
     if not np.isfinite(coordinates).all():
-        return no_points, f"{method} returned coordinates with NaN or infinity for {texts} texts"
+        return no_points, f"{METHOD} returned coordinates with NaN or infinity for {texts} texts"
     if coordinates.std(0).max() <= ONE_POINT:  # where t-SNE puts equidistant texts
-        return no_points, f"{method} put all {texts} texts onto one point: they are all equally far apart"
+        return no_points, f"{METHOD} put all {texts} texts onto one point: they are all equally far apart"
     return coordinates, ""
 
 
@@ -103,12 +102,3 @@ def nearest_points(
 
     parts = parallel.map_parts(nearest_of_rows, parallel.blocks(len(vectors), ROWS))
     return np.concatenate([indices for indices, _ in parts]), np.concatenate([distances for _, distances in parts])
-
-
-def umap(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
-    try:
-        from umap import UMAP
-    except ImportError:
-        raise UserError("evaluation.picture is umap, which is not installed: `pip install umap-learn`") from None
-    points = UMAP(n_neighbors=min(15, len(vectors) - 1), init="pca", random_state=0, n_jobs=1).fit_transform(vectors)
-    return np.asarray(points, np.float32)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from contrastive.config.cell import Images
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.images import Images
 from contrastive.data.images import values_of
 from contrastive.errors import UserError
 from contrastive.evaluation import metrics

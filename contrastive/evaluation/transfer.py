@@ -25,7 +25,9 @@ UNDEFINED = "undefined: constant, or one pair"
 
 def score(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     """Compute the scores that `transfer.scores()` names, in that order."""
-    _check(transfer, vectors)
+    for name in ("train", "train.other", "test", "test.other"):
+        if name in vectors:
+            check_finite(vectors[name], f"embeddings of {name}", f"transfer.{transfer.name}: ")
     return _classify(transfer, vectors) if transfer.score is None else _correlate(transfer, vectors)
 
 
@@ -42,23 +44,19 @@ def mean(scores: Iterable[Score]) -> Score:
     return Score("transfer.mean", float(np.mean(values)), True, count, f"mean of {len(values)} tasks", error)
 
 
-def _check(transfer: Transfer, vectors: Mapping[str, Any]) -> None:
-    for side in ("train", "test") if transfer.score is None else ("test",):
-        for name in (side,) if transfer.other is None else (side, f"{side}.other"):
-            check_finite(vectors[name], f"embeddings of {name}", f"transfer.{transfer.name}: ")
-    if transfer.score is None and len(np.unique(vectors["train.labels"])) < 2:
-        raise UserError(f"transfer.{transfer.name}: all {len(vectors['train.labels'])} training texts are of one class:"
-                        " give it more texts, or another label")  # fmt: skip
-
-
 def _classify(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     """Score the predictions on test texts of a logistic regression fitted on the training texts.
 
     C is chosen by mean accuracy over inner stratified folds of the training texts; ties go to the smallest C. The
     number of folds is the size of the smallest class, at most 5; if there are fewer, the score's unit says so.
     """
+    from sklearn.metrics import f1_score, matthews_corrcoef
+
     train, test = (_features(vectors, side) for side in ("train", "test"))
     class_labels, classes = np.unique(vectors["train.labels"], return_inverse=True)
+    if len(class_labels) < 2:
+        raise UserError(f"transfer.{transfer.name}: all {len(classes)} training texts are of one class: give it more "
+                        "texts, or another label")  # fmt: skip
     strength, unit = _strength(train, classes)
     all_rows = np.ones((1, len(train)), bool)
     fitted = linear.fit_classifiers(train, classes, all_rows, np.array([strength]), loss="logistic", scaled=False)
@@ -68,9 +66,15 @@ def _classify(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
         metric = name.rpartition(".")[2]
         if metric == "accuracy":
             scores.append(replace(proportion(name, guesses == labels), unit=unit))
+        elif metric == "f1":  # of the class named 1, else of the second
+            names = [str(label) for label in vectors["test.classes"]]
+            positive = names.index("1") if "1" in names else 1
+            value = f1_score(labels == positive, guesses == positive, zero_division=0)
+            scores.append(Score(name, float(value), True, len(labels), unit))
         else:
-            value = matthews(labels, guesses) if metric == "matthews" else f1(labels, guesses, _positive(vectors))
-            scores.append(Score(name, value, True, len(labels), unit))
+            constant = len(np.unique([labels, guesses])) == 1
+            value = 0.0 if constant else matthews_corrcoef(labels, guesses)
+            scores.append(Score(name, float(value), True, len(labels), unit))
     return scores
 
 
@@ -101,47 +105,20 @@ def _strength(train: Float[np.ndarray, "n k"], classes: Integer[np.ndarray, " n"
     return STRENGTHS[best], "" if folds == FOLDS else f"{folds} inner folds"
 
 
-def _positive(vectors: Mapping[str, Any]) -> int:
-    """Return the index of the positive class for F1: the class named 1, else the second."""
-    classes = [str(name) for name in vectors["test.classes"]]
-    return classes.index("1") if "1" in classes else 1
-
-
-def f1(labels: Integer[np.ndarray, " n"], guesses: Integer[np.ndarray, " n"], positive: int) -> float:
-    """2·hits / (predicted + actual positives); 0 without either."""
-    hits = int(((labels == positive) & (guesses == positive)).sum())
-    total = int((labels == positive).sum() + (guesses == positive).sum())
-    return 2 * hits / total if total else 0.0
-
-
-def matthews(labels: Integer[np.ndarray, " n"], guesses: Integer[np.ndarray, " n"]) -> float:
-    """Matthews correlation for any number of classes (Gorodkin's R_K); 0 if labels or guesses are constant."""
-    classes = np.unique([labels, guesses])
-    actual, predicted = ((classes == side[:, None]).astype(np.float64) for side in (labels, guesses))
-    actual, predicted = actual - actual.mean(0), predicted - predicted.mean(0)
-    size = ((actual**2).sum() * (predicted**2).sum()) ** 0.5
-    return float((actual * predicted).sum() / size) if len(np.unique(labels)) > 1 < len(np.unique(guesses)) else 0.0
-
-
 def _correlate(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     """Correlate the cosines of pairs with their similarity scores: Spearman (ties share their mean rank) or Pearson.
 
-    `all`: over all pairs; `mean`: unweighted mean over subsets. Constant cosines (collapsed embeddings) or scores have
-    no correlation: it counts as 0, and the unit notes it.
+    Constant cosines (collapsed embeddings) or scores have no correlation: it counts as 0, and the unit notes it.
     """
+    from scipy import stats
+
     cosines, scores = _cosines(vectors["test"], vectors["test.other"]), vectors["test.scores"]
-    all_pairs = np.ones(len(scores), bool)
-    subsets = [vectors["test.subsets"] == subset for subset in np.unique(vectors.get("test.subsets", []))]
+    defined = len(scores) > 1 and np.ptp(cosines) > 10.0**-DIGITS and np.ptp(scores) > 0
     correlations = []
     for name in transfer.scores():
-        kind, _, over = name.rpartition(".")[2].partition("_")
-        parts = [all_pairs] if over == "all" else subsets
-        values = [_correlation(kind, cosines[part], scores[part]) for part in parts]
-        undefined = values.count(None)
-        unit = UNDEFINED if undefined else ""
-        if undefined and over == "mean":
-            unit += f" in {undefined} of {len(parts)} subsets"
-        correlations.append(Score(name, float(np.mean([value or 0.0 for value in values])), True, len(scores), unit))
+        measure = stats.spearmanr if name.endswith("spearman_all") else stats.pearsonr
+        value = float(measure(cosines, scores).statistic) if defined else 0.0
+        correlations.append(Score(name, value, True, len(scores), "" if defined else UNDEFINED))
     return correlations
 
 
@@ -152,13 +129,3 @@ def _cosines(texts: Float[np.ndarray, "n d"], others: Float[np.ndarray, "n d"]) 
         size = np.linalg.norm(side, axis=1, keepdims=True)
         units.append(np.divide(side, size, out=np.zeros_like(side), where=size > 0))
     return (units[0] * units[1]).sum(1).round(DIGITS)
-
-
-def _correlation(kind: str, cosines: Float[np.ndarray, " n"], scores: Float[np.ndarray, " n"]) -> float | None:
-    """Return Spearman's or Pearson's correlation; None if cosines or scores are constant."""
-    from scipy import stats
-
-    if len(scores) < 2 or np.ptp(cosines) <= 10.0**-DIGITS or np.ptp(scores) == 0:
-        return None
-    measure = stats.spearmanr if kind == "spearman" else stats.pearsonr
-    return float(measure(cosines, scores).statistic)

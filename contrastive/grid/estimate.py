@@ -1,82 +1,55 @@
-"""Estimate the seconds and memory of cells from the finished cells of this home with the same encoder.
+"""Estimate the seconds of cells from the finished cells of this home with the same encoder.
 
 Work counts tokens × blocks × passes of the encoder, backward passes included. Seconds are work times a rate: the median
-seconds per unit of work of the finished cells, of those with the same tuning if there are any. If there are no finished
-cells, a few timed steps (contrastive/training/probe.py) give the rate.
-
-From the seconds follow the order in which cells train, and how long all of them take.
+seconds per unit of work of the finished cells, of those with the same tuning if there are any. Until a cell of the
+encoder has finished, seconds are unknown, and cells are ordered by their work.
 """
 
 import heapq
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
-from functools import cache, cached_property
-from pathlib import Path
+from contextlib import suppress
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 
-from contrastive.config.cell import Cell, Encoder, Scratch
+from contrastive.config.cell import Cell, Scratch
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.data import locate, tokens
 from contrastive.grid import frozen_readers
-from contrastive.grid.identity import calibration_settings, evaluation_key, numeric_settings, token_settings
-from contrastive.runs import claim, fingerprint, provenance, store
+from contrastive.grid.identity import evaluation_key, numeric_settings, token_settings
+from contrastive.runs import claim, store
 
-FLOAT = 4  # bytes of a number
-TRAINED = 16  # bytes per trained parameter: itself, its gradient, AdamW's two moments
-PROCESS = 600 * 2**20  # bytes of a process that has imported everything
 BATCH = 60  # overhead of a batch and its step, in tokens
 UNKNOWN_TEXTS = 20_000  # assumed size of data that has not been counted yet
 UNKNOWN_SECONDS = 1e12
 LATEST = 200  # number of finished cells that are read
 
 
-class Sizes(NamedTuple):
-    """Size of an encoder; `parameters` includes the embeddings of a pretrained one."""
-
-    blocks: int
-    hidden: int
-    parameters: int
-
-
-@cache
-def sizes(encoder: Encoder) -> Sizes:
-    blocks, hidden = locate.shape(encoder)
-    if encoder.model.startswith("scratch:"):
-        return Sizes(blocks, hidden, 12 * hidden**2 * blocks)
-    weights = sum(path.stat().st_size for path in locate.model_folder(encoder.model).glob("model*.safetensors"))
-    return Sizes(blocks, hidden, weights // FLOAT)
-
-
 class Texts(NamedTuple):
-    """Number of texts of each split, with their mean and longest length in tokens; `counted`: not assumed."""
+    """Number of texts of each split, with their mean length in tokens; `counted`: not assumed."""
 
     counts: dict[str, int]
     length: float
-    longest: int
     counted: bool
 
 
 def texts_of(cell: Cell) -> Texts:
     """Return the prepared texts of a cell; before they are prepared, each is assumed to have max_length tokens."""
-    names, longest = ("train", "validation", "test"), most_tokens(cell)
-    try:
+    names = ("train", "validation", "test")
+    with suppress(OSError, ValueError):  # data that cannot be found is reported elsewhere
         folder = store.cache_folder("tokens", tokens.token_key(cell.data, cell.encoder, cell.train_sample_seed()))
         if store.finished(folder):
-            lengths = {name: np.diff(np.load(folder / f"{name}.offsets.npy")) for name in names}
-            every = np.concatenate(list(lengths.values()))
-            counts = {name: len(each) for name, each in lengths.items()}
-            if cell.data.images is not None:
-                return Texts(counts, longest, longest, True)
-            return Texts(counts, float(every.mean()), int(every.max()), True)
-    except (OSError, ValueError, EOFError):  # damaged, or the data cannot be found, which is reported elsewhere
-        pass
+            offsets = {name: np.load(folder / f"{name}.offsets.npy") for name in names}
+            counts = {name: len(each) - 1 for name, each in offsets.items()}
+            mean = sum(int(each[-1]) for each in offsets.values()) / sum(counts.values())
+            return Texts(counts, mean if cell.data.images is None else most_tokens(cell), True)
     asked = {name: getattr(cell.data, name) for name in names}
     counts = {name: count if isinstance(count, int) else UNKNOWN_TEXTS for name, count in asked.items()}
-    return Texts(counts, longest, longest, False)
+    return Texts(counts, most_tokens(cell), False)
 
 
 def most_tokens(cell: Cell) -> int:
@@ -87,10 +60,8 @@ def most_tokens(cell: Cell) -> int:
     return 1 + (cell.data.images.size // (patch if isinstance(patch, int) else Scratch().patch)) ** 2
 
 
-def trained_blocks(cell: Cell) -> int:
-    """Return the number of blocks that a gradient passes through."""
-    blocks, last = sizes(cell.encoder).blocks, cell.encoder.tune.last_blocks
-    return blocks if last is None else min(blocks, last)
+def block_count(cell: Cell) -> int:
+    return locate.shape(cell.encoder)[0]
 
 
 def encoder_passes(cell: Cell) -> tuple[int, int]:
@@ -102,49 +73,36 @@ def encoder_passes(cell: Cell) -> tuple[int, int]:
 
 def training_work(cell: Cell, tokens: float, batches: int, *, stored: bool = False) -> float:
     """Return the work of training on these tokens. `stored`: the output of frozen blocks is read."""
-    blocks, upper, (plain, changed) = sizes(cell.encoder).blocks, trained_blocks(cell), encoder_passes(cell)
+    blocks, last = block_count(cell), cell.encoder.tune.last_blocks
+    trained = blocks if last is None else min(blocks, last)  # blocks that a gradient passes through
+    plain, changed = encoder_passes(cell)
     backward = 1 if cell.encoder.tune.lora is not None else 2
-    passes = (blocks + backward * upper) * (plain + changed) + blocks * cell.objective.view_facts().slow_passes
+    passes = (blocks + backward * trained) * (plain + changed) + blocks * cell.objective.view_facts().slow_passes
     return (tokens + BATCH * batches) * (passes - (frozen_readers.separable_blocks(cell) * plain if stored else 0))
 
 
-def memory_of_cell(cell: Cell, longest: int) -> int:
-    """Return the bytes of the process that trains a cell, before any was measured. `longest`: tokens of a text."""
-    size, upper, training = sizes(cell.encoder), trained_blocks(cell), cell.training
-    whole = cell.encoder.tune.last_blocks is None
-    trained = size.parameters if whole else 12 * size.hidden**2 * upper
-    if cell.encoder.tune.lora is not None:
-        trained = 0
-    copies = 1 + len({"slow", "twin"} & set(cell.objective.view_entry().tools))
-    at_once = training.token_budget or (training.micro_batch or training.batch_size) * longest
-    kept = FLOAT * (18 + 3 * longest / 64) * size.hidden * (upper + 1)  # bytes per token for the gradient
-    batch = at_once / training.processes * sum(encoder_passes(cell)) * kept
-    return PROCESS + FLOAT * copies * size.parameters + (TRAINED - FLOAT) * trained + int(batch)
-
-
 class FinishedCell(NamedTuple):
-    """A finished cell, whether it read a frozen store, and its cost."""
-
     cell: Cell
-    stored: bool
     seconds: float
-    memory: int  # 0 if it was not measured
     evaluation_key: str
     evaluation_seconds: float
 
 
 class CostEstimator:
-    """Estimates seconds and bytes of cells; seconds are None without a finished cell of the encoder or timed steps."""
+    """Estimates seconds of cells; they are None without a finished cell of the encoder."""
 
-    def __init__(self, evaluation: Evaluation, speed: Speed, *, on_gpu: bool):
-        self.evaluation, self.speed, self.on_gpu = evaluation, speed, on_gpu
-        self._texts: dict[Hashable, Texts] = {}
-        self._timed: dict[Hashable, float | None] = {}
-        self._work: dict[Hashable, float] = {}
-        self.finished = list(finished_cells())
-        self.rates = medians((past.cell, past.seconds / self.work(past.cell, past.stored)) for past in self.finished)
-        measured = (past for past in self.finished if past.memory)
-        self.memory_ratios = medians((past.cell, past.memory / self._memory(past.cell)) for past in measured)
+    def __init__(self, evaluation: Evaluation, speed: Speed):
+        self.evaluation, self.speed = evaluation, speed
+        self._texts, self._work = dict[Hashable, Texts](), dict[Hashable, float]()
+        per_work, per_text = defaultdict[Hashable, list[float]](list), list[float]()
+        current_key = evaluation_key(evaluation)
+        for past in finished_cells():
+            for key in rate_keys(past.cell):
+                per_work[key].append(past.seconds / self.work(past.cell))
+            if past.evaluation_key == current_key:
+                per_text.append(past.evaluation_seconds / self._texts_in(past.cell, evaluation.splits))
+        self.rates = {key: median(each) for key, each in per_work.items()}
+        self.evaluation_rate = median(per_text) if per_text else None
 
     def seconds(self, cell: Cell) -> float | None:
         """Return seconds of training and embedding."""
@@ -155,51 +113,34 @@ class CostEstimator:
         """Return seconds of all cells in sequence; None if any is unknown."""
         each = [self.seconds(cell) for cell in cells]
         known = [seconds for seconds in each if seconds is not None]
-        return sum(known, 0.0) if len(known) == len(each) else None
+        return sum(known) if len(known) == len(each) else None
 
-    def work(self, cell: Cell, stored: bool | None = None) -> float:
-        """Return the work of training and embedding, at least 1. `stored`: whether training read the output of frozen
-        blocks from a store; None: as `speed` says."""
-        key = cell.model_copy(update={"seed": 0}), stored
-        if key not in self._work:
-            reads = frozen_readers.trains_from_store(cell, self.speed) if stored is None else stored
-            self._work[key] = self._count_work(cell, reads)
-        return self._work[key]
+    def predicted(self, cell: Cell) -> dict[str, float] | None:
+        """Return the estimate that is recorded in the run folder."""
+        seconds = self.seconds(cell)
+        return None if seconds is None else {"seconds": round(seconds, 3)}
 
-    def _count_work(self, cell: Cell, stored: bool) -> float:
-        texts, training = self.texts(cell), cell.training
+    def work(self, cell: Cell) -> float:
+        """Return the work of training and embedding, at least 1; finished cells count as trained with this `speed`."""
+        key = cell.model_copy(update={"seed": 0})
+        if key in self._work:
+            return self._work[key]
+        texts, training, stored = self.texts(cell), cell.training, frozen_readers.trains_from_store(cell, self.speed)
         epoch = training_work(cell, texts.length * texts.counts["train"], self.batches(cell), stored=stored)
         embeds = frozen_readers.embeds_from_store(cell, self.speed)
-        blocks = sizes(cell.encoder).blocks - (frozen_readers.separable_blocks(cell) if embeds else 0)
+        blocks = block_count(cell) - (frozen_readers.separable_blocks(cell) if embeds else 0)
         embedding = blocks * texts.length * self._texts_in(cell, self.evaluation.embedded())
-        return max(1.0, epoch * training.epochs / training.processes + embedding)
+        self._work[key] = max(1.0, epoch * training.epochs / training.processes + embedding)
+        return self._work[key]
 
-    def evaluation_seconds(self, cell: Cell) -> float | None:
-        rate = self._evaluation_rate
-        return None if rate is None else rate * self._texts_in(cell, self.evaluation.splits)
+    def evaluation_seconds(self, cell: Cell) -> float:
+        """Return seconds of evaluation; 0 if no cell was evaluated with the same settings."""
+        return (self.evaluation_rate or 0.0) * self._texts_in(cell, self.evaluation.splits)
 
     def embedding_seconds(self, cell: Cell, texts: int) -> float | None:
         """Return seconds to embed that many texts."""
         rate = self._rate(cell)
-        return None if rate is None else rate * sizes(cell.encoder).blocks * self.texts(cell).length * texts
-
-    def memory(self, cell: Cell) -> int:
-        """Return the peak bytes of the process that trains a cell."""
-        return int(self._memory(cell) * (most_similar(self.memory_ratios, cell) or 1.0))
-
-    def _memory(self, cell: Cell) -> int:
-        return memory_of_cell(cell, self.texts(cell).longest)
-
-    def predicted(self, cell: Cell) -> dict[str, float] | None:
-        """Return the estimate that is recorded in the run folder; memory is that of the whole process."""
-        seconds = self.seconds(cell)
-        return None if seconds is None else {"seconds": round(seconds, 3), "memory_bytes": self.memory(cell)}
-
-    def basis(self, cell: Cell) -> str:
-        """Return the evidence for the seconds: "finished" cells, a "calibration", or "" for none."""
-        if most_similar(self.rates, cell) is not None:
-            return "finished"
-        return "calibration" if self._rate(cell) is not None else ""
+        return None if rate is None else rate * block_count(cell) * self.texts(cell).length * texts
 
     def texts(self, cell: Cell) -> Texts:
         key = token_settings(cell)
@@ -219,12 +160,7 @@ class CostEstimator:
 
     def _rate(self, cell: Cell) -> float | None:
         """Return seconds per unit of work."""
-        if (rate := most_similar(self.rates, cell)) is not None:
-            return rate
-        key = rate_keys(cell)[-1]
-        if key not in self._timed:
-            self._timed[key] = read_rate(calibration_file(cell, self.on_gpu))
-        return self._timed[key]
+        return next((self.rates[key] for key in rate_keys(cell) if key in self.rates), None)
 
     def _texts_in(self, cell: Cell, splits: Iterable[str]) -> int:
         counts = self.texts(cell).counts
@@ -232,47 +168,11 @@ class CostEstimator:
             counts = counts | {"test": self.evaluation.test}
         return max(1, sum(counts[name] for name in splits))
 
-    @cached_property
-    def _evaluation_rate(self) -> float | None:
-        """Seconds per text, from finished cells with the same evaluation settings."""
-        key, splits = evaluation_key(self.evaluation), self.evaluation.splits
-        same = [past for past in self.finished if past.evaluation_key == key]
-        return median(past.evaluation_seconds / self._texts_in(past.cell, splits) for past in same) if same else None
 
-
-def rate_keys(cell: Cell) -> tuple[Hashable, ...]:
+def rate_keys(cell: Cell) -> tuple[Hashable, Hashable]:
     """Return what cells with one rate share: how the encoder computes and is tuned; if none is, how it computes."""
-    return (cell.encoder, *numeric_settings(cell).values()), tuple(calibration_settings(cell).values())
-
-
-def medians(values: Iterable[tuple[Cell, float]]) -> dict[Hashable, float]:
-    """Return the median of the values of the cells with each rate."""
-    by_key: dict[Hashable, list[float]] = {}
-    for cell, value in values:
-        for key in rate_keys(cell):
-            by_key.setdefault(key, []).append(value)
-    return {key: median(each) for key, each in by_key.items()}
-
-
-def most_similar(values: dict[Hashable, float], cell: Cell) -> float | None:
-    return next((values[key] for key in rate_keys(cell) if key in values), None)
-
-
-def calibration_file(cell: Cell, on_gpu: bool) -> Path:
-    """Return the file with the timed steps of such cells on this hardware."""
-    machine = {"processor": provenance.processor(), "device": "gpu" if on_gpu else "cpu"}
-    key = fingerprint.key(
-        "calibration", unit="tokens without padding", machine=machine, cell=calibration_settings(cell)
-    )
-    return store.cache_folder("calibration", f"{key}.json")
-
-
-def read_rate(path: Path) -> float | None:
-    """Return seconds per unit of work from timed steps; None if there are none or the file is damaged."""
-    try:
-        return float(store.read_json(path)["rate"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    numeric = tuple(numeric_settings(cell).values())
+    return (cell.encoder, numeric), (cell.encoder.model, cell.encoder.scratch, numeric)
 
 
 def finished_cells() -> Iterator[FinishedCell]:
@@ -288,9 +188,7 @@ def finished_cells() -> Iterator[FinishedCell]:
                 continue  # without the model its size is unknown
             yield FinishedCell(
                 cell,
-                (noted.get("speed") or {}).get("reuse", "none") != "none",
                 float(noted["wall_seconds"]),
-                int(noted.get("peak_memory_bytes") or 0),
                 store.read_json(folder / "scores.json")["key"] if ended else "",
                 ended[-1]["ended"] - ended[-1]["began"] if ended else 0.0,
             )
@@ -313,12 +211,11 @@ def in_order(cells: Iterable[Cell], fit: CostEstimator) -> list[Cell]:
 
 
 class CellTime(NamedTuple):
-    """Seconds of training and evaluation of a cell, and the devices and threads per device of its training."""
+    """Seconds of training and evaluation of a cell, and the devices of its training."""
 
     train: float
     evaluate: float
     devices: int = 1
-    threads: int = 1
 
 
 def makespan(times: Iterable[CellTime], slots: int, evaluators: int = 0) -> float:

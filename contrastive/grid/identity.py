@@ -17,13 +17,11 @@ from contrastive.grid import deepspeed_file
 from contrastive.runs import fingerprint
 from contrastive.runs.fingerprint import code_digest
 
-VERSION = 1
-EVALUATION_VERSION = 3  # of scores.json; scores of another version are computed again, never mixed
+VERSION = 2
+EVALUATION_VERSION = 4  # of scores.json; scores of another version are computed again, never mixed
 
 STAGES = (
     "contrastive.data.tokens",
-    "contrastive.grid.deepspeed_file",
-    "contrastive.grid.frozen_readers",
     "contrastive.models.frozen_store",
     "contrastive.training.train",
     "contrastive.evaluation.embed",
@@ -119,11 +117,10 @@ def evaluation_key(evaluation: Evaluation) -> str:
 
 def registry_choices(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """Return the registry entries that a cell uses, so that a new loss does not change the ids of other cells."""
-    kind, _, name = cell.data.source.partition(":")
     return (
         ("contrastive.losses", "LOSSES", tuple(sorted(cell.objective.term_weights()))),
         ("contrastive.views", "VIEWS", (cell.objective.chosen_view(),)),
-        ("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),
+        data.registry_choice(cell.data.source),
     )
 
 
@@ -152,8 +149,3 @@ def initial_weight_settings(cell: Cell) -> dict[str, Any]:
 def untrained_output_settings(cell: Cell) -> dict[str, Any]:
     """Return what decides the output of the whole encoder for given tokens before training."""
     return {"encoder": cell.encoder} | initial_weight_settings(cell) | numeric_settings(cell)
-
-
-def calibration_settings(cell: Cell) -> dict[str, Any]:
-    """Return what decides which calibration applies: the size of the encoder, precision and threads."""
-    return {"model": cell.encoder.model, "scratch": cell.encoder.scratch} | numeric_settings(cell)

@@ -2,14 +2,19 @@
 
 Each stage reports all its mistakes at once: settings and their values; names of files and models, and what is evaluated
 and shown; how settings combine in cells; labels.
+
+YAML is read as plain data with line numbers: `yes`, `on` and dates are text, `1e-4` and `20_000` are numbers, and a
+repeated key is a mistake. (PyYAML alone reads `1e-4` as text and `no` as false, and keeps the last of two equal keys.)
 """
 
-import os
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import ValidationError
 
 from contrastive import paths
@@ -17,13 +22,131 @@ from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.check import in_cells, outside_cells, too_many, wrong_labels, wrong_names
 from contrastive.grid.expand import Builder, LoadedExperiment
-from contrastive.grid.messages import Finding, explain_errors, nearest_name, shown_value
-from contrastive.grid.yaml_lines import LONGEST, Problem, SettingPath, YamlDocument, read_document
+from contrastive.grid.messages import Finding, SettingPath, explain_errors, shown_value
 
 PREFIXES = ("file:", "deepspeed:")
 SPLITS = ("test", "validation")  # splits whose paths need no prefix if the data is a file
 HOLD_PATHS = ("source", "model", "translators", "sharding", *SPLITS)
 MOST_SHOWN = 30  # most mistakes of a file that an error message lists
+LONGEST, LARGEST = 1_000_000, 100_000  # most characters of a file, and most values, whose aliases (*) may multiply
+LONGEST_MESSAGE = 1000  # most characters of a message about one mistake
+TOO_LARGE = (
+    f"too large: an experiment file has at most {LONGEST} characters and {LARGEST} values. If it is a data file, name "
+    "it in data.source of an experiment file"
+)
+TAG = "tag:yaml.org,2002:"
+
+
+# Scalars of YAML 1.2: tag → pattern, and function from text to value.
+SCALARS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "null": (r"~|null|Null|NULL|", lambda text: None),
+    "bool": (r"true|True|TRUE|false|False|FALSE", lambda text: text.lower() == "true"),
+    "int": (r"[-+]?([0-9]+|[1-9][0-9]{0,2}(_[0-9]{3})+)", int),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan",
+        lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
+    ),
+    "str": (r".*", lambda text: text.encode().decode()),  # ValueError at half of a character, such as \ud800
+}
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One mistake in a file."""
+
+    file: str
+    line: int  # 0: the file as a whole
+    message: str  # always one line
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", brief(self.message, LONGEST_MESSAGE))
+
+    def __str__(self) -> str:
+        location = f"{brief(self.file)}:{self.line}" if self.line else brief(self.file)
+        return f"{location}: {self.message}"
+
+
+@dataclass(frozen=True)
+class YamlDocument:
+    """Content of a YAML text: dicts, tuples and scalars, with the line of each."""
+
+    data: Any
+    lines: dict[SettingPath, int]
+    problems: list[Problem]
+
+    def line(self, path: SettingPath) -> int:
+        """Return the line of the setting at `path`, or of its deepest parent in the text."""
+        return next((self.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.lines), 1)
+
+
+class _Reader(yaml.SafeLoader):
+    """Reads the first document of a text as plain data, with only the scalars of YAML 1.2, and collects the lines of
+    its settings and its problems."""
+
+    def __init__(self, text: str, file: str) -> None:
+        super().__init__(text)
+        self.file, self.values = file, 0
+        self.lines: dict[SettingPath, int] = {}
+        self.problems: list[Problem] = []
+
+    def plain_value(self, node: yaml.Node, path: SettingPath) -> Any:
+        self.values += 1
+        if self.values > LARGEST:
+            raise yaml.YAMLError(TOO_LARGE)
+        if isinstance(node, yaml.SequenceNode):
+            return tuple(self.child(item, item, (*path, position)) for position, item in enumerate(node.value))
+        if isinstance(node, yaml.MappingNode):
+            return {key.value: self.child(key, value, (*path, key.value)) for key, value in self.named(node)}
+        try:
+            return SCALARS[node.tag.removeprefix(TAG)][1](node.value)
+        except (KeyError, ValueError):
+            tag = node.tag.replace(TAG, "!!")
+            self.problem(node, f"`{brief_name(node.value)}` is not a value of the type `{brief_name(tag)}`")
+        return None
+
+    def child(self, first: yaml.Node, value: yaml.Node, path: SettingPath) -> Any:
+        self.lines[path] = first.start_mark.line + 1
+        return self.plain_value(value, path)
+
+    def named(self, node: yaml.MappingNode) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+        """Yield the names of a map with their values; report those that are no words or repeated."""
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or not key.value.isprintable():
+                self.problem(key, "a setting's name must be printable text")
+                continue
+            if key.value in lines:
+                self.problem(key, f"`{brief_name(key.value)}` is given twice, first on line {lines[key.value]}")
+            lines.setdefault(key.value, key.start_mark.line + 1)
+            yield key, value
+
+    def problem(self, node: yaml.Node, message: str) -> None:
+        self.problems.append(Problem(self.file, node.start_mark.line + 1, message))
+
+
+_Reader.yaml_implicit_resolvers = {}
+for _tag, (_pattern, _) in SCALARS.items():
+    _Reader.add_implicit_resolver(TAG + _tag, re.compile(rf"(?:{_pattern})\Z", re.DOTALL), None)
+
+
+def read_document(text: str, name: str) -> YamlDocument:
+    """Read a YAML text; syntax errors and repeated keys are in `problems` of the result."""
+    try:
+        if len(text) > LONGEST:
+            raise yaml.YAMLError(TOO_LARGE)
+        reader = _Reader(text, name)
+        node = reader.get_single_node()
+        data = None if node is None else reader.plain_value(node, ())
+        return YamlDocument(data, reader.lines, reader.problems)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        line = mark.line + 1 if mark else len(f"{text[: getattr(error, 'position', 0)]}.".splitlines())
+        shown = "".join(text[:LONGEST].splitlines()[line - 1 : line]).strip()
+        reason = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+        if isinstance(error, RecursionError):
+            reason = "nested too deeply"
+        message = f"not valid YAML ({brief(reason)}): {brief(shown, 80)}"
+        return YamlDocument(None, {}, [Problem(name, line, message)])
 
 
 class ExperimentError(UserError):
@@ -42,43 +165,29 @@ def load_experiment(path: Path | str) -> LoadedExperiment:
     """Return the experiment of a file with its grid; raise ExperimentError with its mistakes."""
     name, line = str(path), 0
     try:
-        if not os.path.isdir(path) and os.path.lexists(path):
-            paths.check_file(Path(path))  # opening a pipe, for example, could block forever
+        paths.check_file(Path(path))  # opening a pipe, for example, could block forever
         with Path(path).open("rb") as file:
             content = file.read(4 * LONGEST + 1)  # at most 4 bytes per character; a larger file is not read whole
         text = content.decode("utf-8")
-    except UserError as error:
-        message = str(error).removeprefix(f"{brief(path)} ")
-    except FileNotFoundError:
-        message = "there is no such file" + _files_hint(Path(path))
-    except IsADirectoryError:
-        message = "is a folder, not a file; name a file in it" + _files_hint(Path(path) / "x")
-    except OSError as error:
-        message = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         message = f"not UTF-8 (byte {content[error.start]:#04x}); save the file as UTF-8"
+    except (UserError, OSError) as error:
+        message = str(error)
     else:
-        return _parsed(text, name, Path(path).absolute().parent)
+        return parse_experiment(text, name, Path(path).absolute().parent)
     raise ExperimentError([Problem(name, line, message)])
 
 
-@lru_cache(maxsize=1)
-def _parsed(text: str, name: str, folder: Path) -> LoadedExperiment:
-    """Cached, because `ablate run` and its flow read the same file in one process. The state of cells is not cached."""
-    return parse_experiment(text, name, folder)
-
-
+@lru_cache(maxsize=1)  # `ablate run` and its flow read the same file in one process
 def parse_experiment(text: str, name: str = "experiment", folder: Path = Path()) -> LoadedExperiment:
     """Return the experiment in a text with its grid; relative paths start at `folder`.
 
     Raises ExperimentError with all mistakes of the first stage that finds any.
     """
     document = read_document(text, name)
-    if document.data is None and not document.problems:
-        raise ExperimentError([Problem(name, 1, "the file is empty; it needs name, data, encoder and sections")])
     if not isinstance(document.data, dict):
-        got = f"expected settings (name: value), got {shown_value(document.data)}"
+        got = f"expected settings (name: value) for name, data, encoder and sections, got {shown_value(document.data)}"
         raise ExperimentError(document.problems or [Problem(name, 1, got)])
     data = anchored(document.data, folder) if folder.is_absolute() else document.data
 
@@ -123,9 +232,3 @@ def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) 
 def _problem(document: YamlDocument, name: str, path: SettingPath, message: str) -> Problem:
     setting = ".".join(brief_name(part) for part in path if isinstance(part, str))
     return Problem(name, document.line(path), f"{setting}: {message}" if setting else message)
-
-
-def _files_hint(path: Path) -> str:
-    """Return a hint that names the experiment files in the folder of a path."""
-    names = sorted(file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern))
-    return nearest_name(path.name, names, otherwise=f"; there are {', '.join(names)}" if names else "")

@@ -12,8 +12,8 @@ from pydantic.fields import FieldInfo
 from contrastive.config import registry
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.errors import LONGEST_NAME, brief, brief_name
-from contrastive.grid.yaml_lines import SettingPath
 
+SettingPath = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes", "k", 1)
 Finding = tuple[SettingPath, str]
 
 LONGEST = 80  # most characters of a value that a message repeats
@@ -136,7 +136,7 @@ REGISTRIES = {
     "view": ("contrastive.views", "VIEWS"),
     "metrics": ("contrastive.evaluation.metrics", "METRICS"),
 }
-TRANSFER_SCORES = {"pattern": r"^transfer\.[a-z0-9.-]+(_(all|mean))?$"}
+TRANSFER_SCORES = {"pattern": r"^transfer\.[a-z0-9.-]+(_all)?$"}
 
 
 def names(setting: str) -> tuple[str, ...]:

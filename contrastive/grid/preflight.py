@@ -3,17 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
 
 from contrastive import data as datasets
 from contrastive.config import registry
-from contrastive.config.cell import Cell, Data
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
 from contrastive.grid.identity import text_settings
 from contrastive.grid.plan import Plan
 from contrastive.runs import store
-from contrastive.runs.store import cache_folder
 
 MOST = 20  # most splits of data that are checked, so that a plan stays quick
 ClassCounts = dict[str, dict[str, int]]  # split → class → texts
@@ -37,67 +35,60 @@ class PreflightReport:
 
 
 def preflight(plan: Plan, *, on_gpu: bool) -> PreflightReport:
-    found = check_data(plan)
+    report = check_data(plan)
     if not on_gpu and any(cell.training.precision == "fp16" for cell in plan.to_train):
-        found.errors.append("training.precision is fp16, which needs a GPU, but there is none here: take bf16 or fp32")
+        report.errors.append("training.precision is fp16, which needs a GPU, but there is none here: take bf16 or fp32")
     if {len(row.cells) for section in plan.resolved.sections if len(section.rows) > 1 for row in section.rows} == {1}:
-        found.warnings.append(ONE_SEED)
-    return found
+        report.warnings.append(ONE_SEED)
+    return report
 
 
 def check_data(plan: Plan) -> PreflightReport:
     """Return errors and warnings about the data; unusable data is only an error if no other data is usable."""
-    names, unusable, warnings = plan.resolved.data_names, list[str](), list[str]()
-    divisions = {
-        (text_settings(status.cell.data), status.cell.train_sample_seed()): status.cell for status in plan.to_do
-    }
-    for cell in islice(divisions.values(), MOST):
-        about = f"data {names[cell.data]}: " if names[cell.data] else ""
+    evaluation, unusable, warnings = plan.experiment.evaluation, list[str](), list[str]()
+    to_do = [status.cell for status in plan.to_do]
+    divisions = list({(text_settings(cell.data), cell.train_sample_seed()): cell for cell in to_do}.values())[:MOST]
+    for cell in divisions:
+        name = plan.resolved.data_names[cell.data]
+        about = f"data {name}: " if name else ""
         try:
-            counts = known_class_counts(cell, plan.test_key(cell), plan.experiment.evaluation.test)
-            warnings += (
-                [f"{about}{line}" for line in impossible_scores(counts, plan.experiment.evaluation)] if counts else []
-            )
+            counts = class_counts(cell, plan.test_key(cell), evaluation.test)
+            warnings += [f"{about}{line}" for line in impossible_scores(counts, evaluation)]
         except UserError as error:
             unusable.append(f"{about}{error}")
-    if unusable and len(unusable) == min(len(divisions), MOST):
+    if unusable and len(unusable) == len(divisions):
         return PreflightReport(unusable, warnings)
     return PreflightReport([], [f"{line} (the cells with this data will fail)" for line in unusable] + warnings)
 
 
-def known_class_counts(cell: Cell, key: str, measured: int | None = None) -> ClassCounts | None:
-    """Return the class counts from the prepared tokens, else from the files; None for data on a hub, which is not
-    fetched here."""
-    prepared = cache_folder("tokens", key)
+@cache
+def class_counts(cell: Cell, key: str, measured: int | None) -> ClassCounts:
+    """Return the class counts from the prepared tokens, else from the files; none for data on a hub, which is not
+    fetched here. Cached, since a command and its flow check in one process. `key`: of the tokens."""
+    prepared = store.cache_folder("tokens", key)
     if store.finished(prepared):
         counts: ClassCounts = store.read_json(prepared / "meta.json")["class_counts"]
         return counts
     if cell.data.source.startswith("hf:"):
-        return None
-    return _split_class_counts(cell.data, cell.train_sample_seed(), measured, key)
-
-
-@cache
-def _split_class_counts(data: Data, draw: int | None, measured: int | None, key: str) -> ClassCounts:
-    """Count classes in the files. Cached by the key of their content: a command and its flow check in one process."""
-    return datasets.load_splits(data, draw, measured).class_counts()
+        return {}
+    return datasets.load_splits(cell.data, cell.train_sample_seed(), measured).class_counts()
 
 
 def impossible_scores(counts: ClassCounts, evaluation: Evaluation) -> Iterator[str]:
     """Yield which scores cannot be computed on a split, and why."""
-    metrics = registry.metrics()
-    comparing = [name for name in evaluation.metrics if metrics[name].facts.of_classes]
-    folded = [name for name in evaluation.metrics if metrics[name].facts.folded]
-    for split in evaluation.splits:
+    facts = {name: registry.metrics()[name].facts for name in evaluation.metrics}
+    of_classes = ", ".join(name for name in facts if facts[name].of_classes)
+    folded = ", ".join(name for name in facts if facts[name].folded)
+    for split in evaluation.splits if counts else ():
         sizes = [count for count in counts[split].values() if count]
         if not sizes:
             raise UserError(
                 f"{split} has no texts to evaluate on; set data.{split}, or remove {split} from evaluation.splits"
             )
-        if len(sizes) == 1 and (lost := ", ".join(comparing)):
-            yield f"{split} has {sizes[0]} texts, all of one class: {lost} will be left out"
-        elif len(sizes) > 1 and min(sizes) < evaluation.folds and (lost := ", ".join(folded)):
+        if len(sizes) == 1 and of_classes:
+            yield f"{split} has {sizes[0]} texts, all of one class: {of_classes} will be left out"
+        elif len(sizes) > 1 and min(sizes) < evaluation.folds and folded:
             yield (
                 f"the smallest class of {split} has {min(sizes)}, and {evaluation.folds} folds need {evaluation.folds} "
-                f"texts: {lost} will be left out; set evaluation.folds lower, or give the split more texts"
+                f"texts: {folded} will be left out; set evaluation.folds lower, or give the split more texts"
             )

@@ -1,4 +1,4 @@
-"""Registry of losses: one file and one line in `LOSSES` each; see CONTRIBUTING.md.
+"""Registry of losses: one line in `LOSSES` each; see CONTRIBUTING.md.
 
 A loss is a function of views or logits. One with state (a queue, prototypes) or its own head is an `nn.Module`, built
 with the size of the vectors and called like the others.
@@ -7,29 +7,11 @@ with the size of the vectors and called like the others.
 from collections.abc import Callable
 from typing import Any
 
-from contrastive.losses.align_uniform import align_uniform
-from contrastive.losses.barlow import Barlow
-from contrastive.losses.bert_ct import bert_ct
-from contrastive.losses.byol import Byol
-from contrastive.losses.ce import ce
-from contrastive.losses.clear import clear
-from contrastive.losses.dcl import dcl
-from contrastive.losses.dclw import dclw
-from contrastive.losses.declutr import declutr
-from contrastive.losses.dropout_ntxent import dropout_ntxent
-from contrastive.losses.dscl import dscl
-from contrastive.losses.mlm import mlm
-from contrastive.losses.moco import Moco
-from contrastive.losses.ntxent import ntxent
-from contrastive.losses.rdrop import rdrop
-from contrastive.losses.sccl import Sccl
-from contrastive.losses.simclr import Simclr
-from contrastive.losses.simcse import simcse
-from contrastive.losses.simcse_sup import simcse_sup
-from contrastive.losses.supcon import supcon
-from contrastive.losses.supcon_in import supcon_in
-from contrastive.losses.swav import Swav
-from contrastive.losses.vicreg import Vicreg
+from contrastive.losses.cross_entropy import ce, mlm, rdrop
+from contrastive.losses.ntxent import clear, dcl, dclw, declutr, dropout_ntxent, ntxent, simcse, simcse_sup
+from contrastive.losses.pairwise import align_uniform, bert_ct
+from contrastive.losses.projected import Barlow, Byol, Moco, Sccl, Simclr, Swav, Vicreg
+from contrastive.losses.supcon import dscl, supcon, supcon_in
 
 LOSSES: dict[str, Callable[..., Any]] = {
     "ce": ce,

@@ -14,8 +14,7 @@ from jaxtyping import Float, Int64
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from contrastive.config.cell import IMAGE_ENCODERS, Encoder, Tune
-from contrastive.config.images import Images
+from contrastive.config.cell import IMAGE_ENCODERS, Encoder, Images, Tune
 from contrastive.data import locate
 from contrastive.errors import UserError
 from contrastive.models import attention, images, tuning

@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from contrastive.config.cell import Encoder
-from contrastive.config.images import Images
+from contrastive.config.cell import Encoder, Images
 from contrastive.data import locate
 from contrastive.errors import UserError
 

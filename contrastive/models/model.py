@@ -24,9 +24,9 @@ from contrastive.models.pooling import POOLINGS, mean_token
 from contrastive.views import VIEWS
 from contrastive.views.augment import augmented
 from contrastive.views.batches import Batch
-from contrastive.views.tools.hidden_words import Masked
-from contrastive.views.tools.lexicon import Lexicon
-from contrastive.views.tools.translation import Rephrase
+from contrastive.views.hidden_words import Masked
+from contrastive.views.lexicon import Lexicon
+from contrastive.views.translation import Rephrase
 from contrastive.views.types import Encoded, Output, View
 
 

@@ -10,14 +10,20 @@ from typing import Any
 from contrastive.config.base import Settings
 from contrastive.config.registry import entries, module_file, syntax_tree
 
-# Packages and modules that describe, name or store a result but do not compute it.
+# Packages and modules that describe, name or store a result but do not compute it …
 DESCRIPTIVE_PACKAGES = ("contrastive.config.", "contrastive.grid.", "contrastive.runs.")
 DESCRIPTIVE = {"contrastive", "contrastive.errors", "contrastive.paths"} | {
     *("contrastive.evaluation.prepare", "contrastive.data.transfer_data"),
 }
+# … and modules of these packages that training reads: how its state is sharded, and which blocks come from a store.
+COMPUTING = {"contrastive.grid.deepspeed_file", "contrastive.grid.frozen_readers"}
+
+Choices = tuple[tuple[str, str, tuple[str, ...]], ...]  # (module, registry, names of the entries in use)
 
 
 def is_descriptive(module: str) -> bool:
+    if module in COMPUTING:
+        return False
     return module in DESCRIPTIVE or f"{module}.".startswith(DESCRIPTIVE_PACKAGES)
 
 
@@ -27,7 +33,7 @@ def canonical_json(value: Any) -> str:
 
 
 def key(kind: str, **content: Any) -> str:
-    """Return the key of a result that depends on this content alone: a cell, a store, a calibration."""
+    """Return the key of a result that depends on this content alone: a cell, a store."""
     return _hashed({"kind": kind, "content": content})
 
 
@@ -52,45 +58,89 @@ def _plain(value: Any) -> Any:
 
 
 @cache
-def code_digest(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> str:
+def code_digest(roots: tuple[str, ...], chosen: Choices = ()) -> str:
     """Return the digest of all code of this project that `roots` import, directly or not."""
     return _hashed(code_digests(roots, chosen))
 
 
 @cache
-def code_digests(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> dict[str, str]:
+def code_digests(roots: tuple[str, ...], chosen: Choices = ()) -> dict[str, str]:
     """Return module → digest of its code over the import closure of `roots`, and registry entry → its function.
 
-    `chosen`: (module, registry, names of the entries in use); other entries and their modules are left out.
+    Of a module that holds entries of the registries in `chosen`, only the definitions in use count, each by its name:
+    the entries named in `chosen`, what other code imports by name, and what these use.
     """
     registries = {module: (table, names) for module, table, names in chosen}
+    shared = {row.module for module, table, _ in chosen for row in entries(module, table).values()}
     digests: dict[str, str] = {}
-    waiting = list(roots)
+    waiting = [(root, "") for root in roots]
     while waiting:
-        module = waiting.pop()
-        if module in digests or (is_descriptive(module) and module not in roots) or module_file(module) is None:
+        module, name = waiting.pop()
+        name = name if module in shared else ""
+        label = f"{module}.{name}" if name else module
+        if label in digests or (is_descriptive(module) and module not in roots) or module_file(module) is None:
             continue
-        digests[module] = module_digest(module, registry=module in registries)
+        digests[label], uses = code_of(module, name, module in registries)
         if module in registries:
             table, names = registries[module]
-            rows = entries(module, table)
-            digests |= {f"{module}.{table}[{name}]": f"{rows[name].module}.{rows[name].function}" for name in names}
-            unused = {rows[name].module for name in rows} - {rows[name].module for name in names}
-            waiting += [name for name in imports(module) if name not in unused]
-            continue
-        waiting += imports(module)
+            rows = [entries(module, table)[name] for name in names]
+            digests |= {f"{module}.{table}[{row.name}]": f"{row.module}.{row.function}" for row in rows}
+            uses = [use for use in uses if use[0] not in shared]
+            uses += [(row.module, part) for row in rows for part in (row.function, row.facts_name) if part]
+        waiting += uses
     return dict(sorted(digests.items()))
 
 
 @cache
-def module_digest(module: str, *, registry: bool = False) -> str:
-    """Return the digest of a module's syntax tree: comments, layout and docstrings change nothing.
+def code_of(module: str, name: str, is_registry: bool) -> tuple[str, list[tuple[str, str]]]:
+    """Return the digest of a definition, or of a whole module ("" as name), and what it uses as (module, name).
 
-    For a registry, imports and dict literals are left out: its entries are digested one by one.
+    Of a registry, imports and dict literals are left out of the digest: its entries are digested one by one.
     """
-    tree = ast.parse(ast.unparse(syntax_tree(module)))
-    if registry:
-        tree.body = [node for node in tree.body if not _is_registry_code(node)]
+    if not name:
+        statements = syntax_tree(module).body
+        uses = imports(statements)
+        return _digest([node for node in statements if not (is_registry and _is_registry_code(node))]), uses
+    there = definitions(module)
+    statements = there[name] + there.get("", [])
+    names = {node.id for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    return _digest(statements), imports(statements) + [(module, other) for other in sorted(names & there.keys())]
+
+
+@cache
+def definitions(module: str) -> dict[str, list[ast.stmt]]:
+    """Return the top-level statements of a module by the names that they bind; under "" those that bind none."""
+    by_name: dict[str, list[ast.stmt]] = {}
+    for statement in syntax_tree(module).body:
+        for name, part in _bound(statement):
+            by_name.setdefault(name, []).append(part)
+    return by_name
+
+
+def _bound(statement: ast.stmt) -> list[tuple[str, ast.stmt]]:
+    """Return each name that a statement binds, with the part of the statement that binds it."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [(statement.name, statement)]
+    if isinstance(statement, ast.Import):
+        return [((it.asname or it.name).partition(".")[0], ast.Import([it])) for it in statement.names]
+    if isinstance(statement, ast.ImportFrom):
+        return [
+            (it.asname or it.name, ast.ImportFrom(statement.module, [it], statement.level)) for it in statement.names
+        ]
+    names = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+    return [(name, statement) for name in sorted(names) or [""]]
+
+
+def _digest(statements: list[ast.stmt]) -> str:
+    """Digest the syntax tree of statements: comments, layout and docstrings change nothing."""
+    tree = ast.parse(ast.unparse(ast.Module(statements, [])))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
@@ -108,17 +158,14 @@ def _is_registry_code(node: ast.stmt) -> bool:
     return is_table or isinstance(node, ast.ImportFrom | ast.Import)
 
 
-@cache
-def imports(module: str) -> tuple[str, ...]:
-    """Return the modules that a module imports anywhere in its source, including inside functions."""
-    modules: list[str] = []
-    for node in ast.walk(syntax_tree(module)):
+def imports(statements: list[ast.stmt]) -> list[tuple[str, str]]:
+    """Return what statements import, also inside functions, as (module, name); "" stands for a whole module."""
+    imported: list[tuple[str, str]] = []
+    for node in (node for statement in statements for node in ast.walk(statement)):
         if isinstance(node, ast.Import):
-            modules += [alias.name for alias in node.names]
+            imported += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            assert node.level == 0, f"{module}: relative imports are not followed"
-            submodules = [f"{node.module}.{alias.name}" for alias in node.names]
-            modules += [name for name in submodules if module_file(name)] or [node.module]
-            if module_file(node.module) is not None:
-                modules.append(node.module)
-    return tuple(dict.fromkeys(modules))
+            assert node.level == 0, f"{node.module}: relative imports are not followed"
+            for alias in node.names:
+                imported += [(node.module, alias.name), (f"{node.module}.{alias.name}", "")]  # maybe a submodule
+    return imported

@@ -134,7 +134,6 @@ class Predicted:
     """Prediction of `ablate plan` for a cell."""
 
     seconds: float
-    memory_bytes: int | float
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,6 @@ class Provenance:
     data_digest: str | None = None
     energy_joules: Mapping[str, float] | None = None  # meter → joules
     predicted: Predicted | None = None
-    peak_memory_bytes: int | None = None
     threads: int | None = None
     processes: int | None = None
     micro_batch: int | None = None

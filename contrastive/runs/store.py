@@ -210,7 +210,7 @@ def failure(folder: Path) -> dict[str, Any] | None:
         return {"kind": "infrastructure", "error": "FAILED.json is not readable"}
 
 
-Kind = Literal["calibration", "prefix", "references", "tokens", "untrained"]
+Kind = Literal["prefix", "references", "tokens", "untrained"]
 
 
 def cache_folder(kind: Kind, key: str, below: Path | None = None) -> Path:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from contrastive.config.images import Augment, Images
+from contrastive.config.cell import Augment, Images
 from contrastive.views.batches import Batch, mixed
 
 GREY = (0.2989, 0.587, 0.114)  # parts of red, green and blue

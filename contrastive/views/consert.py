@@ -13,7 +13,7 @@ from contrastive.config.facts import FactsVariant, Unsplittable, ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, Encoded, View, as_pairs, unmasked
 
-FACTS = ViewFacts(
+CONSERT_FACTS = ViewFacts(
     vectors=2,
     changed_passes=2,
     variants=(

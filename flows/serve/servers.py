@@ -1,20 +1,18 @@
-"""Start a server as a process that ends with its parent, and wait until it answers."""
+"""Start servers as processes that end with their parent; find ports; let one `ablate up` run for a home."""
 
 import ctypes
-import errno
-import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+
+from filelock import FileLock, Timeout
 
 from contrastive.errors import UserError
 from contrastive.runs import store
@@ -22,6 +20,9 @@ from contrastive.runs import store
 CHECKOUT = Path(__file__).parents[2]
 START = 120.0  # seconds in which a server must answer; the first start makes a database
 STOP = 20.0  # seconds in which a process must end after SIGTERM
+STOP_ALL = 90.0  # seconds in which `ablate up` must stop everything
+LOOPBACK = "127.0.0.1"
+PORTS = {"prefect": ("ABLATE_PREFECT_PORT", "4200"), "mlflow": ("ABLATE_MLFLOW_PORT", "5000")}
 SET_PARENT_DEATH_SIGNAL = 1  # option of Linux's prctl
 LIBC = ctypes.CDLL(None)
 
@@ -92,12 +93,10 @@ def stop_process(process: subprocess.Popen[bytes]) -> None:
             process.wait(STOP)
 
 
-def program(name: str) -> str:
-    return str(Path(sys.executable).parent / name)  # in this environment, activated or not
-
-
-LOOPBACK = "127.0.0.1"
-PORTS = {"prefect": ("ABLATE_PREFECT_PORT", "4200"), "mlflow": ("ABLATE_MLFLOW_PORT", "5000")}
+def program(line: str) -> list[str]:
+    """Return a command whose program is that of this environment, activated or not."""
+    name, *arguments = line.split()
+    return [str(Path(sys.executable).parent / name), *arguments]
 
 
 def port(service: str) -> int:
@@ -108,40 +107,23 @@ def port(service: str) -> int:
     return int(given)
 
 
-def port_in_use(number: int, host: str = LOOPBACK) -> bool:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
+def port_in_use(number: int) -> bool:
+    with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, number))
-        except OSError as error:
-            if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
-                raise UserError(f"{host} is not an address of this machine; see `hostname -I`") from None
+            probe.bind((LOOPBACK, number))
+        except OSError:
             return True
     return False
 
 
-def url(host: str, number: int) -> str:
-    """Return the URL at which this machine reaches a service that listens on a host."""
-    here = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
-    return f"http://[{here}]:{number}" if ":" in here else f"http://{here}:{number}"
-
-
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as response:
-            return response.status == 200
-    except (urllib.error.URLError, OSError):
-        return False
-
-
-def checked_port(service: str, host: str = LOOPBACK) -> int:
+def checked_port(service: str) -> int:
     """Return the configured port of a service; raise UserError if it is in use."""
     number = port(service)
-    if port_in_use(number, host):
+    if port_in_use(number):
         raise UserError(
-            f"port {number} on {host} is in use, perhaps by the `ablate up` of another home. Stop that program, or "
-            f"choose another port: {PORTS[service][0]}={number + 1} ablate up"
+            f"port {number} is in use, perhaps by the `ablate up` of another home. Stop that program, or choose "
+            f"another port: {PORTS[service][0]}={number + 1} ablate up"
         )
     return number
 
@@ -152,57 +134,54 @@ def any_free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-PATIENCE = 90.0  # seconds in which `ablate up` must stop everything
+def url(number: int) -> str:
+    return f"http://{LOOPBACK}:{number}"
+
+
+def listening(url: str) -> list[str]:
+    return ["--host", LOOPBACK, "--port", url.rpartition(":")[2]]
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return response.status == 200
+    except OSError:
+        return False
 
 
 @contextmanager
 def only_one(home: Path) -> Iterator[None]:
-    with _open(home) as file:
-        if not _take(file):
-            raise UserError(f"`ablate up` is already running for {home} ({file.read()}); `ablate down` stops it")
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        file.flush()
+    """Hold the home's lock of `ablate up`, with the id of this process in the file `locks/up.process`."""
+    lock, holder = up_lock(home)
+    try:
+        held = lock.acquire(timeout=0)
+    except Timeout:
+        raise UserError(f"`ablate up` is already running for {home}; `ablate down` stops it") from None
+    with held:
+        holder.write_text(f"{os.getpid()} {socket.gethostname()}", encoding="utf-8")
         yield
-
-
-def is_up(home: Path) -> bool:
-    if not (home / "locks" / "up").exists():
-        return False
-    with _open(home) as file:
-        return not _take(file)
 
 
 def stop_up(home: Path) -> bool:
     """Stop the `ablate up` of a home; return False if there is none."""
-    with _open(home) as file:
-        if _take(file):
-            return False
-        holder = file.read()
-        if len(holder.split()) != 4:
-            raise UserError(f"`ablate up` for {home} is just starting; try again in a moment")
-        _, pid, _, host = holder.split()
-        if host != socket.gethostname():
-            raise UserError(f"`ablate up` for {home} runs elsewhere ({holder}); stop it there")
-        os.kill(int(pid), signal.SIGTERM)
-        deadline = time.monotonic() + PATIENCE
-        while not _take(file):
-            if time.monotonic() > deadline:
-                raise UserError(f"`ablate up` ({holder}) has not stopped within {PATIENCE:.0f} s")
-            time.sleep(0.1)
-    return True
-
-
-def _open(home: Path) -> IO[str]:
-    path = home / "locks" / "up"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
-    return path.open("r+", encoding="utf-8")
-
-
-def _take(file: IO[str]) -> bool:
+    lock, holder = up_lock(home)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        with lock.acquire(timeout=0):
+            return False
+    except Timeout:
+        pid, host = holder.read_text(encoding="utf-8").split()
+    if host != socket.gethostname():
+        raise UserError(f"`ablate up` for {home} runs on {host}; stop it there")
+    os.kill(int(pid), signal.SIGTERM)
+    try:
+        with lock.acquire(timeout=STOP_ALL):
+            return True
+    except Timeout:
+        raise UserError(f"`ablate up` (process {pid}) has not stopped within {STOP_ALL:.0f} s") from None
+
+
+def up_lock(home: Path) -> tuple[FileLock, Path]:
+    folder = home / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return FileLock(folder / "up"), folder / "up.process"

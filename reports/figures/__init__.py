@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reports.compare import Section
-from reports.figures import comparisons, curves, neighbours, points
+from reports.figures import comparisons, costs, curves, embeddings, images
 from reports.figures.canvas import Figure, LeftOut, drawn_or_left_out
-from reports.messages import Language, Message, _
+from reports.messages import _
 from reports.overview import Overview
 from reports.study import Results
 
@@ -19,13 +19,11 @@ __all__ = ["Figure", "LeftOut", "draw", "draw_first", "overview"]
 def draw(section: Section, results: Results, folder: Path, name: str) -> list[Figure | LeftOut]:
     """Draw the pictures that a section asks for, in reading order; pictures without data are skipped."""
     path, recorded, show = folder / "figures" / name, section.recorded, section.recorded.show
-    pictures: list[tuple[bool, Message, Callable[[], Figure | None]]] = [
-        (True, _("heat map"), lambda: comparisons.draw_heat(section, results, path)),
+    pictures: list[tuple[bool, str, Callable[[], Figure | None]]] = [
+        (True, _("heat map"), lambda: comparisons.draw_heat(section, path)),
         (show.pairs, _("matrix of all pairs"), lambda: comparisons.draw_pairs(section, path)),
-        (show.search, _("score against configurations tried"), lambda: curves.draw_search(section, path)),
-        (show.tsne, _("plot of the embeddings"), lambda: points.draw_tsne(recorded, results, path)),
-        (show.tsne, _("nearest neighbours"), lambda: neighbours.draw_neighbours(recorded, results, path)),
-        (show.spectra, _("singular values of the embeddings"), lambda: curves.draw_spectra(recorded, results, path)),
+        (show.tsne, _("plot of the embeddings"), lambda: embeddings.draw_tsne(recorded, results, path)),
+        (show.tsne, _("nearest neighbours"), lambda: images.draw_neighbours(recorded, results, path)),
         (show.curves, _("training curves"), lambda: curves.draw_curves(recorded, results, path)),
         (show.curves, _("gradient norms of the loss terms"), lambda: curves.draw_terms(recorded, results, path)),
     ]
@@ -33,16 +31,14 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
     return [figure for figure in drawn if figure is not None]
 
 
-def draw_first(overview: Overview, folder: Path, language: Language) -> Figure | LeftOut | None:
+def draw_first(overview: Overview, folder: Path) -> Figure | LeftOut | None:
     """Draw the forest plot of the first screen."""
-    path = folder / "figures" / ("forest.svg" if language == "en" else f"forest.{language}.svg")
-    return drawn_or_left_out(
-        _("differences to the baseline"), lambda: comparisons.draw_forest(overview, path, language)
-    )
+    path = folder / "figures" / "forest.svg"
+    return drawn_or_left_out(_("differences to the baseline"), lambda: comparisons.draw_forest(overview, path))
 
 
 def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:
     """Draw the figure of the whole grid: score against cost."""
     path = folder / "figures" / "overview"
-    drawn = drawn_or_left_out(_("score against cost"), lambda: points.draw_costs(results, path))
+    drawn = drawn_or_left_out(_("score against cost"), lambda: costs.draw_costs(results, path))
     return [] if drawn is None else [drawn]

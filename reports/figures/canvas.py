@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import findfont, get_font
 
 from reports.markdown import unit
-from reports.messages import Text, _, joined
+from reports.messages import _
 
 WIDTH = 4.2  # inches: shown 420 pixels wide, a letter of 7 points is 10 pixels high
 # Okabe and Ito's palette suits any colour vision; the yellow comes last, as it is faint in lines
@@ -51,24 +51,12 @@ _suffix: ContextVar[str] = ContextVar("suffix", default="")  # suffix of all pic
 
 
 @dataclass(frozen=True)
-class Marks:
-    """Images in a figure, which the page shows larger; lengths in hundredths of an inch, from the upper left."""
-
-    size: tuple[int, int]  # of the figure
-    cards: dict[int, tuple[str, str, str]]  # address, colour and class of each image
-    places: list[tuple[int, tuple[int, int], tuple[int, int]]]  # number of a card, corner of its mark, of the card
-    side: int  # of a mark
-    large: int  # of the image on a card
-
-
-@dataclass(frozen=True)
 class Figure:
     """A saved picture."""
 
     path: str  # relative to the report's folder
-    alt: Text  # alternative text
-    caption: Text = ""  # what it shows
-    marks: Marks | None = None
+    alt: str  # alternative text
+    caption: str = ""  # what it shows
 
 
 @contextmanager
@@ -91,11 +79,11 @@ def as_pdf() -> Iterator[None]:
         _suffix.reset(token)
 
 
-def canvas(height: float, width: float = WIDTH) -> Any:
+def blank(height: float, width: float = WIDTH) -> Any:
     return Canvas(figsize=(width, height))
 
 
-def save(drawn: Any, path: Path, alt: Text, caption: Text = "") -> Figure:
+def save(drawn: Any, path: Path, alt: str, caption: str = "") -> Figure:
     """Save a picture without date or version, so that its bytes are reproducible; remove it if writing fails."""
     path = path.with_suffix(_suffix.get() or path.suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,11 +100,11 @@ def in_shown_unit(axis: Any, value: str) -> None:
     axis.set_major_formatter(lambda number, _position: f"{unit(value) * number:.4g}")
 
 
-def drawable(names: list[str], kind: str) -> list[str]:
-    """Return the names, or `row 1`, `row 2`, … if the font lacks one of their characters."""
+def drawable(names: list[str]) -> list[str]:
+    """Return the names, or `1`, `2`, … if the font lacks one of their characters."""
     glyphs = get_font(findfont("DejaVu Sans")).get_charmap()
     complete = all(ord(character) in glyphs for name in names for character in name)
-    return names if complete else [f"{kind} {number}" for number in range(1, len(names) + 1)]
+    return names if complete else [str(number) for number in range(1, len(names) + 1)]
 
 
 def wrapped(text: str, width: int, lines: int = 2) -> str:
@@ -127,26 +115,39 @@ def wrapped(text: str, width: int, lines: int = 2) -> str:
     return "\n".join(found)
 
 
-def labels_in_words(labels: list[str]) -> Text:
-    """List up to NAMED labels; of more, name the count, the first and the last."""
-    if len(labels) <= NAMED:
-        return joined(labels, _(", "))
-    count, first, last = len(labels), labels[0], labels[-1]
-    return _("{count} configurations from {first} to {last}", count=count, first=first, last=last)
+LEGEND = 76  # letters in a line of a legend
 
 
-def renamed(labels: list[str], kind: str) -> Text:
-    """List which number stands for which label that `drawable` replaced; empty if it replaced none."""
-    shown, kind_name = drawable(labels, kind), KINDS.get(kind, kind)
-    entries = [
-        _("{kind} {number} {label}", kind=kind_name, number=number, label=label)
-        for number, (drawn, label) in enumerate(zip(shown, labels, strict=True), 1)
-        if drawn != label
-    ]
-    return _(" ({names})", names=joined(entries, _(", "))) if entries else ""
+def legend_below(drawn: Any, handles: list[Any], names: list[str]) -> None:
+    """Draw a legend below all panels of a figure that is laid out by constraints."""
+    shown = [wrapped(name, LEGEND - 10, 1) for name in names]
+    drawn.legend(
+        handles, shown, loc="outside lower center", ncols=legend_columns(shown), columnspacing=1.2, handlelength=1.4
+    )
 
 
-KINDS = {"row": _("row"), "section": _("section"), "class": _("class"), "configuration": _("configuration")}
+def legend_columns(names: list[str]) -> int:
+    return max(1, min(4, LEGEND // (max(map(len, names), default=1) + 5)))
+
+
+def legend_height(names: list[str]) -> float:
+    """Return the height of a legend in inches."""
+    return 0.13 * -(-len(names) // legend_columns(names)) + 0.1
+
+
+def labels_in_words(labels: list[str]) -> str:
+    """List up to NAMED labels, with the numbers that `drawable` gives them; of more, name the count, the first and the
+    last."""
+    count = len(labels)
+    if count > NAMED:
+        return _("{count} configurations from {first} to {last}", count=count, first=labels[0], last=labels[-1])
+    return _(", ").join(numbered(labels))
+
+
+def numbered(labels: list[str]) -> list[str]:
+    """Return the labels, each behind its number if `drawable` replaces them."""
+    shown = zip(drawable(labels), labels, strict=True)
+    return [label if name == label else f"{name} {label}" for name, label in shown]
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -158,11 +159,11 @@ Drawn = TypeVar("Drawn")
 class LeftOut:
     """A picture that could not be drawn; the report shows the reason in its place."""
 
-    kind: Text
+    kind: str
     reason: str
 
 
-def drawn_or_left_out(kind: Text, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
+def drawn_or_left_out(kind: str, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
     """Return the picture, or the reason why drawing failed; raise OSError if the disk is full or read-only."""
     try:
         return draw()

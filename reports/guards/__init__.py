@@ -11,7 +11,7 @@ from itertools import pairwise
 from contrastive.runs.recorded import Declaration, RecordedSection
 from reports.guards import rows, same
 from reports.guards.rows import Guard, listed, section_cells
-from reports.messages import Text, _, joined, n_
+from reports.messages import _, n_
 from reports.provenance import dropped_sentence, named, rows_dropped
 from reports.study import Results
 
@@ -48,12 +48,12 @@ def redeclared(results: Results) -> Iterator[Guard]:
                 "Changed after {count} cell had results: {changes}.",
                 "Changed after {count} cells had results: {changes}.",
                 after.finished,
-                changes=joined(changes, _("; ")),
+                changes=_("; ").join(changes),
             )
             yield Guard("declared", words)
 
 
-def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Text]:
+def changed_declarations(before: Declaration, after: Declaration) -> Iterator[str]:
     """Yield a phrase for each change between two declarations."""
     for name in sorted({*before.margins, *after.margins}):
         was, now = (f"{d.margins[name]:g}" if name in d.margins else "none" for d in (before, after))
@@ -73,13 +73,13 @@ def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Te
         yield _("the compared embeddings from {was} to {now}", was=was, now=now)
     if before.test_texts != after.test_texts:
         was, now = (" / ".join(d.test_texts) for d in (before, after))
-        yield _("the test texts from {was} to {now}", was=was, now=now)
+        yield _("the test examples from {was} to {now}", was=was, now=now)
     old, new = design(before), design(after)
-    if str(old) != str(new):
+    if old != new:
         yield _("the seeds from {old} to {new}", old=old, new=new)
 
 
-def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterator[Text]:
+def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterator[str]:
     old, new = (declaration.configurations[title] for declaration in (before, after))
     if added := [label for key, label in new.items() if key not in old]:
         yield _("rows added to {title}: {names}", title=title, names=listed(added))
@@ -90,7 +90,7 @@ def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterato
         yield _("the baseline of {title} from {was} to {now}", title=title, was=was, now=now)
 
 
-def design(declaration: Declaration) -> Text:
+def design(declaration: Declaration) -> str:
     if declaration.most_seeds is not None:
         return _("as many as needed to decide, at most {most}", most=declaration.most_seeds)
     return _("{seeds}, fixed in advance", seeds=", ".join(map(str, declaration.seeds)))
@@ -134,7 +134,7 @@ def odd_texts(results: Results) -> Iterator[Guard]:
             yield Guard("wordless", words)
     for data in results.study.data:
         if data.merged:
-            labels = joined((joined(spellings, _(" and ")) for spellings in data.merged.values()), _("; "))
+            labels = _("; ").join(_(" and ").join(spellings) for spellings in data.merged.values())
             words = _("Labels{of} that were merged into one class: {labels}.", of=named(data), labels=labels)
             yield Guard("merged", words)
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.runs.recorded import RecordedRow, RecordedSection
-from reports.messages import Text, _, joined, n_
+from reports.messages import N_, _, n_
 from reports.study import CellRun, Results
 
 NAMED_ROWS = 3  # rows that a sentence names; the others are counted
@@ -23,7 +23,7 @@ class Guard:
     """A warning above a table."""
 
     kind: str
-    words: Text
+    words: str
     blocks_ranking: bool = False  # True if nothing is ranked or compared in the table
 
 
@@ -86,9 +86,9 @@ def grouped(cells: Iterable[SectionCell], key: Callable[[SectionCell], Hashable]
     return groups
 
 
-def where(cells: Sequence[SectionCell], *, seeds: bool = True) -> Text:
+def where(cells: Sequence[SectionCell], *, seeds: bool = True) -> str:
     """Name cells by row and seed: `ce, seed 1; ce+supcon, seeds 0 and 1; and 7 more rows`."""
-    rows, names = list(grouped(cells, lambda cell: id(cell.row)).values()), list[Text]()
+    rows, names = list(grouped(cells, lambda cell: id(cell.row)).values()), list[str]()
     for row in rows[:NAMED_ROWS]:
         numbers = list(dict.fromkeys(str(cell.seed) for cell in row)) if seeds else []
         label, count = row[0].row.label, len(numbers)
@@ -96,21 +96,21 @@ def where(cells: Sequence[SectionCell], *, seeds: bool = True) -> Text:
         names.append(phrase if numbers else label)
     if len(rows) > NAMED_ROWS:
         names.append(n_("and {count} more row", "and {count} more rows", len(rows) - NAMED_ROWS))
-    return joined(names, _("; "))
+    return _("; ").join(names)
 
 
-def listed(items: Sequence[object], most: int = NAMED_ITEMS) -> Text:
+def listed(items: Sequence[object], most: int = NAMED_ITEMS) -> str:
     """Join items in a sentence: `a, b and c`, or `a, b, c, d, e and 4 more`."""
     if len(items) > most:
-        first = joined(items[:most], _(", "))
+        first = _(", ").join(map(str, items[:most]))
         return _("{first} and {rest} more", first=first, rest=len(items) - most, all=len(items))
     if len(items) < 2:
-        return joined(items, "")
-    return _("{first} and {last}", first=joined(items[:-1], _(", ")), last=items[-1])
+        return "".join(map(str, items))
+    return _("{first} and {last}", first=_(", ").join(map(str, items[:-1])), last=items[-1])
 
 
 STATES = {
-    "running": _("running"), "failed": _("failed"), "diverged": _("diverged"), "unfinished": _("unfinished"),
+    "running": N_("running"), "failed": N_("failed"), "diverged": N_("diverged"), "unfinished": N_("unfinished"),
 }  # fmt: skip
 
 
@@ -144,7 +144,7 @@ def smaller_micro_batch(section: RecordedSection, results: Results, cells: list[
     ]
     if smaller:
         words = _(
-            "For lack of memory, fewer texts were encoded at a time than the settings say: {location}.",
+            "For lack of memory, fewer examples were encoded at a time than the settings say: {location}.",
             location=where(smaller),
         )
         yield Guard("micro-batch", words)
@@ -154,8 +154,8 @@ def unfinished(section: RecordedSection, results: Results, cells: list[SectionCe
     """Warn of cells without a result, with one sentence per reason."""
     missing = [cell for cell in cells if cell.run.status != "finished"]
     for (status, error), group in grouped(missing, lambda cell: (cell.run.status, cell.run.error)).items():
-        state = [] if status == "missing" else [STATES.get(status, status)]
-        why = joined([*state, *([error] if error else [])], _(": "))
+        state = [] if status == "missing" else [_(STATES.get(status, status))]
+        why = _(": ").join([*state, *([error] if error else [])])
         yield Guard("missing", _("{where}: {why}", where=where(group), why=why), blocks_ranking=True)
 
 
@@ -168,8 +168,8 @@ def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCe
         without = [cell for cell in finished if cell.cell not in measured]
         if without := [cell for cell in without if results.study.foreign is None or cell.row.data in data or not data]:
             ours = results.study.foreign is None
-            text = _("{where}: finished, without {value}") if ours else _("{where}: no value of {value}")
-            words = text.of(where=where(without), value=value)
+            text = N_("{where}: finished, without {value}") if ours else N_("{where}: no value of {value}")
+            words = _(text, where=where(without), value=value)
             if why := reasons_missing(without, value, results):
                 words = _("{said}: {why}", said=words, why=why)
             if not ours:
@@ -177,7 +177,7 @@ def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCe
             yield Guard("missing score", words, True)
 
 
-def reasons_missing(cells: list[SectionCell], value: str, results: Results) -> Text:
+def reasons_missing(cells: list[SectionCell], value: str, results: Results) -> str:
     """Return the reasons that the evaluation noted for missing scores of the same split."""
     split = value.rpartition(".")[0]
     notes = [note for cell in cells for note in results.notes.get(cell.cell, {}).items()]

@@ -18,7 +18,7 @@ from contrastive.config.scores import score_facts
 from contrastive.runs.recorded import Provenance, RecordedSection
 from reports.guards.rows import Guard, SectionCell, declared, grouped, listed, values_of, where
 from reports.markdown import heading
-from reports.messages import Text, _, joined
+from reports.messages import N_, _
 from reports.study import Results
 
 Key: TypeAlias = Callable[[SectionCell], Hashable]
@@ -39,7 +39,7 @@ class Same:
     """A check that `read` gives the same value in all cells; cells where it gives None are left out."""
 
     kind: str
-    what: Text
+    what: str
     read: Callable[[SectionCell], object]
     follows: frozenset[str] = (
         frozenset()
@@ -62,21 +62,21 @@ def split_counts(split: str) -> Callable[[SectionCell], object]:
 
 
 SAME = (
-    Same("data", _("The data differs"), recorded(lambda p: (p.data_digest or "")[:12] or None),
+    Same("data", N_("The data differs"), recorded(lambda p: (p.data_digest or "")[:12] or None),
          frozenset(FILES)),
-    Same("test data", _("The test texts differ"), split_counts("test"),
+    Same("test data", N_("The test examples differ"), split_counts("test"),
          frozenset(DATA - {"train", "max_length"})),
-    Same("training data", _("The training texts differ"), split_counts("train"),
+    Same("training data", N_("The training examples differ"), split_counts("train"),
          frozenset(DATA - {"max_length"}), drawn=True),
-    Same("parameters", _("The number of trained parameters differs between cells of one model"),
+    Same("parameters", N_("The number of trained parameters differs between cells of one model"),
          recorded(lambda p: p.trained_parameters), frozenset(SIZES), drawn=True),
-    Same("code", _("The code differs"), recorded(lambda p: p.code), frozenset({"loss", "view", "source"})),
-    Same("evaluation", _("The evaluation settings differ"),
+    Same("code", N_("The code differs"), recorded(lambda p: p.code), frozenset({"loss", "view", "source"})),
+    Same("evaluation", N_("The evaluation settings differ"),
          lambda cell: cell.run.evaluation or None if cell.run.status == "finished" else None),
-    Same("hardware", _("The hardware differs"), recorded(lambda p: f"{p.hardware.device} ({p.hardware.cpu})"),
+    Same("hardware", N_("The hardware differs"), recorded(lambda p: f"{p.hardware.device} ({p.hardware.cpu})"),
          blocks=None),
-    Same("threads", _("The number of threads differs"), recorded(lambda p: p.threads), blocks=None, unless="threads"),
-    Same("processes", _("The number of processes differs"), recorded(lambda p: p.processes), blocks=None,
+    Same("threads", N_("The number of threads differs"), recorded(lambda p: p.threads), blocks=None, unless="threads"),
+    Same("processes", N_("The number of processes differs"), recorded(lambda p: p.processes), blocks=None,
          unless="processes"),
 )  # fmt: skip
 
@@ -87,10 +87,10 @@ def same(section: RecordedSection, results: Results, cells: list[SectionCell]) -
         if check.unless not in axes:
             values = {cell: str(value) for cell in cells if (value := check.read(cell)) is not None}
             key = by({*check.follows} & axes)
-            yield from differing(check.kind, check.what, values, by_draw(key) if check.drawn else key, check.blocks)
+            yield from differing(check.kind, _(check.what), values, by_draw(key) if check.drawn else key, check.blocks)
 
 
-def differing(kind: str, what: Text, values: Values, key: Key, blocks: bool | None = None) -> Iterator[Guard]:
+def differing(kind: str, what: str, values: Values, key: Key, blocks: bool | None = None) -> Iterator[Guard]:
     """Warn if cells with the same key have several values."""
     difference = first_difference(values, key)
     if difference is not None:
@@ -108,7 +108,7 @@ def settings(section: RecordedSection, results: Results, cells: list[SectionCell
     """Warn of settings that differ and are no axis; some may differ between losses, views and other variants."""
     with_settings = [cell for cell in cells if cell.run.params]
     choices = {"loss", "view", "tune", *registry.variant_settings()}
-    phrases = list[Text]()
+    phrases = list[str]()
     for name in sorted(SETTINGS.keys() - declared(section, results) - AS_RUN):
         key = by(choices - {name}) if name in FOLLOWING else by(set())
         difference = first_difference({cell: cell.setting(path(name)) for cell in with_settings}, key)
@@ -119,7 +119,7 @@ def settings(section: RecordedSection, results: Results, cells: list[SectionCell
     if phrases:
         words = _(
             "The cells differ in settings that are not axes of this table: {settings}.",
-            settings=joined(phrases, _("; ")),
+            settings=_("; ").join(phrases),
         )
         yield Guard("settings", words, True)
 
@@ -175,7 +175,7 @@ def by_draw(key: Key) -> Key:
     return lambda cell: (key(cell), cell.seed if cell.row.drawn else None)
 
 
-def first_difference(values: Values, key: Key) -> Text | None:
+def first_difference(values: Values, key: Key) -> str | None:
     """Describe the first group of cells with several values, as `a, but b in ce, seed 1`; None if there is no such."""
     if len(set(values.values())) < 2:
         return None
@@ -186,7 +186,7 @@ def first_difference(values: Values, key: Key) -> Text | None:
             phrases = [_("{value} in {where}", value=value, where=where(by_value[value])) for value in others[:OTHERS]]
             if len(others) > OTHERS:
                 phrases.append(_("and {rest} more values", rest=len(others) - OTHERS))
-            return _("{usual}, but {others}", usual=usual, others=joined(phrases, _("; ")))
+            return _("{usual}, but {others}", usual=usual, others=_("; ").join(phrases))
     return None
 
 
@@ -239,7 +239,7 @@ def examples(section: RecordedSection, results: Results, cells: list[SectionCell
         unlike = {name for name in values if len({counted.get((c.cell, name)) for c in group} - {None}) > 1}
         unlike |= {ids for ids in splits if len({marks[c.cell].get(ids) for c in group} - {None}) > 1}
         if unlike:
-            words = _("The rows were not measured on the same texts ({names} differ).", names=listed(sorted(unlike)))
+            words = _("The rows were not measured on the same examples ({names} differ).", names=listed(sorted(unlike)))
             yield Guard("examples", words, True)
             return
 

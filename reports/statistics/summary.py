@@ -1,4 +1,4 @@
-"""Mean and standard deviation over seeds, interquartile mean over data sets, and expected best of n configurations."""
+"""Mean and standard deviation over seeds, and interquartile mean over data sets."""
 
 import math
 from collections.abc import Mapping
@@ -62,12 +62,3 @@ def middle_mean(values: Float[ndarray, "*k n"]) -> Float[ndarray, "*k"]:
     count = values.shape[-1]
     low, high = count // 4, count - count // 4
     return np.partition(values, (low, high - 1), axis=-1)[..., low:high].mean(-1)
-
-
-def expected_best(scores: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
-    """Return the expected greatest score of 1 … n configurations that are drawn with replacement."""
-    ordered = np.sort(scores)
-    tries = np.arange(1, len(ordered) + 1)[:, None]
-    reached = (np.arange(len(ordered) + 1) / len(ordered)) ** tries  # chance that the best is among the m lowest
-    best: Float[ndarray, " n"] = np.diff(reached, axis=1) @ ordered
-    return best

@@ -41,11 +41,6 @@ class Engine(ABC):
         """`share`: share of a GPU for each process of a cell; 0 without GPUs."""
         self.permit, self.share, self.stopped = permit, share, False
 
-    @property
-    def on_gpu(self) -> bool:
-        """True if cells train on GPUs."""
-        return self.share > 0
-
     @abstractmethod
     def run(
         self,

@@ -31,12 +31,15 @@ KILLED = {0, 6, 9, 17, 22, 29}
 @pytest.fixture
 def loop(tmp_path: Path) -> list[str]:
     """The call of the page, in a folder with `best/` and `work/`."""
-    (block,) = re.findall(r"```sh\n(ablate judge .*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    for name in ("best", "work"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "train.py").write_text(CODE)
-        (tmp_path / name / "train.sh").write_text(TRAIN.format(python=sys.executable))
-        (tmp_path / name / "train.sh").chmod(0o755)
+    (block,) = re.findall(r"```sh\n(git -C work add .*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    best = tmp_path / "best"
+    best.mkdir()
+    (best / "train.py").write_text(CODE)
+    (best / "train.sh").write_text(TRAIN.format(python=sys.executable))
+    (best / "train.sh").chmod(0o755)
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "begin"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, cwd=best)
+    shutil.copytree(best, tmp_path / "work")
     call = block.replace("REGEX", "val_loss: ([-+0-9.e]+)").replace("ablate judge", "exec ablate judge", 1)
     return ["sh", "-c", call]
 

@@ -39,7 +39,7 @@ def invoke(*words: object) -> str:
 
 def test_a_frame_becomes_verdicts_a_page_and_a_frame(tmp_path):
     judged = ablate.judge(frame(), baseline="base")
-    assert judged.columns == "rows by model; scores acc; paired by seed"
+    assert judged.columns == "scores acc (higher is better); rows by model; paired by seed"
     assert verdicts(judged)["m1"] == "better"
     difference = frame().pivot(index="seed", columns="model", values="acc")
     expected = (difference["m1"] - difference["base"]).mean()
@@ -65,7 +65,7 @@ def test_a_file_of_each_kind_is_read_by_the_command(tmp_path, monkeypatch, suffi
     else:
         table.to_csv(path, sep="\t" if suffix == ".tsv" else ",", index=False)
     output = invoke(path, "--baseline", "base")
-    assert "12 runs; rows by model; scores acc; paired by seed" in output
+    assert "12 runs; scores acc (higher is better); rows by model; paired by seed" in output
     assert "m1, acc: better, +5" in output and "differences too small to matter: acc 1 points" in output
     (page,) = (tmp_path / "reports" / "tables").glob("runs-*/README.md")
     assert "ablate" in page.read_text()
@@ -125,19 +125,22 @@ def test_one_score_a_line_is_read_if_its_columns_are_named():
         ablate.judge(long.drop(columns="seed"), metric="metric", value="value", baseline="base")
 
 
+HOSTS = "h" + frame()["seed"].astype(str)
+WORD = frame().astype({"acc": object}).replace({"acc": {frame()["acc"][3]: "n.c."}})
+MIXED = frame().assign(acc=[0.7] * 4 + [75.0, 76, 75, 76] + [0.7] * 4).rename(columns={"acc": "accuracy"})
 MESSAGES = [
-    (frame().assign(host="h" + frame()["seed"].astype(str)), r"2 columns may name the rows \(model, host\); .*--row model"),
+    (frame().assign(host=HOSTS), r"2 columns may name the rows \(model, host\); .*--row model"),
     (frame().drop(columns="model"), "no column of words names the rows"),
     (frame().assign(acc="high"), "no column of numbers is a score|2 columns may name"),
     (frame(scores=tuple("abcdef")), r"6 columns of numbers may be scores .*--score a"),
     (frame(rows=2).assign(fold=0), r"folds of a cross-validation .*groupby\(\[.*--seed fold"),
-    (pd.concat([frame(), frame()]), r'row 1 and row 13: both are base, seed 0; .*groupby\(\["model", "seed"\], .*last\(\)'),
-    (frame().replace({"acc": {frame()["acc"][3]: "n.c."}}).astype({"acc": object}), "row 4: acc is `n.c.`, which is not a number"),
+    (pd.concat([frame(), frame()]), r'row 1 and row 13: both are base, seed 0; .*\["model", "seed"\], .*last\(\)'),
+    (WORD, "row 4: acc is `n.c.`, which is not a number"),
     (frame().assign(seed=[*range(11), 0.5]), "row 12: seed is `0.5`, which is not a whole number"),
     (frame().assign(acc=[*range(11), 1e200]), "row 12: acc is `1e[+]?200`, too large"),
     (frame().assign(model=[*frame()["model"][:-1], ""]), "row 12: model is empty"),
     (frame().iloc[:0], "has no lines"),
-    (frame().assign(acc=[0.7] * 4 + [75.0, 76, 75, 76] + [0.7] * 4).rename(columns={"acc": "accuracy"}), "as a fraction"),
+    (MIXED, "as a fraction"),
     (frame().set_axis(["a", "a", "b"], axis=1), "has the column a twice"),
 ]  # fmt: skip
 
@@ -192,7 +195,7 @@ def test_a_damaged_file_is_answered(tmp_path, monkeypatch, name, content, messag
 def test_the_index_of_pandas_and_constants_are_no_scores(tmp_path, monkeypatch):
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
     frame().assign(epoch=3, lr=0.1).to_csv(tmp_path / "t.csv")
-    assert "scores acc; paired by seed; not used: index, epoch, lr" in invoke(
+    assert "rows by model; paired by seed; not used: index, epoch, lr" in invoke(
         tmp_path / "t.csv", "--baseline", "base"
     )
 
@@ -216,7 +219,7 @@ def test_an_mlflow_experiment_is_read(tmp_path):
             client.log_metric(run.info.run_id, "acc", line.acc)
         client.set_terminated(run.info.run_id, "FAILED" if failed else "FINISHED")
     judged = judge_table(read("mlflow:theirs", uri), Columns(), Question("base"), "")
-    assert judged.columns.startswith("rows by model; scores acc; paired by seed")
+    assert judged.columns.startswith("scores acc (higher is better); rows by model; paired by seed")
     assert verdicts(judged)["m1"] == "undecided"  # it lacks a run
     assert "m1, seed 2: no value of acc" in " ".join(judged.warnings)
     with pytest.raises(UserError, match="MLflow has no experiment their"):

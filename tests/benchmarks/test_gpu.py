@@ -30,7 +30,7 @@ def test_all_parts_run_in_small_sizes(tmp_path: Path):
     equal = [row["equal bits"] for row in found["modes"] if "equal bits" in row]
     assert equal == [True, True, True]
     assert max(row["difference of losses"] for row in found["modes"] if "difference of losses" in row) < 1e-5
-    assert found["verdicts"][0][""] == "trained twice: 4 of 4 cells have equal bits"
+    assert found["verdicts"][0]["name"] == "trained twice: 4 of 4 cells have equal bits"
     text = (tmp_path / "gpu.md").read_text()
     assert all(f"## {name}: {part.title}" in text for name, part in PARTS.items())
 

@@ -1,6 +1,6 @@
 """Throughput is compared where the same is computed: equal losses of each step, on the same batches without dropout.
 
-The judge of pictures is scikit-learn's own, where that is exact. The makespan of a grid, and what `make bench` writes.
+The makespan of a grid, and what `make bench` writes.
 """
 
 import json
@@ -13,15 +13,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import yaml
-from sklearn.manifold import TSNE
 
 from benchmarks import __main__ as front
 from benchmarks import makespan, one_cell, peers, results, synthetic, texts, throughput, token_views
-from benchmarks.pictures import affinities, judge
 from benchmarks.results import Section
 from contrastive.data import locate
 
@@ -68,17 +65,8 @@ def test_mixed_texts_have_the_lengths_they_are_said_to_have():
 @pytest.mark.usefixtures("small_model")
 def test_the_recipe_of_token_views_runs_both_ways():
     for way in token_views.WAYS:
-        run = token_views.measure(way, token_views.RECIPE, 24, 16)
+        run = token_views.measure(way, 24, 16)
         assert run["seconds"] > 0
-
-
-def test_the_divergence_is_that_of_exact_t_sne_and_affinities_are_shares_and_symmetric():
-    vectors = np.random.default_rng(0).normal(size=(200, 10)).astype(np.float32) + 3
-    model = TSNE(init="pca", random_state=0, method="exact")
-    points = model.fit_transform(vectors)
-    assert judge(vectors, points)["kl"] == pytest.approx(model.kl_divergence_, rel=1e-4)
-    joint = affinities(vectors)
-    assert joint.sum() == pytest.approx(1) and abs(joint - joint.T).max() < 1e-15
 
 
 SMALL_BERT = {"model": "scratch:bert", "scratch": {"layers": 2, "hidden": 16, "heads": 2, "vocabulary": 400}}
@@ -90,10 +78,10 @@ def test_the_grid_has_as_many_cells_as_asked_for_in_the_order_of_the_table(tmp_p
     _, cells = one_cell.read(str(file))
     found = [(cell.objective.loss, cell.objective.alpha, cell.seed) for cell in cells]
     assert found == list(makespan.product(makespan.LOSSES, makespan.ALPHAS, range(2)))
-    assert makespan.shape(6) == (makespan.LOSSES[:3], makespan.ALPHAS[:1], 2)
+    assert makespan.shape(2) == (makespan.LOSSES[:1], makespan.ALPHAS[:1], 2)
     assert makespan.shape(192) == (makespan.LOSSES, makespan.ALPHAS, 16)
-    with pytest.raises(SystemExit, match="--cells is one of 2, 4, 6"):
-        makespan.shape(5)
+    with pytest.raises(SystemExit, match="below 12 or a multiple of it, not 25"):
+        makespan.shape(25)
     # the table is in times of the first row
     runs = {"ours": [{"seconds": 2.0, "cells": 1.0}], "theirs": [{"seconds": 10.0, "cells": 9.0}]}
     assert "| theirs | 10.0 | 9.0 | 5.00 |" in makespan.table(runs)

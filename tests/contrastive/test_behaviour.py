@@ -13,9 +13,9 @@ import torch
 
 from contrastive.data import tokens as token_store
 from contrastive.evaluation.prepare import prepare_cell_tokens
-from contrastive.losses.align_uniform import align_uniform
-from contrastive.losses.mlm import mlm
-from contrastive.losses.simcse import simcse
+from contrastive.losses.cross_entropy import mlm
+from contrastive.losses.ntxent import simcse
+from contrastive.losses.pairwise import align_uniform
 from contrastive.models import model
 from contrastive.training.train import start_accelerator
 from contrastive.views.batches import Batch, collate

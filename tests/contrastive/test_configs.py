@@ -11,8 +11,7 @@ import yaml
 from contrastive.config.experiment import SETTINGS
 from contrastive.grid import messages
 from contrastive.grid.expand import GridSection
-from contrastive.grid.load import load_experiment
-from contrastive.grid.yaml_lines import read_document
+from contrastive.grid.load import load_experiment, read_document
 
 CONFIGS = Path(__file__).parent.parent.parent / "configs"
 FILES = [*sorted(CONFIGS.glob("*.yaml")), *sorted(CONFIGS.glob("study/*.yaml"))]

@@ -64,7 +64,7 @@ def test_no_other_file_names_a_loss_or_a_view():
     """What is meant otherwise stands there as often as is written down: neither more nor less."""
     texts = {path.relative_to(CHECKOUT).as_posix(): path.read_text(encoding="utf-8") for path in product_files()}
     there = Counter((path, name) for path, text in texts.items() for _, name in naming(text))
-    assert there == MEANT, "put what is more beside the loss or view, as FACTS"
+    assert there == MEANT, "put what is more beside the loss or view, as its facts"
 
 
 def test_a_setting_that_a_view_reads_beside_a_value_alone_is_said_with_it():
@@ -76,7 +76,22 @@ def test_facts_that_are_misspelt_are_named_with_their_line(tmp_path: Path, monke
     monkeypatch.setattr(registry, "PACKAGE_ROOT", tmp_path)
     monkeypatch.setattr(registry, "PACKAGES", ("little", "own"))
     (tmp_path / "little.py").write_text("from own import view\nVIEWS = {'view': view}\n")
-    (tmp_path / "own.py").write_text("\nFACTS = ViewFacts(vectors=2, unraed=('k',))\ndef view(encode, *, k=1): pass\n")
-    said = r"own.py, line 2: FACTS: .*'unraed'.*; a ViewFacts takes literals for: vectors, predictions, "
+    (tmp_path / "own.py").write_text(
+        "\nVIEW_FACTS = ViewFacts(vectors=2, unraed=('k',))\ndef view(encode, *, k=1): pass\n"
+    )
+    said = r"own.py, line 2: VIEW_FACTS: .*'unraed'.*; a ViewFacts takes literals for: vectors, predictions, "
     with pytest.raises(UserError, match=said):
         registry.entries("little", "VIEWS")
+
+
+def test_no_facts_belong_to_no_entry():
+    rows = [*registry.loss_entries().values(), *registry.views().values(), *registry.metrics().values()]
+    written = {
+        f"{row.module}.{target.id}"
+        for row in rows
+        for node in registry.syntax_tree(row.module).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id.endswith("FACTS")
+    }
+    assert written == {f"{row.module}.{row.facts_name}" for row in rows if row.facts_name}

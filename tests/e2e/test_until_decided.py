@@ -175,6 +175,6 @@ def test_each_seed_trains_on_texts_of_its_own_and_the_report_says_so(tmp_path: P
     }
     assert len(prepared) == 2 and len(drawn["train"]) == 2 and len(drawn["test"]) == 1
     report = (home / "reports" / "output" / "texts" / "README.md").read_text()
-    assert "Each seed draws its own training texts" in report and "train (seed 0)" in report
+    assert "Each seed draws its own training examples" in report and "train (seed 0)" in report
     assert "| not comparable" not in report and "comparison" in report
     assert ablate_in(home, "audit", file).returncode == 0

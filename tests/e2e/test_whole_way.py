@@ -100,7 +100,8 @@ def deployed(services: str, checkout: Path, environment: dict[str, str]) -> Path
     """The checkout after the README's deployment has run on the worker."""
     (command,) = [c for c in commands() if c.startswith(".venv/bin/prefect")]
     small = f" --param experiment_file={checkout / 'configs' / 'quickstart.yaml'}"
-    asked = {"cwd": checkout, "env": environment, "text": True}
+    server = {"PREFECT_API_URL": services, "PREFECT_API_AUTH_STRING": auth_of(checkout)}
+    asked = {"cwd": checkout, "env": environment | server, "text": True}
     done = subprocess.run(command + small, shell=True, capture_output=True, timeout=120, **asked)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = re.findall(r"UUID: ([0-9a-f-]{36})", done.stdout)

@@ -54,16 +54,16 @@ def test_test_texts_are_offered_where_there_are_any(divided: str, count: int, sa
     cell = plan.resolved.cells[0]
     (row,) = rows_of(part, ["test.accuracy"], results)
     open_one = Comparison(row, 2, 0.1, False, "undecided", needs=Needed(None, count))
-    fit = CostEstimator(plan.experiment.evaluation, Speed(), on_gpu=False)
+    fit = CostEstimator(plan.experiment.evaluation, Speed())
     ((_, text),) = more_texts(score, open_one, [cell], plan, results, fit)
     assert text.startswith(said)
     assert not list(more_texts(score, replace(open_one, needs=Needed(9, None)), [cell], plan, results, fit))
 
 
-@pytest.mark.parametrize(("slots", "on_gpu", "fits"), [(8, True, True), (2, True, False), (8, False, False)])
-def test_the_budget_counts_the_slots_and_devices_of_the_engine(slots, on_gpu, fits, monkeypatch):
-    monkeypatch.setattr(CostEstimator, "total_seconds", lambda fit, cells: 400.0 if fit.on_gpu else 4000.0)
+@pytest.mark.parametrize(("slots", "fits"), [(8, True), (2, False)])
+def test_the_budget_counts_the_slots_of_the_engine(slots, fits, monkeypatch):
+    monkeypatch.setattr(CostEstimator, "total_seconds", lambda fit, cells: 400.0)
     study = Study(parse_experiment(FILE.replace("DIVIDED", "train: 64")), 4, budget=100.0, records=False)
-    engine = SimpleNamespace(parallel_trainings=lambda: slots, on_gpu=on_gpu)
+    engine = SimpleNamespace(parallel_trainings=lambda: slots)
     assert len(study.begin(engine)) == 4
     assert study._fits(0, [4, 4]) == fits

@@ -28,13 +28,11 @@ from contrastive.evaluation.grid_references import data_folders
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.grid import load
 from contrastive.grid import plan as plans
-from contrastive.grid.estimate import calibration_file
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan
 from contrastive.runs import store
 from contrastive.training.job import TrainRequest
 from flows.cli import app
-from flows.forecast import note_overhead
 from tasks import worker_calls
 from tasks.record import record_cell
 from tasks.sync import sync
@@ -104,7 +102,6 @@ def run(path: Path) -> None:
         if report is not None:
             raise UserError(report["error"])
     sync(plan)
-    note_overhead(0.0)
 
 
 def outcome(name: str, path: Path, *options: str) -> tuple[str, str]:
@@ -180,6 +177,9 @@ def obey(said: str) -> None:
         if "move it away" in line:
             place, _, _ = line.rpartition(" is a ")
             store.remove(Path(place[place.index("/") :]))
+        if "move mlflow.db* away" in line:
+            for file in store.home().glob("mlflow.db*"):
+                store.remove(file)
 
 
 def look(number: int, path: Path, home: Path, truth: dict[str, Any]) -> dict[str, Any]:
@@ -229,10 +229,7 @@ def fork(work: Callable[[], Any]) -> Any:
 
 
 def make(place: Path) -> dict[str, Any]:
-    path = written(place)
-    plan = planned(path)
-    run(path)
-    store.write_json(calibration_file(next(iter(plan.statuses)), on_gpu=False), {"rate": 1.0})
+    run(written(place))
     return {"truth": grid.results(store.home())}
 
 

@@ -14,8 +14,7 @@ from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief
 from contrastive.grid.expand import count_combinations
 from contrastive.grid.identity import cell_id, identities
-from contrastive.grid.load import ExperimentError, parse_experiment
-from contrastive.grid.yaml_lines import LONGEST_MESSAGE, read_document
+from contrastive.grid.load import LONGEST_MESSAGE, ExperimentError, parse_experiment, read_document
 from contrastive.runs.fingerprint import canonical_json
 from tests.fuzz.conftest import Rounds
 

@@ -5,7 +5,6 @@ import random
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -79,7 +78,7 @@ def spoiled(results: Results, chance: random.Random) -> Results:
         if cell in cells and chance.random() < 0.95
     ]
     changed = {"scores": scores.drop(index=lost), "cells": cells, "curves": curves}
-    return Odd(**vars(results) | changed | {"measured": pd.DataFrame(told, columns=MEASURED)}, chance=chance)
+    return Results(**vars(results) | changed | {"measured": pd.DataFrame(told, columns=MEASURED)})
 
 
 def texts_of(known: Provenance | None) -> int:
@@ -105,18 +104,6 @@ def spoil_picture(pictures: dict[str, Picture], cell: str, chance: random.Random
         del pictures[cell]
     else:
         pictures[cell] = replace(known, **changed)
-
-
-class Odd(Results):
-    """Spectra that are empty, zero or no numbers."""
-
-    def __init__(self, *, chance: random.Random, **known: Any) -> None:
-        super().__init__(**known)
-        self.__dict__["spectrum"] = chance.choice(([], [0.0], [0.0, 0.0], [math.nan], [0.5, 0.3, 0.2], None))
-
-    def each(self, cell: str, score: str) -> np.ndarray | None:
-        known = self.__dict__["spectrum"] if score == "test.top_singular_share" else None
-        return None if known is None else np.array(known)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scores as large as 3e38

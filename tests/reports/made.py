@@ -11,7 +11,6 @@ import pandas as pd
 
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Provenance, RecordedGrid, RecordedRow, RecordedSection
-from reports.messages import using
 from reports.rows import ANY
 from reports.statistics.decide import ALPHA, TESTED, verdict
 from reports.statistics.summary import summarise
@@ -24,9 +23,6 @@ class Made(Results):
     """With the texts of each cell in memory, in the place of files."""
 
     known: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
-
-    def per_text(self, cell: str, score: str) -> np.ndarray | None:
-        return self.known.get((cell, score))
 
     def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
         return {name: self.known[cell, name] for name in names if (cell, name) in self.known}, {"test.ids": 1}
@@ -128,8 +124,3 @@ def contradictions(folder: Path) -> list[str]:
         if line["verdict"] != follows or (p < ALPHA) != (abs(difference) > apart):
             problems.append(f"{line}: it is {follows}")
     return problems
-
-
-def in_chinese(said: object) -> str:
-    with using("zh"):
-        return str(said)

@@ -18,7 +18,7 @@ from reports.provenance import footer, predicted, ways
 from reports.study import Results, study_of
 from tasks import sync, tracking
 from tests.recorded import SETTINGS
-from tests.reports.made import cell_run, in_chinese, made, put, row, section
+from tests.reports.made import cell_run, made, put, row, section
 
 HARDWARE = Hardware("cpu", "a CPU", 2, 4)
 
@@ -56,17 +56,15 @@ def test_without_a_price_there_is_no_cost_and_without_all_meters_no_energy():
 
 def test_what_was_predicted_stands_beside_what_was_measured():
     ran = [
-        noted(predicted=Predicted(seconds, 2**30), wall_seconds=wall, peak_memory_bytes=memory)
-        for seconds, wall, memory in ((60.0, 90.0, 2**30), (120.0, 120.0, 2**31), (60.0, 54.0, 2**29))
+        noted(predicted=Predicted(seconds), wall_seconds=wall)
+        for seconds, wall in ((60.0, 90.0), (120.0, 120.0), (60.0, 54.0))
     ]
     found = predicted([*ran, noted()])
     assert str(found) == (
         "Predicted: 4.0 min for 3 cells; measured: 4.4 min; a cell took 0.90 to 1.50 times as long as predicted "
-        "(median 1.00); peak memory of a cell: predicted 1.00 GiB, measured 2.00 GiB"
+        "(median 1.00)"
     )
-    assert "0.90 至 1.50 倍（中位数 1.00）" in in_chinese(found)
     assert predicted([noted(), noted(predicted=None)]) is None
-    assert "memory" not in str(predicted([noted(predicted=Predicted(3600.0, 1))]))
 
 
 def test_how_the_cells_were_computed_is_named_where_it_changes_the_last_digits():
@@ -92,22 +90,18 @@ def report(folder: Path, **data: Any) -> dict[str, str]:
 def test_kept_and_dropped_rows_stand_beside_the_classes_and_on_top_where_they_are_many(tmp_path: Path):
     said = report(tmp_path / "all", sifted={"source": counts(180, repeated=60, contradicting=60)})
     assert "| source | 60 | 60 | 0 | 0 | 60 | 180 |" in said["README.md"].split("## Data")[1]
-    assert "| source | 60 | 60 | 0 | 0 | 60 | 180 |" in said["README.zh.md"].split("## 数据")[1]
     assert (
         "Of 180 data rows (source), 120 were dropped: 60 repeated, 60 with contradicting labels." in said["index.html"]
     )
-    assert "source的 180 条数据中有 120 条被删除：重复 60、标签矛盾 60。" in said["index.zh.html"]
 
     # what is more than five per cent, texts without a token and labels of one class are said on top
     said = report(tmp_path / "few", sifted={"source": counts(100, repeated=5)})
-    assert "**Note**" not in said["README.md"] and "**注意**" not in said["README.zh.md"]
+    assert "**Note**" not in said["README.md"]
     more = {"wordless": {"train": 3, "test": 0}, "merged": {"1": ["1", "1.0"], "true": ["True", "true"]}}
     said = report(tmp_path / "more", sifted={"source": counts(100, repeated=6)}, **more)
     assert "> **Note** Of 100 data rows (source)" in said["README.md"]
-    assert "> **注意** source的 100 条数据中" in said["README.zh.md"]
     assert "> **Note** Texts without any token that the tokenizer knows: train 3." in said["README.md"]
     assert "> **Note** Labels that were merged into one class: 1 and 1.0; True and true." in said["README.md"]
-    assert "> **注意** 以下标签仅写法不同，已合并为同一类别：1、1.0；True、true。" in said["README.zh.md"]
 
 
 def test_counts_come_from_the_tokens_to_the_report(home: Path):

@@ -16,7 +16,7 @@ import pytest
 from contrastive.runs.recorded import Reference, Stopping
 from reports.build import write_report
 from reports.looks import replay_looks, rows_at
-from reports.messages import FILES
+from reports.messages import Language
 from tests.reports.made import contradictions, made, put
 
 pytestmark = pytest.mark.slow
@@ -44,7 +44,7 @@ def pivot(folder: Path, seeds: int) -> None:
     write_report(results, folder)
 
 
-def study(folder: Path) -> None:
+def study(folder: Path, language: Language = "en") -> None:
     """One that stopped by itself, with unlike numbers of seeds, a reference, and scores on two transfer data sets."""
     random = np.random.default_rng(7)
     means = {"ce": 0.7, "clear": 0.9, "near": 0.706, "wide": 0.71}
@@ -57,7 +57,7 @@ def study(folder: Path) -> None:
         found["transfer.mean"] = list(np.mean([each for name, each in found.items() if "transfer" in name], axis=0))
     part, results = made(values)
     transfer = ("transfer.reviews.accuracy", "transfer.cola.accuracy", "transfer.mean")
-    put(results.study, transfer=transfer, description="A study, with *notes*.")
+    put(results.study, transfer=transfer, description="A study, with *notes*.", language=language)
     put(part.show, transfer=True, table=part.show.table.model_copy(update={"values": ("test.accuracy",)}))
     followed = replay_looks(part, results, 8)
     stopping = Stopping(8, {part.title: followed.looks}, {part.title: followed.ended})
@@ -71,15 +71,26 @@ REPORTS: dict[str, Callable[[Path], None]] = {
     "pivot": partial(pivot, seeds=5),
     "one_seed": partial(pivot, seeds=1),
     "study": study,
+    "chinese": partial(study, language="zh"),
 }
 
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_small_report_is_as_it_was(name: str, tmp_path: Path):
     REPORTS[name](tmp_path)
-    for file in FILES.values():
-        assert (tmp_path / file).read_text(encoding="utf-8") == (GOLDEN / name / file).read_text(encoding="utf-8")
+    assert (tmp_path / "README.md").read_bytes() == (GOLDEN / name / "README.md").read_bytes()
     assert contradictions(tmp_path) == []
+
+
+def test_a_chinese_report_has_no_english_sentence(tmp_path: Path):
+    study(tmp_path, "zh")
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    shown = re.sub(r"<(style|script)>.*?</\1>|<[^>]*>", "\n", page, flags=re.DOTALL)
+    alternatives = re.findall('alt="([^"]*)"', page)
+    for text in (shown, *alternatives, (tmp_path / "README.md").read_text(encoding="utf-8")):
+        written = text.replace("A study, with *notes*.", "").replace("A study, with \\*notes\\*.", "")
+        assert not re.search(r"(?:\b[A-Za-z]{2,}[ ,]+){3}", re.sub("`[^`]*`", "", written)), written
+    assert '<html lang="zh">' in page and "zh" not in {path.suffixes[0][1:] for path in tmp_path.rglob("*.*")}
 
 
 @pytest.mark.parametrize("name", ["pivot", "study"])
@@ -133,6 +144,5 @@ if __name__ == "__main__":
         (GOLDEN / name).mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder))
-            for file in FILES.values():
-                (GOLDEN / name / file).write_bytes((Path(folder) / file).read_bytes())
+            (GOLDEN / name / "README.md").write_bytes((Path(folder) / "README.md").read_bytes())
     sys.stdout.write(f"written: {GOLDEN}\n")

@@ -14,7 +14,7 @@ from mlflow.entities import Metric, Param, Run
 from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
 from contrastive.runs import store
-from reports.export import tidy, write_tables
+from reports.export import tidy, write_csv
 from reports.load import all_runs, load, runs_by_page
 from reports.study import Results
 from tasks import record, tracking
@@ -69,11 +69,11 @@ def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_
     broken, *_ = tracking.find_runs(client, "small", "ablate.cell", "c1s1")
     client.log_artifact(broken.info.run_id, str(home / "runs" / "c0s0" / "examples.npz"))  # as of an earlier evaluation
     results = load("small", uri)
-    each, ids = results.per_text("c0s1", "test.accuracy"), results.per_text("c0s1", "test.ids")
-    assert each is not None and ids is not None
-    assert each.dtype == bool and each.sum() == 13 and list(ids) == list(range(40))
-    assert results.per_text("c0s1", "test.ari") is None and results.per_text("c9s9", "test.accuracy") is None
-    assert results.per_text("c1s1", "test.accuracy") is None  # it failed
+    names = ("test.accuracy", "test.ids", "test.ari")
+    each, _marks = results.examples("c0s1", names)
+    assert set(each) == {"test.accuracy", "test.ids"} and list(each["test.ids"]) == list(range(40))
+    assert each["test.accuracy"].dtype == bool and each["test.accuracy"].sum() == 13
+    assert results.examples("c9s9", names) == results.examples("c1s1", names) == ({}, {})  # none; it failed
     assert results.cells["c0s0"].params["training.epochs"] == "3"
     held = MlflowClient(results.uri).get_run(results.cells["c0s0"].run_id)
     assert held.info.experiment_id == results.experiment_id and held.data.tags["ablate.cell"] == "c0s0"
@@ -115,7 +115,7 @@ def test_there_is_one_line_a_section_row_seed_and_score(results: Results, home: 
     directions = frame.drop_duplicates("score").set_index("score")["higher_is_better"]
     assert not directions["test.ece"] and pd.isna(directions["test.spread"])
 
-    # variants have a column, what is missing a row, and axes of several types are texts
+    # variants have a column, and what is missing a row
     cell, gone = results.study.sections[0].rows[1].cells
     wider = results.scores.assign(**{"mean/whiten:8/test.svm_accuracy": 0.5}).drop(index=gone)
     held = {name: run for name, run in results.cells.items() if name != gone}
@@ -124,11 +124,7 @@ def test_there_is_one_line_a_section_row_seed_and_score(results: Results, home: 
     assert list(other["score"]) == ["test.svm_accuracy"] and list(other["value"]) == [0.5]
     (hole,) = frame[(frame["cell"] == gone) & (frame["section"] == "Losses")].to_dict("records")
     assert hole["status"] == "missing" and pd.isna(hole["value"]) and pd.isna(hole["score"]) and hole["seed"] == 7
-    # both files hold it
-    write_tables(tidy(results), home)
-    parquet, text = pd.read_parquet(home / "results.parquet"), pd.read_csv(home / "results.csv")
-    assert parquet["value"].equals(text["value"]) and list(parquet.columns) == list(text.columns)
-    # axes of several types are texts
-    results.study.sections[1].rows[1].axes["k"] = "all"
-    frame = tidy(results)
-    assert set(frame.loc[frame["section"] == "Tokens", "axis.k"].dropna()) == {"all", "2", "3"}
+    # the file holds it
+    write_csv(tidy(results), home / "results.csv")
+    text = pd.read_csv(home / "results.csv")
+    assert tidy(results)["value"].equals(text["value"]) and list(tidy(results).columns) == list(text.columns)

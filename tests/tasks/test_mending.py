@@ -8,16 +8,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
 
-from contrastive.errors import UserError
 from contrastive.grid import load
 from contrastive.grid import plan as plans
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan
 from contrastive.runs import claim, store
 from tasks import address, record, settle, sync, tracking
+from tasks.address import TrackingFailed
 from tasks.report import build_report
 from tests.recorded import cell_folder
 from tests.tasks.test_tracking import measured, write_experiment
@@ -67,42 +66,26 @@ def truncated(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-def text(path: Path) -> None:
-    path.write_text("of somebody\n" * 100)
-
-
-def folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
 def half_made(path: Path) -> None:
     """As MLflow leaves it that is killed while it makes its tables; it cannot go on from there."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE _alembic_tmp_experiments (experiment_id INTEGER)")
 
 
-def without_a_table(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TABLE runs")
-
-
-DATABASES = (truncated, text, half_made, without_a_table)
-
-
-@pytest.mark.parametrize("harm", rest_is_full([*DATABASES, folder], DATABASES))
-def test_a_damaged_database_is_set_aside_and_made_again(
+@pytest.mark.parametrize("harm", [truncated, half_made])
+def test_a_damaged_database_is_refused_and_made_again_once_it_is_away(
     harm: Callable[[Path], None], plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     place = tmp_path / "other"
     shutil.copytree(store.home(), place, ignore=shutil.ignore_patterns("other"))
     monkeypatch.setenv("ABLATE_HOME", str(place))  # another address than what MLflow's pool still has open
     harm(place / "mlflow.db")
-    with pytest.raises(tracking.TrackingFailed, match="is damaged; `ablate sync EXPERIMENT` moves it aside"):
-        build_report(plan.experiment.name)
+    for command in (lambda: build_report(plan.experiment.name), lambda: sync.sync(plan)):
+        with pytest.raises(TrackingFailed, match=r"is damaged: move mlflow.db\* away; `ablate sync EXPERIMENT`"):
+            command()
+    (place / "mlflow.db").unlink()
     sync.sync(plan)
     assert sync.audit(plan) == []
-    assert len([path for path in place.glob("mlflow.db.damaged-*") if "-journal" not in path.name]) == 1
 
 
 def test_a_database_that_is_empty_or_locked_is_not_damaged(plan: Plan):
@@ -111,21 +94,7 @@ def test_a_database_that_is_empty_or_locked_is_not_damaged(plan: Plan):
         other.execute("BEGIN EXCLUSIVE")
         assert address.is_sound(path)
     path.write_bytes(b"")
-    assert address.set_aside_if_damaged(store.home()) is None
-
-
-def test_a_database_of_somebody_else_is_left_alone(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    text(tmp_path / "other.db")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
-    assert address.set_aside_if_damaged(home) is None and (tmp_path / "other.db").is_file()
-
-
-def test_a_database_that_makes_no_sense_to_mlflow_goes_aside_when_asked(plan: Plan):
-    with closing(sqlite3.connect(store.home() / "mlflow.db")) as connection:
-        connection.execute("ALTER TABLE tags RENAME COLUMN value TO eulav")
-        connection.commit()
-    with pytest.raises(UserError, match=r"The database has been moved to .*mlflow.db.damaged-.* repeat this command"):
-        sync.mend_tracking(plan, None)
+    address.refuse_damaged(store.home())
 
 
 def test_a_flipped_bit_behind_the_clock_is_set_back(plan: Plan):
@@ -145,32 +114,43 @@ def test_a_folder_of_the_cache_that_is_damaged_is_made_again(plan: Plan):
     assert list(sync.reset_damaged(plan)) == ["cache/tokens/abc: ids was changed"] and not store.finished(made)
 
 
-def other_metric(client: MlflowClient, run: Run) -> None:
-    client.log_metric(run.info.run_id, "test.accuracy", 0.5)
+def changed_score(plan: Plan) -> None:
+    tracking.open_tracker(store.home()).log_metric(run_of(plan).info.run_id, "test.accuracy", 0.5)
 
 
-def other_curve(client: MlflowClient, run: Run) -> None:
-    client.log_metric(run.info.run_id, "loss", 9.0, step=1000)
+def changed_curve(plan: Plan) -> None:
+    tracking.open_tracker(store.home()).log_metric(run_of(plan).info.run_id, "loss", 9.0, step=1000)
 
 
-def other_setting(client: MlflowClient, run: Run) -> None:
-    client.log_param(run.info.run_id, "brightness", "1")
+def changed_params(plan: Plan) -> None:
+    tracking.open_tracker(store.home()).log_param(run_of(plan).info.run_id, "brightness", "1")
 
 
-def damaged_file(client: MlflowClient, run: Run) -> None:
-    (Path(run.info.artifact_uri.removeprefix("file://")) / "scores.json").write_text("{")
+def deleted_run(plan: Plan) -> None:
+    tracking.open_tracker(store.home()).delete_run(run_of(plan).info.run_id)
 
 
-def missing_file(client: MlflowClient, run: Run) -> None:
-    (Path(run.info.artifact_uri.removeprefix("file://")) / "picture.npz").unlink()
+def damaged_artifact(plan: Plan) -> None:
+    (Path(run_of(plan).info.artifact_uri.removeprefix("file://")) / "scores.json").write_text("{")
 
 
-HARMS = (other_metric, other_curve, damaged_file)
+def missing_artifact(plan: Plan) -> None:
+    (Path(run_of(plan).info.artifact_uri.removeprefix("file://")) / "picture.npz").unlink()
 
 
-@pytest.mark.parametrize("harm", rest_is_full([*HARMS, missing_file, other_setting], HARMS))
-def test_what_audit_finds_in_mlflow_is_mended(harm: Callable[[MlflowClient, Run], None], plan: Plan):
-    harm(tracking.open_tracker(store.home()), run_of(plan))
+def forged_done(plan: Plan) -> None:
+    """Better scores in the folder, with a marker that has their digest."""
+    measured(folder_of(plan), evaluation_key(plan.experiment.evaluation), 0.99)
+
+
+HARMS = (changed_score, deleted_run, forged_done)
+
+
+@pytest.mark.parametrize(
+    "harm", rest_is_full([*HARMS, changed_curve, changed_params, damaged_artifact, missing_artifact], HARMS)
+)
+def test_what_audit_finds_in_mlflow_is_recorded_anew(harm: Callable[[Plan], None], plan: Plan):
+    harm(plan)
     assert sync.audit(plan) != []
     sync.mend_tracking(plan, None)
     assert sync.audit(plan) == []
@@ -197,16 +177,12 @@ def test_a_run_that_nobody_works_on_is_ended_and_one_at_work_is_not(plan: Plan):
     assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("active", "KILLED")]
 
 
-@pytest.mark.parametrize("settled", [False, True])
-def test_runs_that_a_kill_left_are_replaced_and_ended_first(settled: bool, plan: Plan):
+def test_a_run_that_a_kill_left_is_replaced(plan: Plan):
     left_running(plan)
-    if settled:
-        settle.close_abandoned_runs()
     sync.sync(plan)
     assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("deleted", "FINISHED"), ("deleted", "KILLED")]
     assert sync.audit(plan) == []
 
 
 def test_of_a_server_that_others_use_only_cells_of_this_home_are_ended(home: Path):
-    folder = home / "runs" / "theirs"
-    assert not settle.is_abandoned(folder, own=False) and settle.is_abandoned(folder, own=True)
+    assert not settle.is_abandoned("theirs", is_shared=True) and settle.is_abandoned("theirs", is_shared=False)

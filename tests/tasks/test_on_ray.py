@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from ablate.commands import read_lines
+from ablate.commands import RunFailed, read_lines
 from ablate.duel import Duel
 from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
@@ -24,7 +23,7 @@ from contrastive.grid.identity import cell_id, identity
 from contrastive.runs.store import run_folder
 from contrastive.training.job import TrainRequest
 from contrastive.training.launch import Machines
-from flows.judging import judge_pair
+from flows.judging import RunOptions, judge_pair
 from tasks import engines, worker_calls
 from tasks.engines import Engine, Watch, WorkerLost
 from tasks.engines.on_ray import OnRay, split_over_nodes
@@ -288,15 +287,16 @@ def test_judge_runs_its_commands_on_the_cluster_each_with_a_device(
     monkeypatch.setattr(engines, "start", lambda *_: nullcontext(engine))
     meet = f"touch {tmp_path}/{{job}}; until [ -e {tmp_path}/0 -a -e {tmp_path}/1 ]; do sleep .01; done"
     command = f"{meet}; echo devices $CUDA_VISIBLE_DEVICES score: $((10 + {{seed}} % 2 {{}}))"
-    on_ray = {"engine": "ray", "jobs": 2, "budget": "", "timeout": ""}
+    on_ray = RunOptions("ray", jobs=2)
     duel = Duel(command.replace("{}", ""), command.replace("{}", "+ 90 + {seed} % 3"), "score: ([0-9]+)")
-    assert judge_pair(asdict(duel), tmp_path / "kept", None, False, **on_ray) == 0
+    assert judge_pair(duel, on_ray, tmp_path / "kept").verdict == "better"
     logs = [file.read_text() for file in (tmp_path / "kept").glob("*.log")]
     assert {text.split()[1] for text in logs} == {"0", "1"} and len(logs) == len(
         read_lines(tmp_path / "kept/runs.jsonl")
     )
     broken = Duel("exit {seed}9", "exit {seed}9", "(x)")
-    assert judge_pair(asdict(broken), tmp_path / "broken", None, False, **on_ray) == 3
+    with pytest.raises(RunFailed):
+        judge_pair(broken, on_ray, tmp_path / "broken")
 
 
 CLUSTER = """

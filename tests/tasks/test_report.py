@@ -39,13 +39,21 @@ def folder(sound: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (sound / "before").rename(report_folder("small"))
 
 
-def recorded(home: Path, description: str = "") -> None:
+def recorded(home: Path, description: str = "", language: str = "en") -> None:
     client, document = tracking.open_tracker(home), grid()
     for row, label in enumerate(("ce", "ce+supcon")):
         for seed in (0, 1):
             record.record_cell(client, "small", cell_folder(f"c{row}s{seed}", label, seed, 0.7 + 0.1 * row), [])
-    document["experiment"]["description"] = description
+    document["experiment"] |= {"description": description, "report": {"language": language}}
     record.record_grid(client, "small", document)
+
+
+def test_a_report_and_the_note_in_mlflow_are_in_the_language_of_the_experiment(home: Path):
+    recorded(home, language="zh")
+    built = build_report("small")
+    assert built.finding == "1 项比较尚未判定" and built.finding in built.path.read_text(encoding="utf-8")
+    assert built.finding in tracking.open_tracker(home).get_experiment("1").tags["mlflow.note.content"]
+    assert audit_report("small") == []
 
 
 MARKUP = ("!Important: two encoders.", "#1 of three studies.", "- a list", "> said")
@@ -60,14 +68,12 @@ def test_a_description_may_begin_like_markup(description: str, home: Path):
 
 FORGED = {  # in each file a piece, and what somebody makes of it; results and comparisons agree with each other
     "README.md": (b"| ce (baseline) | 70.00", b"| ce (baseline) | 79.00"),
-    "README.zh.md": (b"\n---\n", "\nSupCon 更好。\n---\n".encode()),
     "comparisons.csv": (b"0.7", b"0.9"),
     "effects.csv": (b"\n", b"\nRecipes,test.accuracy,loss,0.99,80.0,0.0001\n"),
     "figures/forest.svg": (b"stroke: #", b"stroke: #f0"),
     "figures/recipes-tsne.png": (b"IDAT", b"IDAU"),
     "index.html": (b"80.00", b"89.00"),
     "results.csv": (b"0.7", b"0.9"),
-    "results.parquet": (b"PAR1", b"PAR0"),
 }
 
 
@@ -82,7 +88,7 @@ def test_each_file_that_was_edited_is_named_with_its_first_line_that_differs(fol
     found = {name.removesuffix(","): said for name, _, said in problems}
     assert list(found) == list(FORGED)
     for name, said in found.items():
-        text = not name.endswith((".png", ".parquet"))
+        text = not name.endswith(".png")
         assert said.startswith(f"line {lines[name]}: says " if text else "is not the file that is built now"), name
     said, right = found["README.md"].split(", should say ")
     assert "79.00" in said and "70.00" in right
@@ -121,3 +127,21 @@ def test_means_of_what_has_ended_stand_without_a_verdict_until_the_final_report(
     text = (report_folder("small") / "README.md").read_text()
     assert "Preliminary" not in text and "▲ better" in text and "Made from the results" in text
     assert 'http-equiv="refresh"' not in (report_folder("small") / "index.html").read_text()
+
+
+def test_the_note_of_the_experiment_has_the_finding_and_leads_to_the_report(home: Path):
+    recorded(home)
+    report, client = build_report("small"), tracking.open_tracker(home)
+    (grid_run,) = record.grid_runs(client, "small")
+    note = client.get_experiment_by_name("small").tags["mlflow.note.content"]
+    assert report.finding in note and f"/runs/{grid_run.info.run_id}/artifacts/report/index.html" in note
+    assert grid_run.data.tags["verdict"] == report.finding
+    assert {item.path for item in client.list_artifacts(grid_run.info.run_id, "report")} >= {"report/index.html"}
+
+
+def test_where_only_its_text_is_shown_a_report_has_its_figures_and_no_dead_link(home: Path):
+    recorded(home)
+    report = build_report("small")
+    text = report.markdown()
+    assert "](data:image/svg+xml;base64," in text and "](figures/" not in text and "](index.html)" not in text
+    assert "index.html" in text and "](index.html)" in report.path.read_text()

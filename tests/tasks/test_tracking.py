@@ -3,9 +3,7 @@
 import json
 import multiprocessing
 import os
-import sqlite3
 import traceback
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,8 +17,8 @@ from contrastive.grid.identity import evaluation_key
 from contrastive.grid.status import MEASURED_OTHERWISE
 from contrastive.runs import store
 from reports import load as results
-from reports.load import Artifacts, NotFetched
 from tasks import record, sync, tracking
+from tasks.address import TrackingFailed
 from tasks.report import ReportFailed, build_report
 from tests.postgres import databases
 from tests.recorded import cell_folder, failed_folder, grid
@@ -45,32 +43,6 @@ def test_recording_twice_changes_nothing(home: Path):
     assert after.info.status == "FINISHED" and after.data.metrics["test.accuracy"] == 0.75
     assert after.data.tags["section"] == "Recipes | Views" and after.data.params["loss"] == "ce"
     assert list(sync.differences_of_run(client, after, folder)) == []
-
-
-@pytest.mark.parametrize(("method", "last", "same"), [("log_batch", 5, True), ("set_terminated", 1, False)])
-def test_a_recording_stopped_in_the_middle_is_completed_and_one_before_its_end_is_replaced(
-    method: str, last: int, same: bool, home: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(record, "BATCH", 7)  # a cut that does not fall between two lines
-    client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
-    send, calls = getattr(MlflowClient, method), []
-
-    def dies(self: MlflowClient, *arguments: object, **values: object) -> None:
-        calls.append(values)
-        if len(calls) == last:
-            raise ConnectionError("the network is gone")
-        send(self, *arguments, **values)
-
-    monkeypatch.setattr(MlflowClient, method, dies)
-    with pytest.raises(tracking.TrackingFailed, match="the network is gone"):
-        record.record_cell(client, "small", folder, [])
-    (half,) = runs(client)
-    assert half.info.status == "RUNNING" and 0 < len(steps(client, half, "loss")) <= 30
-    record.record_cell(client, "small", folder, [])
-    (whole,) = runs(client)
-    assert (whole.info.run_id == half.info.run_id) is same and whole.info.status == "FINISHED"
-    assert steps(client, whole, "loss") == steps(client, whole, "gradient_norm") == list(range(30))
-    assert steps(client, whole, "test.accuracy") == [0] and not list(sync.differences_of_run(client, whole, folder))
 
 
 def test_a_cell_that_failed_and_then_finished_carries_no_old_error(home: Path):
@@ -104,20 +76,6 @@ def test_more_points_and_scores_than_a_call_takes_values_that_are_no_numbers_and
     assert list(sync.differences_of_run(client, run, folder)) == []
 
 
-def test_another_machine_that_makes_the_experiment_at_the_same_time(home: Path, monkeypatch: pytest.MonkeyPatch):
-    """It has locks of its own: MLflow says that there is none, and then that there is one already."""
-    client = tracking.open_tracker(home)
-    made = tracking.experiment_id(client, "small")
-    look, looked = MlflowClient.get_experiment_by_name, []
-
-    def too_early(self: MlflowClient, name: str) -> object:
-        looked.append(name)
-        return None if len(looked) == 1 else look(self, name)
-
-    monkeypatch.setattr(MlflowClient, "get_experiment_by_name", too_early)
-    assert tracking.experiment_id(client, "small") == made and len(looked) == 2
-
-
 def test_an_experiment_deleted_in_mlflow_is_a_clear_error(home: Path):
     client = tracking.open_tracker(home)
     client.delete_experiment(tracking.experiment_id(client, "small"))
@@ -135,40 +93,7 @@ def test_the_grid_is_one_run_whose_artifact_is_the_last_document(home: Path):
     assert len(client.get_metric_history(run.info.run_id, "reference.test.accuracy")) == 1
 
 
-def record_in_process(home: Path, folder: Path) -> None:
-    record.record_cell(tracking.open_tracker(home), "small", folder, [])
-
-
-@pytest.mark.full
-def test_two_processes_that_record_at_once_make_one_run(home: Path):
-    folder, context = cell_folder("c0s0", "ce", 0, 0.75), multiprocessing.get_context("spawn")
-    processes = [context.Process(target=record_in_process, args=(home, folder)) for _ in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    client = tracking.open_tracker(home)
-    (run,) = runs(client)
-    assert [p.exitcode for p in processes] == [0, 0] and steps(client, run, "loss") == list(range(30))
-
-
-def test_scores_of_an_earlier_evaluation_do_not_stay(home: Path):
-    name = "mean/whiten:8/train.ari"
-    client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
-    scores = store.read_json(folder / "scores.json")
-    more = {"name": name, "value": 0.1, "higher_is_better": True, "count": 40, "standard_error": None}
-    store.write_json(folder / "scores.json", scores | {"scores": [*scores["scores"], more]})
-    store.mark_finished(folder, "DONE")
-    record.record_cell(client, "small", folder, [])
-    store.write_json(folder / "scores.json", scores)
-    store.mark_finished(folder, "DONE")
-    assert f"MLflow has {name}" in " ".join(sync.differences_of_run(client, runs(client)[0], folder))
-    record.record_cell(client, "small", folder, [])
-    (run,) = runs(client)
-    assert name not in run.data.metrics and not list(sync.differences_of_run(client, run, folder))
-
-
-UNUSABLE = ["nonsense://there", "postgresqlx://me:hush-hush@there/db", "http://me:hush-hush@127.0.0.1:1"]
+UNUSABLE = ["postgresqlx://me:hush-hush@there/db", "http://me:hush-hush@127.0.0.1:1"]
 
 
 @pytest.mark.parametrize("uri", UNUSABLE)
@@ -178,19 +103,10 @@ def test_a_tracker_that_cannot_be_used_is_said_in_one_line_without_its_password(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     folder = cell_folder("c0s0", "ce", 0, 0.75)
-    with pytest.raises(tracking.TrackingFailed, match="could not be used: .*Results are safe") as raised:
+    with pytest.raises(TrackingFailed, match="could not be used: .*Results are safe") as raised:
         record.record_cell(tracking.open_tracker(home), "small", folder, [])
     assert "\n" not in str(raised.value) and "hush-hush" not in "".join(traceback.format_exception(raised.value))
     assert "http:" not in uri or "http://me:***@127.0.0.1:1/api" in str(raised.value)
-
-
-def test_a_locked_database_ends_a_report_in_words(home: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tracking, "_open", {})
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}?timeout=0.2")
-    with closing(sqlite3.connect(home / "mlflow.db", isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(tracking.TrackingFailed, match="locked"):
-            build_report("small")
 
 
 def test_what_the_report_itself_cannot_do_is_not_blamed_on_mlflow(home: Path):
@@ -203,16 +119,6 @@ def test_what_the_report_itself_cannot_do_is_not_blamed_on_mlflow(home: Path):
     ) as raised:
         build_report("small")
     assert "MLflow at" not in str(raised.value)
-
-
-def test_a_file_that_mlflow_does_not_give_is_told_as_such(home: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    artifacts = Artifacts(MlflowClient(tracking_uri="http://127.0.0.1:1"))
-    with (
-        pytest.raises(tracking.TrackingFailed, match="MLflow at .* could not be used"),
-        tracking.as_tracking_error(NotFetched),
-    ):
-        artifacts.path("a run", "mlflow-artifacts:/1/a", "examples.npz")
 
 
 def measured(folder: Path, key: str, accuracy: float) -> None:
@@ -314,21 +220,3 @@ def test_eight_writers_at_once_make_a_run_a_cell(uri: str, tmp_path: Path, monke
         if cell := run.data.tags.get("ablate.cell"):
             monkeypatch.setenv("ABLATE_HOME", str(tmp_path / f"home-{int(cell[1]) % 2}"))
             assert not list(sync.differences_of_run(client, run, tracking.store.run_folder(cell)))
-
-
-@pytest.mark.full
-def test_of_two_grids_that_two_machines_made_at_once_one_stays(uri: str, tmp_path: Path):
-    client = tracking.open_tracker(tmp_path)
-    made = [
-        client.create_run(
-            tracking.experiment_id(client, "twice"), start_time=time, tags={"ablate.kind": "grid"}
-        ).info.run_id
-        for time in (1, 3, 2)
-    ]
-    client.set_terminated(made[0])
-    record.record_grid(client, "twice", grid())
-    left = [(run.info.run_id, run.info.status) for run in record.grid_runs(client, "twice")]
-    assert left == [(made[1], "FINISHED"), (made[2], "RUNNING")]  # the last is still being written
-    client.set_terminated(made[2])
-    record.record_grid(client, "twice", grid())
-    assert [run.info.run_id for run in record.grid_runs(client, "twice")] == [made[1]]

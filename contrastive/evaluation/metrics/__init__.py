@@ -1,21 +1,11 @@
-"""Registry of metrics of embeddings and predictions: one file and one line in `METRICS` each; see CONTRIBUTING.md."""
+"""Registry of metrics of embeddings and predictions: one line in `METRICS` each; see CONTRIBUTING.md."""
 
 from collections.abc import Callable, Iterable
 
-from contrastive.evaluation.metrics.accuracy import accuracy
-from contrastive.evaluation.metrics.alignment import alignment
-from contrastive.evaluation.metrics.anisotropy import anisotropy
-from contrastive.evaluation.metrics.ece import ece
-from contrastive.evaluation.metrics.few_labels import few_labels
-from contrastive.evaluation.metrics.kmeans import kmeans
-from contrastive.evaluation.metrics.knn import knn
-from contrastive.evaluation.metrics.logistic import logistic
-from contrastive.evaluation.metrics.macro_f1 import macro_f1
-from contrastive.evaluation.metrics.retrieval import retrieval
-from contrastive.evaluation.metrics.silhouette import silhouette
-from contrastive.evaluation.metrics.svm import svm
+from contrastive.evaluation.metrics.classification import accuracy, ece, few_labels, logistic, macro_f1, svm
+from contrastive.evaluation.metrics.clusters import kmeans, knn, retrieval, silhouette
+from contrastive.evaluation.metrics.geometry import alignment, anisotropy, uniformity
 from contrastive.evaluation.metrics.types import Inputs, NotMeasurable, Score
-from contrastive.evaluation.metrics.uniformity import uniformity
 
 METRICS: dict[str, Callable[[Inputs], list[Score]]] = {
     "accuracy": accuracy,

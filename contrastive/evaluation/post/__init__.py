@@ -1,4 +1,4 @@
-"""Registry of post-processing of embeddings (whiten, standardise, flow): one file and one line in `POSTS` each.
+"""Registry of post-processing of embeddings (whiten, standardise, flow): one line in `POSTS` each.
 
 An entry takes the training embeddings and returns a function that transforms any vectors. An entry with a keyword
 `columns` can reduce the dimensions: `whiten:256` passes 256.
@@ -13,8 +13,7 @@ from jaxtyping import Float
 from contrastive.errors import UserError
 from contrastive.evaluation.metrics.types import check_finite
 from contrastive.evaluation.post.flow import flow
-from contrastive.evaluation.post.standardise import standardise
-from contrastive.evaluation.post.whiten import whiten
+from contrastive.evaluation.post.whiten import standardise, whiten
 
 POSTS = {
     "whiten": whiten,

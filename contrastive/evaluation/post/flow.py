@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from contrastive.errors import UserError
-from contrastive.evaluation.post.standardise import COLLAPSED
+from contrastive.evaluation.post.whiten import COLLAPSED
 
 if TYPE_CHECKING:
     from contrastive.evaluation.post.glow import Glow

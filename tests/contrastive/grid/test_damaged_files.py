@@ -14,10 +14,11 @@ from tests.contrastive.grid.examples import GOOD, HEAD, ONE, mistakes
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "x.yaml:1: the file is empty"),
-        (b"# nothing yet\n", "x.yaml:1: the file is empty"),
-        (b"- name: x\n", "x.yaml:1: expected settings (name: value), got"),
-        (b"just text", 'x.yaml:1: expected settings (name: value), got "just text"'),
+        (
+            b"# nothing yet\n",
+            "x.yaml:1: expected settings (name: value) for name, data, encoder and sections, got nothing",
+        ),
+        (b"just text", 'encoder and sections, got "just text"'),
         (b"name: x\ndescription: caf\xe9\n", "x.yaml:2: not UTF-8 (byte 0xe9); save the file as UTF-8"),
         (GOOD.encode("utf-16"), "x.yaml:1: not UTF-8"),
     ],
@@ -32,18 +33,11 @@ def test_files_that_are_no_experiment(tmp_path, monkeypatch, content, message):
 
 def test_paths_that_are_no_file_are_told_and_a_pipe_is_not_waited_for(tmp_path):
     (tmp_path / "quickstart.yaml").write_text(GOOD)
-    (tmp_path / "odd").mkdir()
-    os.mkfifo(tmp_path / "odd" / "pipe.yaml")
-    (tmp_path / "odd" / "loop.yaml").symlink_to("loop.yaml")
-    (tmp_path / "odd" / "gone.yaml").symlink_to("nowhere.yaml")
+    os.mkfifo(tmp_path / "pipe")
     for name, message in (
-        ("quikstart.yaml", r"there is no such file; did you mean `quickstart.yaml`\?"),
-        ("", "is a folder, not a file; name a file in it; there are quickstart.yaml"),
-        ("nowhere/x.yaml", "there is no such file$"),
-        ("odd/pipe.yaml", "pipe.yaml: is a pipe, not a file; save its output in a file, and name that"),
-        ("odd/loop.yaml", "loop.yaml: is a link that leads back to itself; name the file itself"),
-        ("odd/gone.yaml", "gone.yaml: is a link to nowhere.yaml, which does not exist; name the file itself"),
-        ("x" * 300, "cannot be read: File name too long"),
+        ("quikstart.yaml", r"there is no file .*quikstart.yaml in .*; did you mean quickstart.yaml\?"),
+        ("", "is a folder, not a file; name a file in it"),
+        ("pipe", "pipe is a pipe, not a file; save its output in a file, and name that"),
     ):
         with pytest.raises(ExperimentError, match=message):
             load_experiment(tmp_path / name)
@@ -59,7 +53,7 @@ def test_each_mistake_is_one_line_that_commands_no_terminal():
 
 def test_aliases_that_multiply_are_refused_quickly():
     lines = ["a0: &a0 [1, 1]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
-    assert mistakes("\n".join(lines))[0][1].startswith("aliases (*) make this file endless")
+    assert mistakes("\n".join(lines))[0][1].startswith("not valid YAML (too large")
 
 
 FIVE = ("k", "alpha", "temperature", "queue", "chunk")
@@ -69,7 +63,7 @@ AXES_OF_100 = "".join(f"      {name}: {list(range(1, 101))}\n" for name in FIVE)
 def test_a_grid_that_is_too_large_is_counted_not_made():
     two_axes = f"  - {{title: T, axes: {{temperature: {list(range(1, 400))}, alpha: {list(range(400))}}}}}\n"
     said = "sections: 159600 combinations × 3 seeds are 478800 cells before `exclude`; the limit is 100000. "
-    said += "This section has the most: temperature 399, alpha 400 values. Give fewer, or raise resources.most_cells"
+    said += "This section has the most: give fewer values, or raise resources.most_cells"
     assert mistakes(HEAD + two_axes) == [(5, said)]
     ((line, message),) = mistakes(HEAD + "  - {title: Small}\n  - title: T\n    axes:\n" + AXES_OF_100)
     assert line == 6

@@ -33,7 +33,7 @@ def test_the_weights_of_the_terms_are_part_of_it(source: str, monkeypatch: pytes
 def test_what_a_name_of_a_registry_stands_for_is_part_of_it(source: str, monkeypatch: pytest.MonkeyPatch):
     before = id_of(make(source))
     lines = dict(fingerprint.entries("contrastive.losses", "LOSSES"))
-    lines["supcon"] = replace(lines["supcon"], function="uniformity")
+    lines["supcon"] = replace(lines["simcse"], name="supcon")
     fingerprint.code_digests.cache_clear()
     fingerprint.code_digest.cache_clear()
     monkeypatch.setattr(
@@ -182,7 +182,7 @@ def test_defaults_are_pinned():
 
     To change a default, raise contrastive.grid.identity.VERSION and update this table.
     """
-    assert identities.VERSION == 1
+    assert identities.VERSION == 2
     defaults = {}
     for part, model in {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}.items():
         for name, field in model.model_fields.items():
@@ -218,11 +218,26 @@ def test_a_cell_depends_on_the_code_of_its_own_loss_and_view_only(source: str):
         return set(fingerprint.code_digests(identities.STAGES, identities.registry_choices(cell)))
 
     plain, contrast = files(make(source, objective__loss="ce")), files(make(source, objective__view="topk_tokens"))
-    assert "contrastive.losses.supcon" in contrast - plain
-    assert "contrastive.views.topk_tokens" in contrast - plain
-    for always in ("training.train", "training.terms", "evaluation.embed", "losses.ce"):
-        assert f"contrastive.{always}" in plain
+    assert "contrastive.losses.supcon.supcon" in contrast - plain
+    assert "contrastive.views.passes.top_tokens" in contrast - plain
+    always = ("training.train", "training.terms", "evaluation.embed", "losses.cross_entropy.ce", "grid.frozen_readers")
+    assert {f"contrastive.{name}" for name in always} <= plain
     assert not any(name.startswith("contrastive.evaluation.metrics") for name in contrast)
+
+
+def test_views_of_one_file_share_only_the_code_that_both_use(source: str):
+    def used(view: str) -> set[str]:
+        cell = make(source, objective__loss="ntxent", objective__view=view)
+        files = fingerprint.code_digests(identities.STAGES, identities.registry_choices(cell))
+        return {
+            name.removeprefix("contrastive.views.") for name in files if name.startswith("contrastive.views.words.")
+        }
+
+    delete, synonym = used("word_delete"), used("synonym")
+    assert {"words.word_delete", "words.WORD_DELETE_FACTS", "words.share_of"} <= delete - synonym
+    assert {"words.synonym", "words.SYNONYM_FACTS", "words.any_synonym", "words.Lexicon"} <= synonym - delete
+    assert {"words.two_versions", "words.rebuilt", "words.torch"} <= delete & synonym
+    assert not {"words.eda", "words.span", "words.draw_spans"} & (delete | synonym)
 
 
 def test_evaluation_key_follows_settings_and_metrics():

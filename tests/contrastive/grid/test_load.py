@@ -7,8 +7,7 @@ import pytest
 from contrastive.config.cell import Tune
 from contrastive.config.experiment import Experiment
 from contrastive.grid import load as experiment
-from contrastive.grid.load import ExperimentError, load_experiment, parse_experiment
-from contrastive.grid.yaml_lines import read_document
+from contrastive.grid.load import ExperimentError, load_experiment, parse_experiment, read_document
 from tests.contrastive.grid.examples import GOOD, HEAD, ONE, SPLITS, TESTED, mistakes
 
 

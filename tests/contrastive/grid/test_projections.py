@@ -8,7 +8,7 @@ import pytest
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
 from contrastive.data import tokens
-from contrastive.grid import estimate, frozen_readers, identity
+from contrastive.grid import frozen_readers, identity
 from contrastive.models import frozen_store
 from tests.contrastive.grid.mutations import MUTATIONS, make, mutated
 
@@ -24,7 +24,6 @@ BEGUN = {"encoder.model", "seed"} | SIZES
 CUT = {"objective.layers", "objective.level"}  # of the blocks that are computed apart
 TUNED = {"encoder.tune", "encoder.tune.last_blocks", "encoder.tune.lora"}  # where other blocks train than before
 FROZEN = BEGUN | ARITHMETIC | {"encoder.attention_dropout"} | CUT | TUNED | {"training.sharding"}
-TIMED = BEGUN - {"seed"} | ARITHMETIC
 FULL = Speed()
 
 
@@ -43,7 +42,6 @@ KEYS: dict[str, tuple[Callable[[Cell], object], set[str]]] = {
     "frozen store": (lambda cell: frozen_store.store_folder(token_key(cell), cell, FULL), TOKENS | FROZEN),
     "its reader": (lambda cell: frozen_readers.store_identity(cell, FULL, "train", token_key(cell)), TOKENS | FROZEN),
     "untrained output": (identity.untrained_output_settings, ENCODER | BEGUN | ARITHMETIC),
-    "calibration": (lambda cell: estimate.calibration_file(cell, on_gpu=False), TIMED),
 }
 # Under these a view's settings, and sharding, decide how many blocks are computed apart.
 PARTLY_FROZEN = {"encoder__tune": {"last_blocks": 1}, "encoder__scratch": {"layers": 3}}

@@ -25,13 +25,13 @@ class Known(CostEstimator):
     def seconds(self, cell: Cell) -> float | None:
         return None if cell.objective.alpha > 100 else cell.objective.alpha
 
-    def work(self, cell: Cell, stored: bool | None = None) -> float:
+    def work(self, cell: Cell) -> float:
         return cell.objective.alpha
 
 
 def test_cells_of_the_same_data_follow_one_another_longest_first_and_unknown_ones_before():
     cells = [cell(3, "a"), cell(2, "b"), cell(1, "a"), cell(9, "b"), cell(5, "c"), cell(101, "c"), cell(102, "d")]
-    fit = Known(Evaluation(), Speed(), on_gpu=False)
+    fit = Known(Evaluation(), Speed())
     order = [(one.data.source[5], one.objective.alpha) for one in in_order(cells, fit)]
     assert order == [("c", 101), ("c", 5), ("d", 102), ("b", 9), ("b", 2), ("a", 3), ("a", 1)]
 

@@ -138,6 +138,6 @@ def test_a_cell_that_failed_and_was_then_measured_is_no_longer_said_to_have_fail
 
 def test_scores_of_an_older_version_are_measured_again(source, home, monkeypatch):
     assert only(make(source)).action == "reuse"
-    monkeypatch.setattr("contrastive.grid.identity.EVALUATION_VERSION", 4)
+    monkeypatch.setattr("contrastive.grid.identity.EVALUATION_VERSION", 5)
     status = only(make(source))
     assert (status.action, status.why) == ("evaluate", "evaluated with other settings")

@@ -16,7 +16,7 @@ from contrastive.training.terms import call_signature
 SAMPLES, VIEWS, SIZE = 6, 2, 4
 LABELS = torch.tensor([0, 1, 2, 0, 1, 2])
 
-# mlm is given no vectors: tests/contrastive/views/tools/test_hidden_words.py.
+# mlm is given no vectors: tests/contrastive/views/test_hidden_words.py.
 every_loss = pytest.mark.parametrize("name", [n for n in LOSSES if n != "mlm"])
 # In half precision of both kinds: a loss of cosines, one of logits, and those with a queue, a projector, prototypes.
 BOTH_HALVES = ("supcon", "ce", "moco", "vicreg", "swav")

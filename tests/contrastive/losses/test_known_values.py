@@ -11,13 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import UserError
-from contrastive.losses.barlow import Barlow
-from contrastive.losses.byol import Byol
-from contrastive.losses.moco import Moco
-from contrastive.losses.sccl import Sccl
+from contrastive.losses.projected import FROZEN_STEPS, Barlow, Byol, Moco, Sccl, Swav
 from contrastive.losses.similarity import least
 from contrastive.losses.supcon import supcon
-from contrastive.losses.swav import FROZEN_STEPS, Swav
 
 
 def double(rows: list) -> Tensor:

@@ -28,7 +28,7 @@ from contrastive.runs import store
 from contrastive.training.job import TrainRequest
 from contrastive.training.train_cell import train_cell
 from contrastive.views.batches import collate
-from contrastive.views.tokens import rebuilt, words_of
+from contrastive.views.words import rebuilt, words_of
 from tests.contrastive.training import trained
 from tests.tiers import rest_is_full
 

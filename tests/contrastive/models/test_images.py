@@ -6,8 +6,7 @@ import pytest
 import torch
 from transformers import ConvNextConfig, ConvNextModel, Dinov2Config, Dinov2Model, ViTConfig, ViTModel
 
-from contrastive.config.cell import Encoder
-from contrastive.config.images import Images
+from contrastive.config.cell import Encoder, Images
 from contrastive.errors import UserError
 from contrastive.models import encoder as encoders
 from contrastive.models.images import ImageEncoder

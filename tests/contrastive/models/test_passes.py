@@ -10,7 +10,7 @@ from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
 from contrastive.data import tokens as token_store
 from contrastive.evaluation.prepare import prepare_cell_tokens
-from contrastive.losses.sccl import Sccl
+from contrastive.losses.projected import Sccl
 from contrastive.models import frozen_store
 from contrastive.models import model as models
 from contrastive.runs import store

@@ -19,9 +19,10 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "little" / "__init__.py").write_text("")
 
     def forget() -> None:
-        for name in ("imports", "code_digests", "code_digest", "module_digest"):
+        for name in ("code_digests", "code_digest", "code_of", "definitions"):
             getattr(fingerprint, name).cache_clear()
-        registry.syntax_tree.cache_clear()
+        for name in ("syntax_tree", "entries"):
+            getattr(registry, name).cache_clear()
 
     def digest(**sources: str) -> str:
         for name, text in sources.items():
@@ -62,11 +63,68 @@ def test_code_that_is_no_python_is_named_with_its_line(module):
         module(first="x = 1\nthis is no Python\n")
 
 
-def test_an_entry_in_use_counts_where_an_unused_one_shares_its_file(module):
-    chosen = (("little.table", "TABLE", ("used",)),)
-    table = 'from little.both import other, used\n\nTABLE = {"used": used, "other": other}\n'
-    both = "def used(x):\n    return x + 1\n\n\ndef other(x):\n    return x\n"
-    module(first="import little.table\n", table=table, both=both)
-    before = fingerprint.code_digest(("little.first",), chosen)
-    module(both=both.replace("+", "-"))
-    assert fingerprint.code_digest(("little.first",), chosen) != before
+SHARED = """
+from math import cos, sin
+from little.second import add
+from little.third import take
+
+SCALE = 2
+FIRST_FACTS = ViewFacts(vectors=1)
+
+
+def first(x):
+    return helper(sin(x))
+
+
+def other(x):
+    return helper(take(x) + OFFSET) + cos(x)
+
+
+def helper(x):
+    return SCALE * add(x, x)
+
+
+OFFSET = 3
+"""
+# a change of the shared file or of a file that it imports → the entries whose digest changes
+EDITS = {
+    ("return helper(sin", "return 1 + helper(sin"): {"first"},
+    ("OFFSET = 3", "OFFSET = 4"): {"other"},
+    ("SCALE = 2", "SCALE = 3"): {"first", "other"},
+    ("import cos, sin", "import cos, tan as sin"): {"first"},
+    ("vectors=1", "vectors=2"): {"first"},
+    ("SCALE = 2", "SCALE = 2\nregister()"): {"first", "other"},  # binds no name
+    ("def helper", "def unused(x):\n    return x\n\n\ndef helper"): set(),
+    ("a + b", "a - b"): {"first", "other"},
+    ("y * y", "y + y"): {"other"},
+}
+
+
+@pytest.mark.parametrize(("edit", "changed"), EDITS.items(), ids=str)
+def test_of_a_file_with_several_entries_only_the_code_in_use_counts(module, edit: tuple[str, str], changed: set[str]):
+    sources = {
+        "table": "from little.both import first, other\n\nVIEWS = {'first': first, 'other': other}\n",
+        "both": SHARED,
+        "second": "def add(a, b):\n    return a + b\n",
+        "third": "def take(y):\n    return y * y\n",
+    }
+
+    def digests(**files: str) -> dict[str, str]:
+        module(first="import little.table\n", **files)
+        choices = {name: (("little.table", "VIEWS", (name,)),) for name in ("first", "other")}
+        return {name: fingerprint.code_digest(("little.first",), chosen) for name, chosen in choices.items()}
+
+    before = digests(**sources)
+    edited = {name: text.replace(*edit) for name, text in sources.items()}
+    assert edited != sources
+    after = digests(**edited)
+    assert {name for name in before if before[name] != after[name]} == changed
+
+
+def test_other_code_that_imports_a_name_of_an_entry_s_file_counts_it(module):
+    table = "from little.both import first\n\nVIEWS = {'first': first}\n"
+    both = "def first(x):\n    return x\n\n\ndef helper(x):\n    return x + 1\n"
+    chosen = (("little.table", "VIEWS", ()),)
+    module(first="import little.table\nfrom little.both import helper\n", table=table, both=both)
+    digests = fingerprint.code_digests(("little.first",), chosen)
+    assert "little.both.helper" in digests and not {"little.both", "little.both.first"} & digests.keys()

@@ -155,10 +155,10 @@ def test_a_json_file_that_cannot_be_read_is_named(tmp_path: Path):
 
 
 def test_a_file_or_a_lock_takes_the_place_of_a_folder(tmp_path: Path):
-    for name in ("around.json", "lock"):
+    for name in ("numbers.json", "lock"):
         (tmp_path / name / "something").mkdir(parents=True)
-    store.write_json(tmp_path / "around.json", {"seconds": 1})
-    assert store.read_json(tmp_path / "around.json") == {"seconds": 1}
+    store.write_json(tmp_path / "numbers.json", {"seconds": 1})
+    assert store.read_json(tmp_path / "numbers.json") == {"seconds": 1}
     with store.locked(tmp_path / "lock"):
         assert (tmp_path / "lock").is_file()
 

@@ -18,7 +18,7 @@ from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.losses import LOSSES
-from contrastive.losses.byol import Byol
+from contrastive.losses.projected import Byol
 from contrastive.losses.supcon import supcon
 from contrastive.models import model
 from contrastive.runs import claim, store
@@ -28,8 +28,7 @@ from contrastive.training.health import GradientAudit, GradientPathError, collap
 from contrastive.training.job import TrainRequest
 from contrastive.training.train_cell import train_cell
 from contrastive.views import VIEWS
-from contrastive.views.cluster import cluster
-from contrastive.views.topk_tokens import topk_tokens
+from contrastive.views.passes import cluster, topk_tokens
 from contrastive.views.types import VectorGroup, View
 from tests.contrastive.training.trained import folder_of, make, numbers, run
 
@@ -139,7 +138,7 @@ def test_a_collapse_behind_the_projector_is_seen(fault: str | None, home: Path, 
     if fault == "no predictor":
         monkeypatch.setattr(Byol, "__init__", without_predictor)
     elif fault == "no variance":
-        monkeypatch.setattr(importlib.import_module("contrastive.losses.vicreg"), "VARIANCE", 0.0)
+        monkeypatch.setattr(importlib.import_module("contrastive.losses.projected"), "VARIANCE", 0.0)
     folder = run(make(
         "package:digits",
         encoder={"model": "scratch:convnet", "scratch": {"layers": 1, "hidden": 32}, "dropout": 0.0},

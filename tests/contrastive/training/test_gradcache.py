@@ -12,7 +12,7 @@ from contrastive.models import encoder as encoders
 from contrastive.training import gradcache
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
-from contrastive.views.tools.hidden_words import Masked
+from contrastive.views.hidden_words import Masked
 from contrastive.views.types import Encoded, Output
 from tests.contrastive.views.conftest import batch_of, set_dropout
 

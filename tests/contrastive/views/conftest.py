@@ -12,8 +12,8 @@ from contrastive.config.cell import Encoder, Scratch
 from contrastive.data.tokens import Tokens
 from contrastive.models import encoder as encoders
 from contrastive.views.batches import Batch
-from contrastive.views.tools.lexicon import Lexicon
-from contrastive.views.tools.translation import Rephrase
+from contrastive.views.lexicon import Lexicon
+from contrastive.views.translation import Rephrase
 from contrastive.views.types import Encode, Encoded, Hidden
 from tests.contrastive.views.toy_translation import untrained, word_tokenizer
 

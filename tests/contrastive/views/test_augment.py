@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from contrastive.config.images import Augment, Images
+from contrastive.config.cell import Augment, Images
 from contrastive.views import augment
 from contrastive.views.batches import Batch, draws_of, mixed
 

@@ -13,8 +13,8 @@ from contrastive.config import registry
 from contrastive.config.facts import ViewFacts
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
-from contrastive.views.tools.lexicon import Lexicon
-from contrastive.views.tools.translation import Rephrase
+from contrastive.views.lexicon import Lexicon
+from contrastive.views.translation import Rephrase
 from contrastive.views.types import Encode, Encoded, Hidden, View
 from tests.contrastive.views.conftest import batch_of
 

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from contrastive.errors import UserError
-from flows.serve import servers, temporary_server, up
-from flows.serve.servers import answers, any_free_port, is_up, only_one, stop_up
+from flows.serve import servers, up
+from flows.serve.servers import answers, any_free_port, only_one, stop_up
 from tests.flows.conftest import CHECKOUT
 from tests.waiting import gone_within, soon
 
@@ -28,8 +28,8 @@ time.sleep(100)
 """
 UP = """
 import os, pathlib, sys, time
-from flows.serve.up import services
-with services(pathlib.Path(sys.argv[1]), os.environ | {"ABLATE_UP": "1"}) as started:
+from flows.serve.up import Services
+with Services(pathlib.Path(sys.argv[1]), os.environ | {"ABLATE_UP": "1"}) as started:
     started.start("prefect-worker", [sys.executable, "-c", sys.argv[2]])
     print(started.processes["prefect-worker"].pid, flush=True)
     time.sleep(100)
@@ -48,7 +48,7 @@ def handlers():
 def test_killing_up_or_its_worker_leaves_no_orphan(killed: str, tmp_path: Path):
     command = [sys.executable, "-c", UP, str(tmp_path), WORKER]
     parent = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
-    worker, log = psutil.Process(int(parent.stdout.readline())), tmp_path / "logs" / "prefect-worker.log"
+    worker, log = psutil.Process(int(parent.stdout.readline())), tmp_path / "prefect-worker.log"
     soon(lambda: log.exists() and "ready" in log.read_text())
     flow = psutil.Process(int(log.read_text().split()[0]))
     psutil.Process(parent.pid if killed == "up" else worker.pid).kill()
@@ -61,14 +61,14 @@ def test_killing_up_or_its_worker_leaves_no_orphan(killed: str, tmp_path: Path):
 
 
 def test_a_server_that_cannot_start_is_named_with_its_log(tmp_path: Path, handlers):
-    with up.services(tmp_path, dict(os.environ)) as started:
+    with up.Services(tmp_path, dict(os.environ)) as started:
         program, health = (
             [sys.executable, "-c", "raise SystemExit('no luck')"],
             f"http://127.0.0.1:{any_free_port()}",
         )
         with pytest.raises(UserError, match=r"mlflow ended with code 1 before it was ready; its log is .*mlflow\.log"):
             started.start("mlflow", program, health)
-    assert (tmp_path / "logs" / "mlflow.log").read_text() == "no luck\n"
+    assert (tmp_path / "mlflow.log").read_text() == "no luck\n"
 
 
 def test_one_that_does_not_end_when_asked_is_killed(tmp_path: Path, monkeypatch):
@@ -100,7 +100,7 @@ def holder(tmp_path: Path):
 
 
 def test_a_second_one_is_told_who_runs_and_down_stops_it(holder, tmp_path):
-    expected = rf"is already running for .* \(process {holder.pid} on .*\); `ablate down` stops it"
+    expected = "is already running for .*; `ablate down` stops it"
     with pytest.raises(UserError, match=expected), only_one(tmp_path):
         pass
     assert stop_up(tmp_path) is True
@@ -111,15 +111,13 @@ def test_a_second_one_is_told_who_runs_and_down_stops_it(holder, tmp_path):
 def test_what_a_killed_one_has_noted_is_nothing_to_anybody(holder, tmp_path):
     holder.kill()
     holder.wait()
-    assert not is_up(tmp_path) and stop_up(tmp_path) is False
-    with only_one(tmp_path):
-        assert is_up(tmp_path)
+    assert stop_up(tmp_path) is False
 
 
 def test_one_of_another_machine_is_left_alone(tmp_path):
     with only_one(tmp_path):
-        (tmp_path / "locks" / "up").write_text(f"process {os.getpid()} on elsewhere")
-        with pytest.raises(UserError, match="runs elsewhere .* on elsewhere.*; stop it there"):
+        (tmp_path / "locks" / "up.process").write_text(f"{os.getpid()} elsewhere")
+        with pytest.raises(UserError, match="runs on elsewhere; stop it there"):
             stop_up(tmp_path)
 
 
@@ -152,7 +150,7 @@ def test_a_temporary_server_asks_for_a_password_and_ends_with_its_command(tmp_pa
     assert not (user / ".prefect").exists()
 
 
-@pytest.mark.parametrize("ends", ["pass", "os.kill(os.getpid(), 9)", "raise KeyboardInterrupt"])
+@pytest.mark.parametrize("ends", ["pass", "os.kill(os.getpid(), 9)"])
 def test_a_server_that_began_beside_the_imports_ends_with_a_command_that_does_not_come_to_use_it(tmp_path: Path, ends):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     code = f"""
@@ -168,31 +166,11 @@ print(temporary_server._starting.process.pid, flush=True)
         assert gone_within(60, [psutil.Process(int(done.stdout))])
 
 
-def test_a_server_that_files_may_name_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    assert not temporary_server.names_a_server("prefect.toml")
-    (tmp_path / "prefect.toml").write_text('[server.api]\nhost = "x"')
-    (tmp_path / "profiles.toml").write_text('[profiles.x]\nPREFECT_API_URL = "http://elsewhere/api"')
-    assert temporary_server.names_a_server("prefect.toml") and temporary_server.names_a_server("profiles.toml")
-    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["fastapi"]')
-    assert not temporary_server.names_a_server("pyproject.toml")
-
-
 EMITS = """
-import sys
-import psutil
 from prefect.events import emit_event
 from flows.serve import temporary_server
 
 with temporary_server.server():
-    emit_event("test.first", {"prefect.resource.id": "test"})
-    temporary_server.LAST_EVENTS = 60  # a busy machine may take long to connect
-    assert temporary_server.send_last_events()
-    if "kill" in sys.argv:
-        temporary_server.LAST_EVENTS = 2
-        (server,) = (child for child in psutil.Process().children() if "server" in child.cmdline())
-        server.kill()
-        psutil.wait_procs([server])  # until it is gone, the system takes for it what nobody will read
     for number in range(600):
         emit_event(f"test.{number}", {"prefect.resource.id": "test"})
     print(temporary_server.send_last_events())
@@ -200,12 +178,8 @@ with temporary_server.server():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("how, said", [("serve", "True\n"), ("kill", "False\n")])
-def test_events_reach_a_temporary_server_and_do_not_wait_for_one_that_is_dead(
-    how: str, said: str, tmp_path: Path, empty_prefect: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_reach_a_temporary_server(tmp_path: Path, empty_prefect: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(empty_prefect, tmp_path)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", EMITS, how], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == said
+    done = subprocess.run([sys.executable, "-c", EMITS], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

@@ -1,6 +1,5 @@
 """An experiment made by a formula: its grid, what MLflow would say of it, and comparisons of its rows."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,7 @@ SEEDS = (0, 1, 2)
 CLASSES = ("negative", "neutral", "positive")
 TEXTS = 90
 VALUES = ("test.accuracy", "test.macro_f1")
-SHOWS: dict[str, Any] = {"tsne": True, "curves": True, "pairs": True, "spectra": True}
-
-
-class Known(Results):
-    """Results whose spectra lie in memory."""
-
-    def per_text(self, cell: str, score: str) -> np.ndarray | None:
-        if score != "test.top_singular_share" or cell not in self.cells:
-            return None
-        shares = np.exp(-np.arange(1, 40) / (4 + number_of(cell) % 9))
-        return (shares / shares.sum()).astype(np.float32)
+SHOWS: dict[str, Any] = {"tsne": True, "curves": True, "pairs": True}
 
 
 def row(number: int, label: str, axes: dict[str, str], seeds: tuple[int, ...] = SEEDS, **settings: str) -> RecordedRow:
@@ -67,7 +56,7 @@ def results(*sections: RecordedSection, classes: tuple[str, ...] = CLASSES) -> R
     cells = sorted({cell for part in sections for row in part.rows for cell in row.cells})
     ids = np.arange(TEXTS, dtype=np.uint64) + np.uint64(2**63)  # beyond what a browser's numbers hold
     firsts = sorted({row.cells[0] for part in sections for row in part.rows})
-    return Known(
+    return Results(
         study_of(RecordedGrid(experiment([part.title for part in sections]), list(sections), [])),
         {cell: CellRun(cell, "finished", "", noted(cell, classes), f"run{cell}") for cell in cells},
         pd.DataFrame({cell: scores(cell) for cell in cells}).T,
@@ -113,16 +102,6 @@ def curves(cell: str) -> pd.DataFrame:
     frames = [pd.DataFrame({"cell": cell, "key": key, "step": steps, "value": y}) for key, y in keys.items()]
     terms = [frame[frame["step"] % 20 == 0] if "norm." in frame["key"].iloc[0] else frame for frame in frames]
     return pd.concat(terms, ignore_index=True)
-
-
-def with_images(results: Results) -> Results:
-    """Give the points of each picture images of one grey, which tells their id."""
-    tsne = {}
-    for cell, each in results.tsne.items():
-        ids = each.ids[::-1]  # not in the order of the points
-        images = np.broadcast_to((2 * (ids % 100)).astype(np.uint8)[:, None, None, None], (len(ids), 1, 8, 8))
-        tsne[cell] = replace(each, images=images, image_ids=ids)
-    return replace(results, tsne=tsne)
 
 
 def picture(cell: str, ids: np.ndarray, classes: int) -> Picture:

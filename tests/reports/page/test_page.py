@@ -11,7 +11,6 @@ from playwright.sync_api import Browser, Page
 
 from reports import build as html
 from reports.build import base, report_of
-from reports.messages import PAGES, using
 from reports.tables import Entry, Table
 from tests import browser as browsers
 from tests.reports.figures import sample
@@ -30,18 +29,16 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     folder = tmp_path_factory.mktemp("page")
-    results = sample.with_images(sample.results(sample.recipes(labels=LABELS), sample.pivot(), classes=CLASSES))
+    results = sample.results(sample.recipes(labels=LABELS), sample.pivot(), classes=CLASSES)
     report = report_of(results, ["section-0", "section-1"], folder)
     first, second = report.sections
     sections = [replace(first, tables=[ties(), *first.tables], notes=["A guard."]), replace(second, notes=["Another."])]
     report = replace(report, sections=sections)
     patch = pytest.MonkeyPatch()
     patch.setattr(html, "MOST_ROWS", 1)
-    for language, name in PAGES.items():
-        with using(language):
-            text = html.page_of(report, results, folder)
-            (folder / name).write_text(text, encoding="utf-8", errors="replace")
-    yield SimpleNamespace(results=results, report=report, path=folder / PAGES["en"])
+    path = folder / "index.html"
+    path.write_text(html.page_of(report, results, folder), encoding="utf-8", errors="replace")
+    yield SimpleNamespace(results=results, report=report, path=path)
     patch.undo()
 
 
@@ -88,17 +85,6 @@ def test_a_head_sorts_by_number_and_equal_ones_keep_their_order(shown: Page):
     assert (names(shown), states(shown)) == ("abcdefg", ["ascending", "none"])
 
 
-def test_each_language_has_a_page_of_its_own_that_leads_to_the_other(shown: Page):
-    english = shown.locator("img").first.get_attribute("alt")
-    shown.locator("header a[hreflang]").click()
-    assert shown.url.endswith("index.zh.html") and shown.locator("html").get_attribute("lang") == "zh"
-    chinese = shown.locator("img").first.get_attribute("alt") or ""
-    assert re.search("[一-鿿]", chinese) and chinese != english
-    assert shown.locator("#how summary").inner_text() == "如何阅读"
-    shown.locator("header a[hreflang]").click()
-    assert shown.url.endswith("index.html") and shown.locator("img").first.get_attribute("alt") == english
-
-
 def test_guards_stand_above_their_tables_and_details_are_folded(shown: Page):
     order = shown.evaluate(
         """() => [...document.querySelectorAll("main > section[id^=section]")].map((section) =>
@@ -106,29 +92,6 @@ def test_guards_stand_above_their_tables_and_details_are_folded(shown: Page):
     )
     assert [re.sub("D(?=D)", "", each)[:3] for each in order] == ["HPD"] * 2
     assert shown.locator("section details table").first.is_hidden()
-
-
-def test_an_image_of_a_figure_is_shown_larger_where_the_reader_points_or_taps(shown: Page):
-    marks, cards = shown.locator("#section-0 .marked svg > rect"), shown.locator("#section-0 .marked svg > use")
-    assert marks.count() == cards.count() > 9 and not any(card.is_visible() for card in cards.all())
-    marks.nth(5).hover()
-    assert [card.is_visible() for card in cards.all()].index(True) == 5
-    mark, card = marks.nth(5).bounding_box(), cards.nth(5).bounding_box()
-    assert mark is not None and card is not None and card["width"] > 5 * mark["width"]
-    marks.nth(7).focus()  # as a tap does
-    assert cards.nth(7).is_visible()
-    picture = shown.locator("#section-0 .marked img").bounding_box()
-    assert picture is not None and picture["width"] > 900
-    for width in (390, 1000):
-        shown.set_viewport_size({"width": width, "height": 844})
-        assert shown.evaluate("document.documentElement.scrollWidth") == width
-
-
-def test_a_page_without_images_has_nothing_of_them(made: SimpleNamespace):
-    plain = sample.results(sample.recipes(labels=LABELS), classes=CLASSES)
-    report = report_of(plain, ["section-0"], made.path.parent / "plain")
-    page = html.page_of(report, plain, made.path.parent / "plain")
-    assert "marked" in made.path.read_text() and "marked" not in page and "svg > use" not in page
 
 
 def test_a_small_page_has_no_filter(browser: Browser, made: SimpleNamespace, monkeypatch: pytest.MonkeyPatch):
@@ -187,7 +150,7 @@ def test_links_go_to_the_server_that_was_asked_without_its_password():
 def test_the_same_results_give_the_same_bytes_and_hold_everything(made: SimpleNamespace):
     again = html.page_of(made.report, made.results, made.path.parent)
     assert again.encode() == made.path.read_bytes()
-    assert not re.findall(r"""(?:src|href)=["'](?!data:|#|index\.zh\.html"|http://127\.0\.0\.1:5000/#/)[^"']*""", again)
+    assert not re.findall(r"""(?:src|href)=["'](?!data:|#|http://127\.0\.0\.1:5000/#/)[^"']*""", again)
     assert len(re.findall("<script", again)) == 1
     # nothing turns text around or stays unseen
     assert "\\u202e" in again and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", again)

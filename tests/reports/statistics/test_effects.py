@@ -14,7 +14,7 @@ from statsmodels.stats.contingency_tables import mcnemar as mcnemar_of_statsmode
 
 from reports.statistics.decide import improvement, mcnemar, text_parts
 from reports.statistics.effects import effects, interaction_of_texts, levels
-from reports.statistics.summary import expected_best, interquartile_mean, summarise
+from reports.statistics.summary import interquartile_mean, summarise
 from tests.reports.statistics import by_hand
 from tests.tiers import rest_is_full
 
@@ -217,13 +217,6 @@ def test_the_interval_of_the_interquartile_mean_covers_it_with_two_seeds():
         _, low, high = interquartile_mean(scores, seed=study, draws=200)
         covered += low <= 0.5 <= high
     assert covered >= 0.94 * 300  # with four times the degrees of freedom 0.91
-
-
-def test_the_expected_best_is_that_of_all_draws_with_replacement():
-    scores = np.array([0.3, 0.9, 0.3, 0.5])
-    for tries in range(1, 5):
-        greatest = [max(drawn) for drawn in itertools.product(scores, repeat=tries)]
-        assert expected_best(scores)[tries - 1] == pytest.approx(np.mean(greatest))
 
 
 def test_the_deviation_is_that_of_a_sample_one_seed_has_none_and_no_value_no_summary():

@@ -1,12 +1,21 @@
 """Rows with other seeds: the choice between shared seeds and all runs, and how often its verdicts err."""
 
+import numpy as np
 import pytest
 
-from benchmarks import ragged
-from benchmarks.simulated_worlds import WORLDS
-from reports.statistics.decide import worth_pairing
+from benchmarks.simulation import Outcome, outcome
+from benchmarks.worlds import WORLDS
+from reports.families import RowGroup, by_all_runs
+from reports.rows import SeedValues, side_by_side
+from reports.statistics.decide import decide, worth_pairing
 
-GRIDS = 200
+STUDIES, ROWS, SEEDS = 200, 3, 12
+# which of the twelve seeds each row has
+DESIGNS = {
+    "5, 4, 3 runs": np.arange(SEEDS) < np.array([[5], [4], [3]]),
+    "five runs, of which four are shared": (np.arange(SEEDS) < 4) | np.eye(ROWS, SEEDS, 4, dtype=bool),
+    "no seed shared": np.repeat(np.eye(ROWS, dtype=bool), 4, axis=1),
+}
 
 
 @pytest.mark.parametrize(
@@ -26,17 +35,30 @@ def test_the_choice_is_by_numbers_of_runs(shared: int, counts: tuple[int, int], 
     assert worth_pairing(shared, counts[::-1], freedom, tests=1) is paired
 
 
+def outcomes(world: str, design: str) -> list[Outcome]:
+    """Judge studies in which only the runs of the design exist, as a report does."""
+    generator, pairs, judged = np.random.default_rng(0), [(1, 0), (2, 0)], []
+    for _ in range(STUDIES):
+        (score,) = WORLDS[world].study(ROWS, SEEDS, generator)
+        values = [
+            SeedValues(np.flatnonzero(has).tolist(), row[has])
+            for row, has in zip(score.values, DESIGNS[design], strict=True)
+        ]
+        group = RowGroup([*range(ROWS)], pairs, side_by_side(values), 1.0, None)
+        unpaired = by_all_runs(group, group.pairs, values)
+        shared = decide(group.measured, group.pairs, group.share)
+        lines = [unpaired.get(pair, line) for pair, line in zip(group.pairs, shared, strict=True)]
+        judged.append(outcome(WORLDS[world], ROWS, lines, 0))
+    return judged
+
+
 @pytest.mark.parametrize("world", ["nothing differs", "the baseline varies 3 times as much"])
-@pytest.mark.parametrize("design", ragged.DESIGNS)
+@pytest.mark.parametrize("design", DESIGNS)
 def test_verdicts_err_no_more_than_five_times_in_a_hundred(design: str, world: str):
-    found = ragged.outcomes_of(WORLDS[world], 3, design, GRIDS)
-    wrong = sum(outcome.wrong for outcome in found["rule"]) / GRIDS
-    assert wrong <= 0.05 + 2 * (0.05 * 0.95 / GRIDS) ** 0.5
+    wrong = sum(study.wrong for study in outcomes(world, design)) / STUDIES
+    assert wrong <= 0.05 + 2 * (0.05 * 0.95 / STUDIES) ** 0.5
 
 
-def test_the_rule_finds_what_the_better_of_its_halves_finds():
-    world = WORLDS["one row is better by 4 sd"]
-    for design in ragged.DESIGNS:
-        found = {way: ragged.seen(outcomes) for way, outcomes in ragged.outcomes_of(world, 3, design, GRIDS).items()}
-        assert found["rule"] >= max(found["shared"], found["all"]) - 0.05
-        assert found["rule"] > 0.25  # in each design, rows can be told apart
+@pytest.mark.parametrize("design", DESIGNS)
+def test_differences_are_found(design: str):
+    assert np.mean([study.right[0] for study in outcomes("one row is better by 4 sd", design)]) > 0.25

@@ -13,7 +13,7 @@ from sklearn.metrics import silhouette_samples, silhouette_score
 
 from contrastive.errors import UserError
 from contrastive.evaluation import parallel
-from contrastive.evaluation.metrics import measure, pairs
+from contrastive.evaluation.metrics import geometry, measure
 from contrastive.evaluation.metrics.types import Inputs, Score
 from contrastive.training import health
 from tests.contrastive.evaluation.metrics.hostile import EMBEDDINGS, LABELS, directions, inputs
@@ -96,7 +96,7 @@ def test_a_text_alone_in_its_class_counts_zero():
 def test_many_blocks_measure_what_one_does(name, monkeypatch):
     names = ("retrieval", "knn", "uniformity", "silhouette")
     whole = measure(names, inputs(name))
-    monkeypatch.setattr(pairs, "BYTES", 8 * 120 * 7)
+    monkeypatch.setattr(geometry, "BYTES", 8 * 120 * 7)
     with parallel.thread_limit(1):
         parts = measure(names, inputs(name))
     with parallel.thread_limit(2):

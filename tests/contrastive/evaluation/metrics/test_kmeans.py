@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from contrastive.evaluation.metrics.kmeans import ONE_NUMBER, clusters, kmeans
+from contrastive.evaluation.metrics.clusters import ONE_NUMBER, clusters, kmeans
 from contrastive.evaluation.metrics.types import Inputs
 
 

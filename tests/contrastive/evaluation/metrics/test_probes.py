@@ -15,10 +15,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from contrastive.evaluation.metrics import linear, measure
-from contrastive.evaluation.metrics.knn import nearest_text
+from contrastive.evaluation.metrics.classification import STRENGTHS
+from contrastive.evaluation.metrics.clusters import nearest_text
+from contrastive.evaluation.metrics.geometry import unit_rows
 from contrastive.evaluation.metrics.linear import folds
-from contrastive.evaluation.metrics.logistic import STRENGTHS
-from contrastive.evaluation.metrics.pairs import unit_rows
 from contrastive.evaluation.metrics.types import Inputs
 from tests.contrastive.evaluation.metrics.hostile import EMBEDDINGS, directions, inputs
 
@@ -89,7 +89,7 @@ def test_few_labels_is_logistic_regression_on_ten_texts_of_each_class(each: int,
         return real(rows, classes, members, *rest, **more)
 
     monkeypatch.setattr(linear, "fit_classifiers", watched)
-    monkeypatch.setattr(importlib.import_module("contrastive.evaluation.metrics.few_labels"), "LABELS", each)
+    monkeypatch.setattr(importlib.import_module("contrastive.evaluation.metrics.classification"), "LABELS", each)
     (score,) = measure(["few_labels"], given)
     model, right = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8, max_iter=20_000)), []
     for member, (train, test) in zip(seen[0], folds(given), strict=True):

@@ -1,1 +1,0 @@
-"""Public boards of other people: their numbers as published, and what these can tell."""

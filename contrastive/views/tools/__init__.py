@@ -1,1 +1,0 @@
-"""Tools with which views change words: synonyms, translation, a masked language model."""
