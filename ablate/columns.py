@@ -59,7 +59,7 @@ class Runs:
     scores: pd.DataFrame
     paired: bool  # whether equal seeds of two rows belong together
     notes: list[str]  # what readers should know of how the table was read
-    described: str
+    described: list[str]  # which column was taken for what
 
 
 def runs_of(table: Table, given: Columns) -> Runs:
@@ -87,7 +87,7 @@ def runs_of(table: Table, given: Columns) -> Runs:
     columns += ["not paired" if why else f"paired by {seed}"]
     unused = [name for name in table.frame.columns if name not in (*known.names, seed)]
     columns += [f"not used: {comma_list(unused)}"] if unused else []
-    return Runs(table.name, lines, scores, not why, notes, "; ".join(columns))
+    return Runs(table.name, lines, scores, not why, notes, columns)
 
 
 def check_exist(table: Table, given: Columns) -> None:

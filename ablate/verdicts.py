@@ -248,7 +248,8 @@ def judge_table(table: Table, given: Columns, question: Question, command: str) 
     results = results_of(runs, question, command)
     directions = {True: "higher is better", False: "lower is better"}
     scores = [f"{name} ({directions[bool(kind.higher_is_better)]})" for name, kind in results.kinds.items()]
-    return Verdicts(results, f"scores {comma_list(scores)}; {runs.described}")
+    rows, *others = runs.described
+    return Verdicts(results, "; ".join([rows, f"scores {comma_list(scores)}", *others]))
 
 
 def names_of(names: str | Iterable[str]) -> tuple[str, ...]:

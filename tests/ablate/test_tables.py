@@ -39,7 +39,7 @@ def invoke(*words: object) -> str:
 
 def test_a_frame_becomes_verdicts_a_page_and_a_frame(tmp_path):
     judged = ablate.judge(frame(), baseline="base")
-    assert judged.columns == "scores acc (higher is better); rows by model; paired by seed"
+    assert judged.columns == "rows by model; scores acc (higher is better); paired by seed"
     assert verdicts(judged)["m1"] == "better"
     difference = frame().pivot(index="seed", columns="model", values="acc")
     expected = (difference["m1"] - difference["base"]).mean()
@@ -65,7 +65,7 @@ def test_a_file_of_each_kind_is_read_by_the_command(tmp_path, monkeypatch, suffi
     else:
         table.to_csv(path, sep="\t" if suffix == ".tsv" else ",", index=False)
     output = invoke(path, "--baseline", "base")
-    assert "12 runs; scores acc (higher is better); rows by model; paired by seed" in output
+    assert "12 runs; rows by model; scores acc (higher is better); paired by seed" in output
     assert "m1, acc: better, +5" in output and "differences too small to matter: acc 1 points" in output
     (page,) = (tmp_path / "reports" / "tables").glob("runs-*/README.md")
     assert "ablate" in page.read_text()
@@ -195,7 +195,7 @@ def test_a_damaged_file_is_answered(tmp_path, monkeypatch, name, content, messag
 def test_the_index_of_pandas_and_constants_are_no_scores(tmp_path, monkeypatch):
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
     frame().assign(epoch=3, lr=0.1).to_csv(tmp_path / "t.csv")
-    assert "rows by model; paired by seed; not used: index, epoch, lr" in invoke(
+    assert "scores acc (higher is better); paired by seed; not used: index, epoch, lr" in invoke(
         tmp_path / "t.csv", "--baseline", "base"
     )
 
@@ -219,7 +219,7 @@ def test_an_mlflow_experiment_is_read(tmp_path):
             client.log_metric(run.info.run_id, "acc", line.acc)
         client.set_terminated(run.info.run_id, "FAILED" if failed else "FINISHED")
     judged = judge_table(read("mlflow:theirs", uri), Columns(), Question("base"), "")
-    assert judged.columns.startswith("scores acc (higher is better); rows by model; paired by seed")
+    assert judged.columns.startswith("rows by model; scores acc (higher is better); paired by seed")
     assert verdicts(judged)["m1"] == "undecided"  # it lacks a run
     assert "m1, seed 2: no value of acc" in " ".join(judged.warnings)
     with pytest.raises(UserError, match="MLflow has no experiment their"):

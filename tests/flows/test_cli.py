@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from contrastive.errors import UserError
 from flows import ablation_grid, cli
-from flows.tables import report_table
+from flows.tables import parsed_margin
 from flows.terminal import LONGEST_LINE, complain, say
 from tests.flows.conftest import CHECKOUT
 from tests.recorded import cell_folder
@@ -210,5 +210,4 @@ def test_a_table_of_another_program_is_reported(tmp_path, monkeypatch):
         done = CliRunner().invoke(app, ["report", *arguments])
         assert done.exit_code == 2 and "give an experiment file, or --from TABLE" in done.output
     with pytest.raises(UserError, match="write SCORE=SIZE with a size above 0"):
-        report_table(str(tmp_path / "t.csv"), dict.fromkeys(("seed", "text", "data")) | {"row": (), "score": ()},
-                     "a", ["f1=-1"], [], [])  # fmt: skip
+        parsed_margin("f1=-1")
