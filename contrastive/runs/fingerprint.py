@@ -104,7 +104,12 @@ def code_of(module: str, name: str, is_registry: bool) -> tuple[str, list[tuple[
     there = definitions(module)
     statements = there[name] + there.get("", [])
     names = {node.id for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Name)}
-    return _digest(statements), imports(statements) + [(module, other) for other in sorted(names & there.keys())]
+    used = {other: there[other] for other in sorted(names & there.keys())}
+    imported: list[ast.stmt] = [
+        each for parts in used.values() for each in parts if isinstance(each, ast.Import | ast.ImportFrom)
+    ]
+    uses = [(module, other) for other, parts in used.items() if not all(part in imported for part in parts)]
+    return _digest(statements + imported), imports(statements + imported) + uses
 
 
 @cache
