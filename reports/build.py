@@ -131,7 +131,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     return Report(
         results.study,
         summary,
-        figures.draw_first(summary, folder),
+        figures.draw_first(summary.chart, folder),
         notes,
         sections,
         figures.overview(results, folder),
