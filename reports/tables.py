@@ -301,14 +301,13 @@ def verdict_entry(score: RowScore, places: int | None = None) -> Entry:
 
 def deciding(row: Row, section: Section) -> str:
     """Say what would decide the open comparisons of a row, if the true differences are the observed ones."""
-    scores = [
-        section.score_of[row.number, value] for value in section.tested if (row.number, value) in section.score_of
-    ]
-    open_ones = [(score.value, score.comparison) for score in scores if score.verdict == "undecided"]
-    ways = [(value, given_up(value, comparison, section.most_seeds)) for value, comparison in open_ones if comparison]
-    if len(section.tested) == 1:
-        return BREAK.join([way for _value, way in ways])
-    return BREAK.join([_("{score}: {way}", score=heading(value), way=way) for value, way in ways])
+    ways = []
+    for score, comparison in section.comparisons:
+        if score.row.number == row.number and score.verdict == "undecided":
+            way = given_up(score.value, comparison, section.most_seeds)
+            several = len(section.tested) > 1
+            ways.append(_("{score}: {way}", score=heading(score.value), way=way) if several else way)
+    return BREAK.join(ways)
 
 
 def given_up(value: str, comparison: Comparison, most_seeds: int | None) -> str:
