@@ -7,22 +7,20 @@ import base64
 import contextlib
 import hashlib
 import json
-import os
 import re
-import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from contrastive.errors import brief, printable
+from contrastive.errors import printable
 from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, tables
 from reports.compare import Section
@@ -44,9 +42,7 @@ Written = TypeVar("Written")
 TEMPLATES = Path(__file__).parent / "templates"
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 DEFAULT_SERVER = "http://127.0.0.1:5000"  # where `ablate up` serves runs
-TEXT = (".md", ".html", ".csv", ".svg")  # files whose first differing line is quoted
 MOST_ROWS = 20  # of a page without a filter
-BEFORE, QUOTED = 20, 80  # characters quoted before the first difference, and in all
 
 
 @dataclass(frozen=True)
@@ -81,17 +77,17 @@ def section_report(section: RecordedSection, name: str, results: Results, folder
         tables.seeds_table(compared, results),
     ]
     return SectionReport(
-        section,
-        name,
-        "" if running else answer(compared),
-        [guard.words for guard in fired],
-        [table for table in shown if table is not None],
-        [*(guard.words for guard in limits), *sentences(compared), *tables.cells_left_out(compared)],
-        [] if "range" in blocking else figures.draw(compared, results, folder, name),
-        compared,
-        [guard.words for guard in fired if guard.blocks_ranking],
-        limits,
-        effects,
+        recorded=section,
+        anchor=name,
+        answer="" if running else answer(compared),
+        notes=[guard.words for guard in fired],
+        tables=[table for table in shown if table is not None],
+        sentences=[*(guard.words for guard in limits), *sentences(compared)],
+        figures=[] if "range" in blocking else figures.draw(compared, results, folder, name),
+        section=compared,
+        forbidding=[guard.words for guard in fired if guard.blocks_ranking],
+        limits=limits,
+        effects=effects,
     )
 
 
@@ -131,7 +127,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     return Report(
         results.study,
         summary,
-        figures.draw_first(summary, folder),
+        figures.draw_first(summary.chart, folder),
         notes,
         sections,
         figures.overview(results, folder),
@@ -161,14 +157,14 @@ def build(results: Results, output: Path) -> Report:
 def replace_folder(output: Path, write: Callable[[Path], Written]) -> Written:
     """Write into a new folder, then put that in place of the old one."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
-    try:
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as temporary:
+        fresh, old = Path(temporary) / "new", Path(temporary) / "old"
+        fresh.mkdir()
         written = write(fresh)
-        fresh.chmod(0o755)
-        swap(fresh, output)
-        return written
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            output.rename(old)
+        fresh.rename(output)
+    return written
 
 
 def write_report(results: Results, folder: Path) -> Report:
@@ -197,41 +193,16 @@ def differences(folder: Path, results: Results) -> list[str]:
 
 
 def difference(written: Path, expected: Path) -> str:
-    """Describe the first difference between two files; an empty string if they are equal."""
+    """Say how two files differ; an empty string if they are equal."""
     if not expected.is_file():
         return " does not belong to this report"
     if not written.is_file():
         return " is missing"
-    contents = [path.read_bytes() for path in (written, expected)]
-    if contents[0] == contents[1]:
+    lines = [path.read_bytes().split(b"\n") for path in (written, expected)]
+    if lines[0] == lines[1]:
         return ""
-    if written.suffix not in TEXT:
-        return " is not the file that is built now"
-    lines = [content.decode(errors="replace").split("\n") for content in contents]
-    for number, (ours, theirs) in enumerate(zip_longest(*lines, fillvalue=""), start=1):
-        if ours != theirs:
-            position = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), 0)
-            start = max(0, position - BEFORE)  # lines of a page can be very long
-            actual, right = (brief(line[start : start + QUOTED]) for line in (ours, theirs))
-            return f", line {number}: says `{actual}`, should say `{right}`"
-    return " is not the file that is built now"
-
-
-def swap(fresh: Path, output: Path) -> None:
-    """Replace a folder by another one, safely even if another process does the same."""
-    aside = fresh.with_name(fresh.name + ".old")
-    while True:
-        with contextlib.suppress(FileNotFoundError):
-            os.replace(output, aside)
-        try:
-            os.replace(fresh, output)
-        except OSError:
-            if not output.exists():
-                raise
-        else:
-            return
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+    number = next(n for n, (ours, theirs) in enumerate(zip_longest(*lines), start=1) if ours != theirs)
+    return f" is not what is built now, from line {number} on"
 
 
 @cache  # a template is compiled once
@@ -266,9 +237,9 @@ def page_of(report: Report, results: Results, folder: Path) -> str:
     return template("page.html.j2", autoescape=True, finalize=visible).render(
         report=report,
         running=results.progress is not None,
-        images=lambda figures: [(data_url(folder / each.path), each) for each in figures if is_drawn(each)],
-        left_out=lambda figures: [each for each in figures if not is_drawn(each)],
-        link=Links(results).to,
+        images=lambda figures: [(data_url(folder / f.path), f) for f in figures if isinstance(f, Figure)],
+        left_out=lambda figures: [figure for figure in figures if isinstance(figure, LeftOut)],
+        link=lambda cells: run_address(cells, results),
         style=Markup(style),
         script=Markup(script),
         digests={"style": digest(style), "script": digest(script)},
@@ -277,10 +248,6 @@ def page_of(report: Report, results: Results, folder: Path) -> str:
 
 def data_url(path: Path) -> str:
     return f"data:{TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
-
-
-def is_drawn(figure: Figure | LeftOut) -> TypeGuard[Figure]:
-    return isinstance(figure, Figure)
 
 
 def digest(text: str) -> str:
@@ -298,22 +265,16 @@ def visible(value: object) -> object:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-class Links:
-    """Addresses of runs in the MLflow UI."""
-
-    def __init__(self, results: Results) -> None:
-        self.base, self.experiment = base(results.uri), results.experiment_id
-        self.runs = {cell: run.run_id for cell, run in results.cells.items() if run.run_id}
-
-    def to(self, cells: list[str]) -> str | None:
-        """Return the page of one run or of several side by side; None if MLflow has none of the cells."""
-        runs = list(dict.fromkeys(self.runs[cell] for cell in cells if cell in self.runs))
-        if not runs:
-            return None
-        if len(runs) == 1:
-            return f"{self.base}/#/experiments/{quote(self.experiment, safe='')}/runs/{quote(runs[0], safe='')}"
-        chosen = quote(json.dumps(runs, separators=(",", ":")), safe="")
-        return f"{self.base}/#/compare-runs?runs={chosen}&experiments={quote(json.dumps([self.experiment]), safe='')}"
+def run_address(cells: list[str], results: Results) -> str | None:
+    """Return the page of one run in MLflow, or of several side by side; None if MLflow has none of the cells."""
+    known = [results.cells[cell].run_id for cell in cells if cell in results.cells]
+    runs, server, experiment = list(dict.fromkeys(filter(None, known))), base(results.uri), results.experiment_id
+    if not runs:
+        return None
+    if len(runs) == 1:
+        return f"{server}/#/experiments/{quote(experiment, safe='')}/runs/{quote(runs[0], safe='')}"
+    chosen = quote(json.dumps(runs, separators=(",", ":")), safe="")
+    return f"{server}/#/compare-runs?runs={chosen}&experiments={quote(json.dumps([experiment]), safe='')}"
 
 
 def base(uri: str) -> str:

@@ -1,76 +1,26 @@
-"""Rows of the first screen: each comparison of the primary score in display units, by question."""
+"""Chart of the first screen: each comparison of the primary score in display units, by question, on one axis."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from matplotlib.ticker import MaxNLocator
+
+from contrastive.config.scores import title_of
 from reports.compare import Comparison, RowScore, Section
-from reports.markdown import difference_text, most_of
+from reports.markdown import common_places, difference_text, most_of, number_text, score_name, score_text, unit
 from reports.messages import _
 from reports.rows import Cost, references_of, row_cost
 from reports.study import Results
 from reports.tables import SIGNS, is_negligible, verdict_text
 
-
-@dataclass(frozen=True)
-class ForestRow:
-    """A row against its baseline in display units: difference of means, interval, and difference of each seed. A
-    baseline itself is a row without a difference."""
-
-    label: str
-    anchor: str  # of its section
-    section: str
-    verdict: str
-    against: str
-    higher: bool
-    difference: float
-    half_width: float = math.nan
-    seeds: list[float] = field(default_factory=list)
-    cells: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()  # cells of the baseline
-    most: float = math.inf  # the largest possible difference
-    level: float = math.nan  # mean
-    level_deviation: float = math.nan
-    baseline_level: float = math.nan
-    cost: Cost | None = None
-    perhaps_negligible: bool = False
-    name: str = ""  # the label, with the baseline if its question has several
-
-    @property
-    def gain(self) -> float:
-        return self.difference if self.higher else -self.difference
-
-    @property
-    def sign(self) -> str:
-        return SIGNS.get(self.verdict, "")
-
-    @property
-    def mark(self) -> str:
-        return MARKS.get(self.verdict, MARKS["undecided"])
-
-    @property
-    def word(self) -> str:
-        return verdict_text(self.verdict, self.perhaps_negligible)
-
-    @property
-    def size(self) -> str:
-        return difference_text(self.difference, self.half_width, self.most)
-
-
+LONG_SIZE = 11  # letters of a difference that fit into the narrow column
 # outlines of the marks around (0, 0), so that verdicts differ without colours
 MARKS = {
     "better": "M-5,4 0,-5 5,4z", "worse": "M-5,-4 0,5 5,-4z", "equivalent": "M-4,-4h8v8h-8z", "baseline": "M0,-6v12",
     "reference": "M-4,-4 4,4M-4,4 4,-4", "undecided": "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Group:
-    """Rows that answer one question. Without a title, they belong to all of them: a common baseline, references."""
-
-    title: str
-    anchor: str
-    rows: list[ForestRow]
 
 
 @dataclass(frozen=True)
@@ -95,85 +45,234 @@ class PrimaryComparison:
         return tuple(self.comparison.against.cells)
 
 
+@dataclass(frozen=True)
+class ForestRow:
+    """A row against its baseline in display units: difference of means, interval, and difference of each seed. A
+    baseline itself is a row without a difference."""
+
+    label: str
+    anchor: str  # of its section
+    section: str
+    verdict: str
+    against: str
+    higher: bool  # whether higher is better
+    difference: float
+    half_width: float = math.nan
+    seeds: list[float] = field(default_factory=list)
+    cells: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()  # cells of the baseline
+    level: float = math.nan  # mean
+    level_deviation: float = math.nan
+    baseline_level: float = math.nan
+    cost: Cost | None = None
+    perhaps_negligible: bool = False
+
+    @property
+    def gain(self) -> float:
+        return self.difference if self.higher else -self.difference
+
+    @property
+    def sign(self) -> str:
+        return SIGNS.get(self.verdict, "")
+
+    @property
+    def mark(self) -> str:
+        return MARKS.get(self.verdict, MARKS["undecided"])
+
+    @property
+    def word(self) -> str:
+        return verdict_text(self.verdict, self.perhaps_negligible)
+
+    @property
+    def has_its_levels(self) -> bool:
+        """Return whether the difference is that of the means shown: rows with different seeds are compared by those
+        that both have."""
+        return math.isclose(self.level - self.baseline_level, self.difference, abs_tol=1e-9)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that answer one question. Without a title, they belong to all of them: a common baseline, references."""
+
+    title: str
+    anchor: str
+    rows: list[ForestRow]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Rows by question, and the axis that they share."""
+
+    score: str  # name; empty if nothing is compared
+    margin: float | None  # in display units
+    groups: list[Group]
+
+    @property
+    def rows(self) -> list[ForestRow]:
+        return [row for group in self.groups for row in group.rows]
+
+    @property
+    def device(self) -> str:
+        """Head of the costs; empty if they are unknown, or of several kinds."""
+        devices = {row.cost.device for row in self.rows if row.cost}
+        return _(devices.pop()) if len(devices) == 1 else ""
+
+    @property
+    def heads(self) -> list[str]:
+        """Heads of the columns: difference, level, and cost if it is known."""
+        share, name = unit(self.score) > 1, score_name(title_of(self.score))
+        less = "" if all(row.higher for row in self.rows) else _(" (lower is better)")
+        return [
+            _("difference, points{less}", less=less) if share else _("difference{less}", less=less),
+            _("{score}, %", score=name) if share else name,
+            *([self.device] if self.device else []),
+        ]
+
+    def size(self, row: ForestRow) -> str:
+        """Return the difference of a row, with as many digits as the others."""
+        if row.verdict == "baseline":
+            return ""
+        return difference_text(row.difference, row.half_width, most_of(self.score), self.places)
+
+    @property
+    def has_long_sizes(self) -> bool:
+        """Return whether a difference needs the wider column."""
+        return any(len(self.size(row)) > LONG_SIZE for row in self.rows)
+
+    def level(self, row: ForestRow) -> str:
+        if math.isnan(row.level):
+            return ""
+        scale = unit(self.score)
+        return score_text(self.score, row.level / scale, row.level_deviation / scale, self.level_places)
+
+    def cost(self, row: ForestRow) -> str:
+        return number_text(row.cost.seconds) if row.cost and self.device else ""
+
+    @cached_property
+    def places(self) -> int | None:
+        return common_places([(row.difference, row.half_width) for row in self.rows])
+
+    @cached_property
+    def level_places(self) -> int | None:
+        return common_places([(math.nan, row.level_deviation) for row in self.rows])
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """Limits of the axis, which contains all intervals, seeds and the margin around zero."""
+        limit, most = self.margin or 0.0, most_of(self.score)
+        ends = [-limit, limit, *(seed for row in self.rows for seed in row.seeds)]
+        for row in self.rows:
+            width = row.half_width if math.isfinite(row.half_width) else 0.0
+            ends += [max(-most, row.difference - width), min(most, row.difference + width)]
+        padding = 0.03 * (max(ends) - min(ends)) or 1.0
+        return min(ends) - padding, max(ends) + padding
+
+    @cached_property
+    def ticks(self) -> list[float]:
+        """Zero, the ends of the margin, and round numbers that are not too near to them."""
+        low, high = self.ends
+        wide = self.margin is not None and self.margin > 0.04 * (high - low)
+        named = [-self.margin, 0.0, self.margin] if wide and self.margin else [0.0]
+        edge = 0.05 * (high - low)  # room for half of a number
+        ticks = list(named)
+        for tick in map(float, MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)):
+            nearest = min(abs(tick - other) for other in named)
+            if low + edge < tick < high - edge and nearest > 0.08 * (high - low):
+                ticks.append(tick)
+        return sorted(ticks)
+
+    def at(self, value: float) -> str:
+        """Return the position of a value on the axis, in percent."""
+        low, high = self.ends
+        return f"{100 * (min(max(value, low), high) - low) / (high - low):.2f}%"
+
+
 def winner(rows: Sequence[ForestRow]) -> ForestRow | None:
     """Return the row with the largest significant gain."""
     return max((row for row in rows if row.verdict == "better"), key=lambda row: row.gain, default=None)
 
 
-def forest_rows(compared: Sequence[PrimaryComparison], scale: float, results: Results) -> list[ForestRow]:
-    """Return a row for each comparison. A comparison that several sections share, with the same verdict, is shown in
-    the first; of two configurations that are each other's baseline, the first comparison is shown."""
-    found, pairs = dict[tuple[object, ...], ForestRow](), set[tuple[tuple[str, ...], tuple[str, ...]]]()
-    for each in compared:
-        if (each.against, each.cells) not in pairs:
-            pairs.add((each.cells, each.against))
-            row = forest_row(each, scale, results)
-            found.setdefault((each.cells, each.against, row.verdict), row)
-    return list(found.values())
+def forest_rows(compared: Sequence[PrimaryComparison], results: Results) -> list[ForestRow]:
+    """Return a row for each comparison, the largest gain first. A comparison that several sections share, with the same
+    verdict, is shown in the first; of two configurations that are each other's baseline, the first comparison."""
+    rows, pairs = dict[tuple[object, ...], ForestRow](), set[tuple[tuple[str, ...], tuple[str, ...]]]()
+    for pair in compared:
+        if (pair.against, pair.cells) not in pairs:
+            pairs.add((pair.cells, pair.against))
+            rows.setdefault((pair.cells, pair.against, pair.score.verdict), forest_row(pair, results))
+    return sorted(rows.values(), key=lambda row: -row.gain)
 
 
-def forest_row(each: PrimaryComparison, scale: float, results: Results) -> ForestRow:
-    score, comparison, measured = each.score, each.comparison, each.section.measured
-    key, baseline = (score.row.number, score.value), (comparison.against.number, score.value)
-    by_seed: list[float] = []
-    if each.section.paired and comparison.paired and key in measured and baseline in measured:
-        ours, theirs = measured[key].beside(measured[baseline])
-        by_seed = [scale * float(difference) for difference in ours.numbers - theirs.numbers]
+def forest_row(pair: PrimaryComparison, results: Results) -> ForestRow:
+    comparison, scale = pair.comparison, unit(pair.score.value)
+    return replace(
+        row_at_zero(pair, pair.score, results),
+        verdict=pair.score.verdict,
+        against=comparison.against.label,
+        difference=scale * comparison.difference,
+        half_width=scale * comparison.half_width,
+        seeds=[scale * difference for difference in differences_by_seed(pair)],
+        beside=pair.against,
+        baseline_level=scale * pair.baseline.mean,
+        perhaps_negligible=is_negligible(pair.score),
+    )
+
+
+def row_at_zero(pair: PrimaryComparison, score: RowScore, results: Results) -> ForestRow:
+    """Return one of the two rows of a comparison as a baseline."""
+    scale, cells = unit(score.value), score.row.cells
     return ForestRow(
-        score.row.label, each.anchor, each.section.recorded.title, score.verdict, comparison.against.label,
-        score.higher is not False, scale * comparison.difference, scale * comparison.half_width, by_seed,
-        each.cells, each.against, most_of(score.value), scale * score.mean, scale * score.deviation,
-        scale * each.baseline.mean, row_cost(score.row.cells, results), is_negligible(score),
+        score.row.label, pair.anchor, pair.section.recorded.title, "baseline", "", score.higher is not False, 0.0,
+        cells=tuple(cells), level=scale * score.mean, level_deviation=scale * score.deviation,
+        cost=row_cost(cells, results),
     )  # fmt: skip
 
 
-def baseline_row(each: PrimaryComparison, scale: float, results: Results) -> ForestRow:
-    """Return the row of a comparison's baseline, at zero."""
-    score = each.baseline
-    return ForestRow(
-        score.row.label, each.anchor, each.section.recorded.title, "baseline", "", score.higher is not False, 0.0,
-        cells=each.against, level=scale * score.mean, level_deviation=scale * score.deviation,
-        cost=row_cost(score.row.cells, results),
-    )  # fmt: skip
+def differences_by_seed(pair: PrimaryComparison) -> list[float]:
+    """Return the differences at the seeds that both rows have; none if rows are not compared seed by seed."""
+    measured, value = pair.section.measured, pair.score.value
+    ours, theirs = measured.get((pair.score.row.number, value)), measured.get((pair.baseline.row.number, value))
+    if not (pair.section.paired and pair.comparison.paired and ours and theirs):
+        return []
+    ours, theirs = ours.beside(theirs)
+    return [float(difference) for difference in ours.numbers - theirs.numbers]
 
 
-def reference_rows(compared: Sequence[PrimaryComparison], results: Results, scale: float) -> list[ForestRow]:
+def reference_rows(compared: Sequence[PrimaryComparison], results: Results) -> list[ForestRow]:
     """Return rows for the references, such as TF-IDF; none if the rows have several baselines."""
-    if len({each.against for each in compared}) != 1:
+    if len({pair.against for pair in compared}) != 1:
         return []
     first = compared[0]
+    value, scale = first.score.value, unit(first.score.value)
     return [
         ForestRow(
             name, first.anchor, "", "reference", first.comparison.against.label, first.score.higher is not False,
-            scale * (scores[first.score.value] - first.baseline.mean), level=scale * scores[first.score.value],
+            scale * (scores[value] - first.baseline.mean), level=scale * scores[value],
         )
         for name, scores in references_of(first.section.recorded, results).items()
-        if first.score.value in scores
+        if value in scores
     ]  # fmt: skip
 
 
-def grouped(
-    rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], scale: float, results: Results
-) -> list[Group]:
+def grouped(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], results: Results) -> list[Group]:
     """Group rows by question, that of the headline first, with the baselines at the head: once if all share one."""
-    best = winner(rows)
-    titles = dict.fromkeys(each.section.recorded.title for each in compared)
-    ordered = sorted(titles, key=lambda title: not (best and title == best.section))
-    baselines = {each.against: baseline_row(each, scale, results) for each in reversed(compared)}
-    common, groups = len(baselines) == 1, list[Group]()
-    for title in ordered:
-        own = [row for row in rows if row.section == title]
-        if own:
-            against = [] if common else [baselines[one] for one in dict.fromkeys(row.beside for row in own)]
-            groups.append(Group(title, own[0].anchor, [*against, *(named(row, len(against) > 1) for row in own)]))
+    baselines = {pair.against: row_at_zero(pair, pair.baseline, results) for pair in reversed(compared)}
+    common = [*baselines.values()] if len(baselines) == 1 else []
     references = [row for row in rows if row.verdict == "reference"]
+    best, groups = winner(rows), list[Group]()
+    titles = dict.fromkeys(pair.section.recorded.title for pair in compared)
+    for title in sorted(titles, key=lambda title: not (best and title == best.section)):
+        inside = [row for row in rows if row.section == title]
+        heads = [] if common else [baselines[cells] for cells in dict.fromkeys(row.beside for row in inside)]
+        if len(heads) > 1:
+            inside = [with_baseline(row) for row in inside]
+        if inside:
+            groups.append(Group(title, inside[0].anchor, [*heads, *inside]))
     if common and len(groups) == 1:
-        return [replace(groups[0], rows=[*baselines.values(), *groups[0].rows, *references])]
-    head = [Group("", rows[0].anchor, [*baselines.values(), *references])] if common and rows else []
-    return [*head, *groups]
+        return [replace(groups[0], rows=[*common, *groups[0].rows, *references])]
+    return [Group("", rows[0].anchor, [*common, *references]), *groups] if common and rows else groups
 
 
-def named(row: ForestRow, with_baseline: bool) -> ForestRow:
-    """Name the baseline of a row whose question has several."""
-    name = _("{label} against {baseline}", label=row.label, baseline=row.against) if with_baseline else row.label
-    return replace(row, name=name)
+def with_baseline(row: ForestRow) -> ForestRow:
+    """Name the baseline in the label of a row whose question has several."""
+    return replace(row, label=_("{label} against {baseline}", label=row.label, baseline=row.against))

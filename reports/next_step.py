@@ -1,18 +1,24 @@
 """The next step after a report: the cheapest one that answers its headline, and the rows that it leaves open."""
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-
-import numpy as np
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from reports.forest import ForestRow, PrimaryComparison, winner
 from reports.markdown import duration
-from reports.messages import _
+from reports.messages import N_, _
 from reports.study import Results
 from reports.tables import what_decides
 
 MAX_SEEDS = 20  # default of `--until-decided`
 OTHERS = 3  # most rows that are named as open too
+
+
+@dataclass(frozen=True)
+class NextStep:
+    words: str
+    command: str
+    also_open: str = ""  # what it leaves undecided
 
 
 def next_step(
@@ -21,132 +27,112 @@ def next_step(
     compared: Sequence[PrimaryComparison],
     no_baseline: str,
     second: PrimaryComparison | None = None,
-) -> tuple[str, str, str]:
-    """Suggest a next step, the command for it, and say what else is open. `second`: the headline's row beside the next
-    best."""
-    found, best = decidable(compared), winner(rows)
-    target = next((each for each in found if best and each.anchor == best.anchor), next(iter(found), None))
-    # seeds set in the file would be one more look at a study that has stopped by its rules
-    question = second if second and second.comparison.needs and results.study.stopping is None else None
+) -> NextStep:
+    """Suggest a next step and the command for it. `no_baseline`: a setting that would name a baseline; `second`: the
+    headline's row beside the next best."""
+    study = results.study
     if results.progress is not None:
-        return _("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE", ""
-    if results.study.foreign is not None:
-        asked = next(iter(decidable([question] if question else [])), target)
-        return next_in_table(rows, asked, no_baseline), results.study.foreign.command, ""  # shown if there is a command
-    every = {tuple(row.cells) for section in results.study.sections for row in section.rows}
-    cells = [cell for row in every for cell in row]
+        return NextStep(_("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE")
+    target = cheapest(compared, winner(rows))
+    if study.foreign is not None:
+        return NextStep(next_in_table(target), study.foreign.command)  # shown if there is a command
+    cells = [cell for section in study.sections for row in section.rows for cell in row.cells]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
-        return _("Next, run what is missing:"), "ablate run FILE", ""
+        return NextStep(_("Next, run what is missing:"), "ablate run FILE")
     if no_baseline and not rows:
-        return _("Next, name a baseline in the file, such as {baseline}:", baseline=no_baseline), "ablate run FILE", ""
+        words = _("Next, name a baseline in the file, such as {baseline}:", baseline=no_baseline)
+        return NextStep(words, "ablate run FILE")
     if any(row.verdict == "one seed" for row in rows):
-        return _("Next, add seeds:"), "ablate run FILE --until-decided", ""
-    if question and decidable([question]):
-        return to_decide(question, every, compared, results, in_file=True)
-    step: tuple[str, str, str] = _("Next, add rows to the file and see what they cost:"), "ablate plan FILE", ""
-    if target:
-        step = to_decide(target, every, compared, results, in_file=False)
-    if question is None:
-        return step
-    label, against, needed = (
-        question.score.row.label,
-        question.comparison.against.label,
-        what_decides(question.score.value, question.comparison),
-    )
-    lead = _(
-        "{label} against {against} needs {needs}. {next}", label=label, against=against, needs=needed, next=step[0]
-    )
-    return lead, *step[1:]
+        return NextStep(_("Next, add seeds:"), "ablate run FILE --until-decided")
+    # seeds set in the file would be one more look at a study that has stopped by its rules
+    if second and is_decidable(second) and study.stopping is None:
+        return to_decide(second, True, compared, results)
+    if target is None:
+        return NextStep(_("Next, add rows to the file and see what they cost:"), "ablate plan FILE")
+    return to_decide(target, needed_seeds(target) is None, compared, results)
+
+
+def needed_seeds(pair: PrimaryComparison) -> int | None:
+    return pair.comparison.needs.seeds if pair.comparison.needs else None
+
+
+def is_decidable(pair: PrimaryComparison) -> bool:
+    """Return whether a comparison is open, and seeds or texts would decide it."""
+    needs = pair.comparison.needs
+    return pair.comparison.verdict == "undecided" and needs is not None and (needs.seeds or needs.texts) is not None
+
+
+def cheapest(compared: Sequence[PrimaryComparison], best: ForestRow | None) -> PrimaryComparison | None:
+    """Return the open comparison that takes the fewest seconds to decide, of the headline's section if it has one."""
+
+    def price(pair: PrimaryComparison) -> tuple[bool, float, float]:
+        seconds, seeds = pair.comparison.needs_seconds, needed_seeds(pair)
+        elsewhere = best is not None and pair.anchor != best.anchor
+        return elsewhere, math.inf if math.isnan(seconds) else seconds, math.inf if seeds is None else seeds
+
+    return min(filter(is_decidable, compared), key=price, default=None)
+
+
+def next_in_table(target: PrimaryComparison | None) -> str:
+    """Suggest what to add to another program's table; the command builds the report again."""
+    if target is None:
+        return _("Next, add rows or seeds to the table, then:")
+    needed = what_decides(target.score.value, target.comparison)
+    return _("Next, add more seeds to the table ({label} against {against} needs {needs}), then:",
+             label=target.score.row.label, against=target.comparison.against.label, needs=needed)  # fmt: skip
 
 
 def to_decide(
-    target: PrimaryComparison, every: Collection[tuple[str, ...]], compared: Sequence[PrimaryComparison],
-    results: Results, in_file: bool,
-) -> tuple[str, str, str]:  # fmt: skip
-    """Suggest what would decide a comparison: seeds for the undecided rows or, `in_file`, for every row."""
-    value, label, against = target.score.value, name_of(target, compared), target.comparison.against.label
-    seeds = target.comparison.needs.seeds if target.comparison.needs else None
-    if in_file or seeds is None:
-        seconds = math.nan if seeds is None else seconds_until(seeds, every, results)
-        time = _(" ({time}, all rows)", time=duration(seconds)) if math.isfinite(seconds) else ""
+    target: PrimaryComparison, in_file: bool, compared: Sequence[PrimaryComparison], results: Results
+) -> NextStep:
+    """Suggest what would decide a comparison: seeds or texts set in the file for all rows, or seeds that a study adds
+    to the undecided rows."""
+    value, seeds = target.score.value, needed_seeds(target) or 0
+    names = {"label": target.score.row.label, "against": target.comparison.against.label}
+    if in_file:
+        every = {tuple(row.cells) for section in results.study.sections for row in section.rows}
         words = _(
             "Next, to decide {label} against {against} if the difference stays: set {needs} (now {now}) in FILE{time}:",
-            label=label,
-            against=against,
             needs=what_decides(value, target.comparison, in_all=False),
             now=target.comparison.seeds,
-            time=time,
+            time=time_until(seeds, every, N_(" ({time}, all rows)"), results) if seeds else "",
+            **names,
         )
-        return words, "ablate run FILE", also_open(target, compared, seeds)
-    most, more = max(seeds, MAX_SEEDS), f" --max-seeds {seeds}" if seeds > MAX_SEEDS else ""
-    open_rows = {row for each in compared if each.score.verdict == "undecided" for row in (each.cells, each.against)}
-    seconds = seconds_until(most, open_rows, results)
-    time = _(", at most {time} with the other undecided rows", time=duration(seconds)) if math.isfinite(seconds) else ""
-    words = _("Next, to decide {label} against {against}: {needs}{time}:",
-              label=label, against=against, needs=what_decides(value, target.comparison), time=time)  # fmt: skip
-    return words, f"ablate run FILE --until-decided{more}", also_open(target, compared, most)
+        return NextStep(words, "ablate run FILE", also_open(target, compared, seeds))
+    most = max(seeds, MAX_SEEDS)
+    rows = {row for pair in compared if pair.score.verdict == "undecided" for row in (pair.cells, pair.against)}
+    words = _(
+        "Next, to decide {label} against {against}: {needs}{time}:",
+        needs=what_decides(value, target.comparison),
+        time=time_until(most, rows, N_(", at most {time} with the other undecided rows"), results),
+        **names,
+    )
+    more = f" --max-seeds {seeds}" if seeds > MAX_SEEDS else ""
+    return NextStep(words, f"ablate run FILE --until-decided{more}", also_open(target, compared, most))
 
 
-def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], seeds: int | None) -> str:
-    """Name the other open rows that so many seeds leave open; empty if there are none."""
-    rows, baselines = dict[tuple[str, ...], str](), dict[str, None]()
-    for each in compared:
-        if each.score.verdict == "undecided" and (each.cells, each.against) != (target.cells, target.against):
-            needs = each.comparison.needs
-            if not (needs and needs.seeds and seeds and needs.seeds <= seeds) or needs.together:
-                rows[each.cells] = name_of(each, compared)
-                baselines[each.comparison.against.label] = None
-    more = [_("{count} more", count=len(rows) - OTHERS)] if len(rows) > OTHERS else []
-    named = _("; ").join([*list(rows.values())[:OTHERS], *more])
-    if len(baselines) == 1:
-        return _("Still undecided then against {baseline}: {rows}.", baseline=next(iter(baselines)), rows=named)
-    return _("Still undecided then: {rows}.", rows=named) if rows else ""
-
-
-def name_of(each: PrimaryComparison, compared: Sequence[PrimaryComparison]) -> str:
-    """Return the label of a row, with its section if sections have their own baselines or rows of the same name."""
-    label = each.score.row.label
-    several = len({other.against for other in compared}) > 1 < len({other.anchor for other in compared})
-    if several or any(other.score.row.label == label and other.cells != each.cells for other in compared):
-        return _("{label} ({section})", label=label, section=each.section.recorded.title)
-    return label
-
-
-def seconds_until(seeds: int, rows: Iterable[tuple[str, ...]], results: Results) -> float:
-    """Return the seconds that rows, each by its cells, train until all have this number of seeds."""
+def time_until(seeds: int, rows: Iterable[tuple[str, ...]], words: str, results: Results) -> str:
+    """Say how long rows, each by its cells, train until all have this number of seeds; empty if unknown."""
     total = 0.0
     for cells in rows:
         seconds = [p.wall_seconds for cell in cells if (p := results.provenance(cell))]
         total += (math.fsum(seconds) / len(seconds) if seconds else math.nan) * max(0, seeds - len(cells))
-    return total
+    return _(words, time=duration(total)) if math.isfinite(total) else ""
 
 
-def next_in_table(rows: Sequence[ForestRow], cheapest: PrimaryComparison | None, no_baseline: str) -> str:
-    """Suggest what to add to another program's table; the command builds the report again."""
-    if no_baseline and not rows:
-        return _("Next, name a baseline:")
-    if any(row.verdict == "one seed" for row in rows):
-        return _("Next, add at least one more seed of each row to the table, then:")
-    if cheapest is not None:
-        label, needed = cheapest.score.row.label, what_decides(cheapest.score.value, cheapest.comparison)
-        return _("Next, add more seeds to the table ({label} against {against} needs {needs}), then:",
-                 label=label, against=cheapest.comparison.against.label, needs=needed)  # fmt: skip
-    return _("Next, add rows or seeds to the table, then:")
-
-
-def decidable(compared: Sequence[PrimaryComparison]) -> list[PrimaryComparison]:
-    """Return the open comparisons that seeds or texts would decide, the cheapest first, each pair of rows once."""
-    found = [
-        each
-        for each in compared
-        if each.score.verdict == "undecided" and (needs := each.comparison.needs)
-        if needs.seeds is not None or needs.texts is not None
-    ]
-    pairs = {(each.cells, each.against): each for each in reversed(found)}
-    return sorted(pairs.values(), key=cost_to_decide)
-
-
-def cost_to_decide(each: PrimaryComparison) -> tuple[float, float]:
-    """Return the seconds that decide a comparison (infinite if unknown), and the seeds in all."""
-    seeds = each.comparison.needs.seeds if each.comparison.needs else None
-    return float(np.nan_to_num(each.comparison.needs_seconds, nan=np.inf)), math.inf if seeds is None else seeds
+def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], seeds: int) -> str:
+    """Name the other open rows that so many seeds leave open; empty if there are none."""
+    labels, baselines = list[str](), set[str]()
+    for pair in compared:
+        if pair.score.verdict != "undecided" or (pair.cells, pair.against) == (target.cells, target.against):
+            continue
+        needs = pair.comparison.needs
+        if needs is None or needs.together or (needs.seeds or math.inf) > seeds:
+            labels.append(pair.score.row.label)
+            baselines.add(pair.comparison.against.label)
+    labels = list(dict.fromkeys(labels))
+    more = [_("{count} more", count=len(labels) - OTHERS)] if len(labels) > OTHERS else []
+    named = _("; ").join([*labels[:OTHERS], *more])
+    if len(baselines) == 1:
+        return _("Still undecided then against {baseline}: {rows}.", baseline=baselines.pop(), rows=named)
+    return _("Still undecided then: {rows}.", rows=named) if labels else ""

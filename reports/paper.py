@@ -63,9 +63,12 @@ def write_paper(results: Results, folder: Path) -> None:
 def comparisons(report: Report) -> str:
     """Return the figure of the report's first screen, with headline and explanation as its caption."""
     first = report.summary
-    asked = first.task if first.task[-1:] in ".?!" else f"{first.task}."
-    sentences = [asked, f"{first.headline}.", first.setting, *first.notes]
+    sentences = [sentence(first.task), f"{first.headline}.", first.setting, *first.notes]
     return figures_tex([report.forest] if report.forest else [], " ".join(sentences))
+
+
+def sentence(text: str) -> str:
+    return text if text[-1:] in ".?!" else f"{text}."
 
 
 def section_tex(part: SectionReport, report: Report) -> str:
@@ -80,15 +83,14 @@ def section_tex(part: SectionReport, report: Report) -> str:
 
 def caption(table: Table, part: SectionReport, report: Report) -> str:
     """Return a caption that says what is shown, and what brackets and ± are."""
-    title = part.recorded.title
-    counts = sorted({len(row.cells) for row in part.section.rows})
-    seeds = "–".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]]))
-    sentences: list[object] = [title if title[-1:] in ".?!" else f"{title}."]
+    counts = {len(row.cells) for row in part.section.rows}
+    seeds = "–".join(map(str, sorted({min(counts), max(counts)})))
+    sentences = [sentence(part.recorded.title)]
     sentences += [f"{table.caption}."] if table.caption else []
-    sentences += [report.summary.setting, (MEANS if counts[-1] > 1 else "One seed.").format(seeds=seeds)]
+    sentences += [report.summary.setting, MEANS.format(seeds=seeds) if max(counts) > 1 else "One seed."]
     if any(entry.style in VERDICTS for row in table.rows for entry in row):
         sentences += ["Differences to the baseline.", *report.shared, *part.sentences]
-    return " ".join(map(str, sentences))
+    return " ".join(sentences)
 
 
 def table_tex(table: Table, caption: str, name: str) -> str:

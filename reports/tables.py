@@ -6,12 +6,11 @@ Texts have no markup; Markdown and the page each add their own.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from contrastive.config.cell import Data
-from contrastive.runs.recorded import RecordedSection
 from reports.compare import GENERATOR, Comparison, RowScore, Section
 from reports.markdown import (
     MISSING,
@@ -37,7 +36,6 @@ from reports.statistics.futility import FUTILE
 from reports.statistics.summary import interquartile_mean
 from reports.study import Results
 
-Item = TypeVar("Item")
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "undecided": "?"}
 WORDS = {
     "better": N_("better"),
@@ -101,41 +99,47 @@ def section_tables(section: Section, results: Results) -> list[Table]:
     return tables
 
 
+@dataclass(frozen=True)
+class Column:
+    head: str
+    entries: dict[int | str, Entry]  # by the number of a row, or the name of a reference
+
+
+def table_of(columns: Sequence[Column], lines: Sequence[int | str], caption: str | None = None) -> Table:
+    """Return a table of columns; an entry that a column does not have is empty."""
+    body = [[column.entries.get(line, Entry("")) for column in columns] for line in lines]
+    return Table(caption, [column.head for column in columns], body, folded=caption is not None)
+
+
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
     """Return a line for each configuration: its scores, each with its difference to the baseline, what would decide
     it, and its cost."""
     has_compared = not all(row.baseline for row in section.rows)
-    compared = compared_columns(section, values)
-    scores = [score_column(section, value) for value in values]
-    costs = [row_cost(row.cells, results) for row in section.ordered]
-    devices = {cost.device if cost else None for cost in costs}
-    device = devices.pop() if len(devices) == 1 else None
-    body = []
-    for row, cost in zip(section.ordered, costs, strict=True):
-        line = [label(row, has_compared)]
-        for value, column in zip(values, scores, strict=True):
-            line.append(column[row.number])
-            line += [compared.entries[value][row.number]] if value in compared.entries else []
-        line += [each[row.number] for each in compared.further.values()]
-        body.append([*line, Entry(number_text(cost.seconds), cost.seconds)] if device and cost else line)
-    width = len(body[0])
-    for name, numbers in references_shown(section, results).items():
-        if any(value in numbers for value in values):
-            line = [Entry(name, style="italic")]
-            for value in values:
-                line.append(reference_entry(value, numbers.get(value), places_of(section.scores, value)))
-                line += [Entry("")] if value in compared.entries else []
-            body.append([*line, *[Entry("")] * (width - len(line))])
-    heads: list[str] = [_("Configuration")]
+    shown = references_shown(section, results)
+    references = {name: scores for name, scores in shown.items() if any(value in scores for value in values)}
+    names: dict[int | str, Entry] = {row.number: label(row, has_compared) for row in section.rows}
+    columns = [Column(_("Configuration"), names | {name: Entry(name, style="italic") for name in references})]
     for value in values:
-        heads += [head(value), *([compared_head(value)] if value in compared.entries else [])]
-    return Table(None, [*heads, *compared.further, *([_(device)] if device else [])], body)
+        places = places_of(section.scores, value)
+        entries: dict[int | str, Entry] = {
+            row.number: entry(section.score_of[row.number, value], places) for row in section.rows
+        }
+        for name, scores in references.items():
+            entries[name] = reference_entry(value, scores.get(value), places)
+        columns.append(Column(head(value), entries))
+        columns += [Column(compared_head(value), column) for column in difference_columns(section, [value]).values()]
+    columns += [*deciding_columns(section, values), *cost_columns(section, results)]
+    return table_of(columns, [*(row.number for row in section.ordered), *references])
 
 
-def score_column(section: Section, value: str) -> dict[int, Entry]:
-    """Return the means of a score by row number, all with as many digits."""
-    places = places_of(section.scores, value)
-    return {row.number: entry(section.score_of[row.number, value], places) for row in section.rows}
+def cost_columns(section: Section, results: Results) -> list[Column]:
+    """Return a column of costs; none if they are unknown, or of several kinds of devices."""
+    costs = {row.number: row_cost(row.cells, results) for row in section.rows}
+    devices = {cost.device if cost else None for cost in costs.values()}
+    device = devices.pop()
+    if devices or device is None:
+        return []
+    return [Column(_(device), {n: Entry(number_text(cost.seconds), cost.seconds) for n, cost in costs.items() if cost})]
 
 
 def places_of(scores: Iterable[RowScore | Level], value: str) -> int | None:
@@ -143,34 +147,31 @@ def places_of(scores: Iterable[RowScore | Level], value: str) -> int | None:
     return common_places([(math.nan, unit(value) * score.deviation) for score in scores if score.value == value])
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Columns of comparisons, by row number: differences by score, and under their heads baselines and what would
-    decide a comparison."""
+def difference_columns(section: Section, values: Sequence[str]) -> dict[str, dict[int | str, Entry]]:
+    """Return the verdicts and differences by score and row number."""
+    columns: dict[str, dict[int | str, Entry]] = {}
+    for value in values:
+        compared = [(score, comparison) for score, comparison in section.comparisons if score.value == value]
+        sizes = [(unit(value) * pair.difference, unit(value) * pair.half_width) for _score, pair in compared]
+        if compared:
+            places = common_places(sizes)
+            columns[value] = {score.row.number: verdict_entry(score, places) for score, _comparison in compared}
+    return columns
 
-    entries: dict[str, dict[int, Entry]]
-    further: dict[str, dict[int, Entry]]
 
-
-def compared_columns(section: Section, values: Sequence[str]) -> Compared:
-    compared = [(score, each) for score, each in section.comparisons if score.value in values]
-    numbers = {score.row.number for score, _comparison in compared}
-    empty = {row.number: Entry("") for row in section.rows}
-    entries = {}
-    for value in dict.fromkeys(score.value for score, _comparison in compared):
-        scale, own = unit(value), [each for score, each in compared if score.value == value]
-        places = common_places([(scale * each.difference, scale * each.half_width) for each in own])
-        found = {n: verdict_entry(section.score_of.get((n, value)), places) for n in numbers}
-        entries[value] = empty | found
-    further = dict[str, dict[int, Entry]]()
-    rows = [row for row in section.rows if row.number in numbers]
-    if len({row.against for row in rows}) > 1:
-        beside = {row.number: Entry(section.rows[row.against or 0].label, style="words") for row in rows}
-        further[_("Baseline")] = empty | beside
-    if any(score.verdict == "undecided" for score, _comparison in compared):
-        ways = {row.number: Entry(deciding(row, section), style="words") for row in rows}
-        further[_("Needed to decide")] = empty | ways
-    return Compared(entries, further)
+def deciding_columns(section: Section, values: Sequence[str]) -> list[Column]:
+    """Return the baselines if there are several, and what would decide the open comparisons, if any."""
+    compared = [score for score, _comparison in section.comparisons if score.value in values]
+    rows = {score.row.number: score.row for score in compared}
+    columns = []
+    if len({row.against for row in rows.values()}) > 1:
+        labels = {n: section.rows[row.against or 0].label for n, row in rows.items()}
+        columns.append(Column(_("Baseline"), {n: Entry(label, style="words") for n, label in labels.items()}))
+    if any(score.verdict == "undecided" for score in compared):
+        columns.append(
+            Column(_("Needed to decide"), {n: Entry(deciding(row, section), style="words") for n, row in rows.items()})
+        )
+    return columns
 
 
 def compared_head(value: str) -> str:
@@ -191,7 +192,7 @@ def references_shown(section: Section, results: Results) -> dict[str, dict[str, 
 def pivot_table(section: Section, value: str, results: Results) -> Table:
     table = section.recorded.show.table
     across = str(table.columns)
-    down = table.rows or next(name for name in row_axes(section.recorded) if name != across)
+    down = table.rows or next(name for row in section.recorded.rows for name in row.axes if name != across)
     inside = [row for row in section.rows if across in row.axes and down in row.axes]
     outside = [row for row in section.rows if row not in inside]
     columns, names = (in_order(row.axes[axis] for row in inside) for axis in (across, down))
@@ -253,23 +254,20 @@ def reference_entry(value: str, score: float | None, places: int | None = None) 
 
 def comparison_table(section: Section) -> Table | None:
     """Return each configuration against its baseline: verdict and difference for each tested score."""
-    columns = compared_columns(section, section.tested)
     numbers = {score.row.number for score, _comparison in section.comparisons}
     rows = [row for row in section.ordered if row.number in numbers]
     if not rows:
         return None
-    every = [*columns.entries.values(), *columns.further.values()]
-    body = [[Entry(row.label), *(column[row.number] for column in every)] for row in rows]
-    named = [
-        _("{score}, {difference}", score=heading(value), difference=compared_head(value)) for value in columns.entries
-    ]
-    folded = len(rows) > LONGEST
-    caption = _("Comparisons with the baseline") if folded else None
-    one = len({row.against for row in rows}) == 1
-    first = (
-        _("Compared with {baseline}", baseline=section.rows[rows[0].against or 0].label) if one else _("Configuration")
-    )
-    return Table(caption, [first, *named, *columns.further], body, folded)
+    first = _("Configuration")
+    if len({row.against for row in rows}) == 1:
+        first = _("Compared with {baseline}", baseline=section.rows[rows[0].against or 0].label)
+    columns = [Column(first, {row.number: Entry(row.label) for row in rows})]
+    for value, entries in difference_columns(section, section.tested).items():
+        difference = _("{score}, {difference}", score=heading(value), difference=compared_head(value))
+        columns.append(Column(difference, entries))
+    columns += deciding_columns(section, section.tested)
+    caption = _("Comparisons with the baseline") if len(rows) > LONGEST else None
+    return table_of(columns, [row.number for row in rows], caption)
 
 
 def verdict_text(verdict: str, perhaps_negligible: bool) -> str:
@@ -285,9 +283,9 @@ def is_negligible(score: RowScore) -> bool:
     return abs(comparison.difference) - comparison.half_width < score.margin
 
 
-def verdict_entry(score: RowScore | None, places: int | None = None) -> Entry:
+def verdict_entry(score: RowScore, places: int | None = None) -> Entry:
     """Return a verdict with its difference."""
-    if score is None or score.comparison is None:
+    if score.comparison is None:
         return Entry(MISSING)
     comparison = score.comparison
     words: list[str] = [SIGNS.get(score.verdict, ""), verdict_text(score.verdict, is_negligible(score))]
@@ -303,14 +301,13 @@ def verdict_entry(score: RowScore | None, places: int | None = None) -> Entry:
 
 def deciding(row: Row, section: Section) -> str:
     """Say what would decide the open comparisons of a row, if the true differences are the observed ones."""
-    scores = [
-        section.score_of[row.number, value] for value in section.tested if (row.number, value) in section.score_of
-    ]
-    open_ones = [(score.value, score.comparison) for score in scores if score.verdict == "undecided"]
-    ways = [(value, given_up(value, comparison, section.most_seeds)) for value, comparison in open_ones if comparison]
-    if len(section.tested) == 1:
-        return BREAK.join([way for _value, way in ways])
-    return BREAK.join([_("{score}: {way}", score=heading(value), way=way) for value, way in ways])
+    ways = []
+    for score, comparison in section.comparisons:
+        if score.row.number == row.number and score.verdict == "undecided":
+            way = given_up(score.value, comparison, section.most_seeds)
+            several = len(section.tested) > 1
+            ways.append(_("{score}: {way}", score=heading(score.value), way=way) if several else way)
+    return BREAK.join(ways)
 
 
 def given_up(value: str, comparison: Comparison, most_seeds: int | None) -> str:
@@ -344,7 +341,7 @@ def seeds_table(section: Section, results: Results) -> Table | None:
     """List each cell with its scores and the command that trains it again; None if there are too many or none."""
     values = [value for value in section.values if value in results.by_score]
     rows = [row for row in section.ordered if not row.variant and row.cells]
-    if not rows or cells_left_out(section):
+    if not 0 < sum(len(row.cells) for row in rows) <= MOST_SEEDS:
         return None
     by_hand = results.study.foreign is None
     body = []
@@ -360,19 +357,6 @@ def seeds_table(section: Section, results: Results) -> Table | None:
         return Table(_("Each seed"), heads, body, folded=True)
     caption = _("Each seed, and the command that trains it again")
     return Table(caption, [*heads, _("how to train it again")], body, folded=True)
-
-
-def cells_left_out(section: Section) -> list[str]:
-    """Say where the numbers of a section are whose table of seeds would be too long."""
-    count = sum(len(row.cells) for row in section.rows if not row.variant)
-    if count <= MOST_SEEDS:
-        return []
-    return [
-        _(
-            "The {count} cells of this section are in results.csv; `ablate cell ID` shows how to train one again.",
-            count=count,
-        )
-    ]
 
 
 def effects_tables(effects: Sequence[Effect]) -> list[Table]:
@@ -408,18 +392,10 @@ def levels_tables(levels: Sequence[Level]) -> list[Table]:
     return tables
 
 
-def row_axes(section: RecordedSection) -> list[str]:
-    return unique(name for row in section.rows for name in row.axes)
-
-
 def in_order(values: Iterable[Any]) -> list[Any]:
     """Return the values of an axis once each: numbers by size, others as they come."""
-    found = unique(values)
-    return sorted(found) if all(isinstance(value, int | float) for value in found) else found
-
-
-def unique(values: Iterable[Item]) -> list[Item]:
-    return list(dict.fromkeys(values))
+    distinct = list(dict.fromkeys(values))
+    return sorted(distinct) if all(isinstance(value, int | float) for value in distinct) else distinct
 
 
 UNNAMED_AXES = ("loss", "view", "level", "tune", "embedding")  # axes shown by their value alone

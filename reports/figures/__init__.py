@@ -9,8 +9,8 @@ from pathlib import Path
 from reports.compare import Section
 from reports.figures import comparisons, costs, curves, embeddings, images
 from reports.figures.canvas import Figure, LeftOut, drawn_or_left_out
+from reports.forest import Chart
 from reports.messages import _
-from reports.overview import Overview
 from reports.study import Results
 
 __all__ = ["Figure", "LeftOut", "draw", "draw_first", "overview"]
@@ -31,10 +31,10 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
     return [figure for figure in drawn if figure is not None]
 
 
-def draw_first(overview: Overview, folder: Path) -> Figure | LeftOut | None:
+def draw_first(chart: Chart, folder: Path) -> Figure | LeftOut | None:
     """Draw the forest plot of the first screen."""
     path = folder / "figures" / "forest.svg"
-    return drawn_or_left_out(_("differences to the baseline"), lambda: comparisons.draw_forest(overview, path))
+    return drawn_or_left_out(_("differences to the baseline"), lambda: comparisons.draw_forest(chart, path))
 
 
 def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:

@@ -11,9 +11,9 @@ from matplotlib.colors import Normalize
 from reports.compare import RowScore, Section
 from reports.families import RowPairs
 from reports.figures import canvas
+from reports.forest import Chart
 from reports.markdown import heading, score_text, symbol
 from reports.messages import _, using
-from reports.overview import Overview
 from reports.statistics.decide import ALPHA
 from reports.tables import head, places_of
 
@@ -218,30 +218,29 @@ MARKS = {
 }  # other verdicts: a hollow circle
 
 
-def draw_forest(overview: Overview, path: Path) -> canvas.Figure | None:
+def draw_forest(chart: Chart, path: Path) -> canvas.Figure | None:
     """Draw the forest plot; its labels stay SVG text, so a browser can draw any script."""
-    if not overview.rows:
+    if not chart.rows:
         return None
     with canvas.style({"svg.fonttype": "none"}):
-        drawn = forest_figure(overview)
+        drawn = forest_figure(chart)
         rows = [
-            _("{label} {size} {verdict}", label=row.name or row.label, size=overview.size(row), verdict=row.word)
-            for row in overview.rows
+            _("{label} {size} {verdict}", label=row.label, size=chart.size(row), verdict=row.word) for row in chart.rows
         ]
         caption = _(
             "Differences in {score} to the baseline with 95 % intervals, best first: {rows}",
-            score=overview.score, rows=_("; ").join(rows),
+            score=chart.score, rows=_("; ").join(rows),
         )  # fmt: skip
         return canvas.save(drawn, path, caption)
 
 
-def forest_figure(overview: Overview) -> Any:
+def forest_figure(chart: Chart) -> Any:
     """Draw on white, so that it is legible on any background: a line for each row, and one for each question."""
-    lines = [line for group in overview.groups for line in ([group.title] if group.title else []) + group.rows]
+    lines = [line for group in chart.groups for line in ([group.title] if group.title else []) + group.rows]
     drawn = canvas.blank(LINE * len(lines) + 0.75, width=7.2)
     axis = drawn.subplots()
-    if overview.margin is not None:
-        axis.axvspan(-overview.margin, overview.margin, color="#E4E7EB", linewidth=0, zorder=0)
+    if chart.margin is not None:
+        axis.axvspan(-chart.margin, chart.margin, color="#E4E7EB", linewidth=0, zorder=0)
     axis.axvline(0, color="black", linewidth=0.6, zorder=1)
     names, numbers = list[str](), list[str]()
     for position, row in enumerate(lines):
@@ -249,8 +248,8 @@ def forest_figure(overview: Overview) -> Any:
             names.append(canvas.wrapped(row, LETTERS + 10, 1))
             numbers.append("")
             continue
-        names.append(canvas.wrapped(row.name or row.label, LETTERS, 1))
-        numbers.append("  ".join(each for each in (overview.size(row), row.word, overview.level(row)) if each))
+        names.append(canvas.wrapped(row.label, LETTERS, 1))
+        numbers.append("  ".join(each for each in (chart.size(row), row.word, chart.level(row)) if each))
         marker, colour = MARKS.get(row.verdict, ("o", canvas.GREY))
         face = colour if row.verdict in MARKS else "white"
         axis.plot(
@@ -259,7 +258,7 @@ def forest_figure(overview: Overview) -> Any:
         width = row.half_width if math.isfinite(row.half_width) else 0
         look = {"fmt": marker, "color": colour, "markersize": 5, "markerfacecolor": face}
         axis.errorbar(row.difference, position, xerr=width, **look)
-    axis.set(xlim=overview.ends, ylim=(len(lines) - 0.4, -0.6), xticks=overview.ticks)
+    axis.set(xlim=chart.ends, ylim=(len(lines) - 0.4, -0.6), xticks=chart.ticks)
     axis.set_yticks(range(len(lines)), names)
     for label, row in zip(axis.get_yticklabels(), lines, strict=True):
         label.set_fontweight("bold" if isinstance(row, str) else "normal")
@@ -269,5 +268,5 @@ def forest_figure(overview: Overview) -> Any:
     right.set_yticks(range(len(lines)), numbers)
     right.tick_params("y", length=0)
     right.spines["right"].set_visible(False)
-    axis.set_xlabel(overview.heads[0])
+    axis.set_xlabel(chart.heads[0])
     return drawn

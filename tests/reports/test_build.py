@@ -154,15 +154,6 @@ def test_several_data_sets_keep_their_own_reference_counts_and_error(home: Path)
     assert "| Split of reviews | bad | good | all |" in text
 
 
-def test_class_names_that_no_font_has_are_numbered_and_told_below(home: Path, recwarn: pytest.WarningsRecorder):
-    names = cells()
-    for name in names:
-        change(name, "provenance.json", class_counts={split: {"差评": 20, "好评": 20} for split in SPLITS})
-    text = built(record(home, grid(), names), home / "out").read_text()
-    assert "colour is the class (1 差评, 2 好评)" in text
-    assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
-
-
 def test_a_picture_that_shows_nothing_or_is_damaged_is_said_to_be_none(home: Path, empty_store: Path):
     names = cells()
     change("c0s0", "picture.npz", x=np.zeros((40, 2)))

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from reports import build as html
-from reports.build import base, report_of
+from reports.build import base, report_of, run_address
 from reports.tables import Entry, Table
 from tests import browser as browsers
 from tests.reports.figures import sample
@@ -135,10 +135,10 @@ def test_each_number_leads_to_its_runs_one_run_to_its_own_page_and_unknown_ones_
     runs = '["runc2s0","runc2s1","runc2s2"]'
     assert address == f'http://127.0.0.1:5000/#/compare-runs?runs={runs}&experiments=["7"]'
 
-    to = html.Links(made.results).to
-    assert to(["c1s0"]) == "http://127.0.0.1:5000/#/experiments/7/runs/runc1s0"
-    assert to(["c1s0", "never trained"]) == to(["c1s0"])
-    assert to(["never trained"]) is None and to([]) is None
+    results = made.results
+    assert run_address(["c1s0"], results) == "http://127.0.0.1:5000/#/experiments/7/runs/runc1s0"
+    assert run_address(["c1s0", "never trained"], results) == run_address(["c1s0"], results)
+    assert run_address(["never trained"], results) is None and run_address([], results) is None
 
 
 def test_links_go_to_the_server_that_was_asked_without_its_password():
