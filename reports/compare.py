@@ -26,7 +26,7 @@ from reports.rows import (
     seed_values_of_row,
     shown_values,
 )
-from reports.statistics.decide import ALPHA, TESTED, Verdict, improvement, mcnemar, shown_direction, verdict
+from reports.statistics.decide import ALPHA, DECIDED, TESTED, Verdict, improvement, mcnemar, shown_direction, verdict
 from reports.statistics.power import Needed
 from reports.statistics.summary import summarise
 from reports.study import Results, Study
@@ -128,11 +128,6 @@ class Section:
             return self.rows
         return sorted(self.rows, key=lambda row: (not row.baseline, -gains.get(row.number, -math.inf)))
 
-    @property
-    def hypotheses(self) -> int:
-        """Number of comparisons that share one significance level."""
-        return sum(comparison.tested for _, comparison in self.comparisons)
-
     @cached_property
     def score_of(self) -> dict[Key, RowScore]:
         """Scores by row number and name."""
@@ -224,7 +219,7 @@ def judge(described: Comparison, score: RowScore, decisions: Decisions, results:
     decided = decisions.decided[key]
     outcome = verdict(described.difference, decided.half_width, higher, score.margin, decided.seeds)
     if results.study.foreign:
-        outcome = with_failures(outcome, lacks(score.row, score, results), lacks(against, score, results))
+        outcome = with_failures(outcome, score, against, results)
     judged = replace(
         described,
         verdict=outcome,
@@ -241,15 +236,13 @@ def judge(described: Comparison, score: RowScore, decisions: Decisions, results:
     return replace(judged, needs=needs, needs_seconds=seconds, chance=decisions.chance(*key, score.margin))
 
 
-def lacks(row: Row, score: RowScore, results: Results) -> bool:
-    """Return whether a run of a row has no value of a score, such as one that failed or diverged."""
-    return not bool(np.isfinite(seed_scores(row, score.value, results)).all())
-
-
-def with_failures(outcome: Verdict, ours: bool, theirs: bool) -> Verdict:
-    """Return "undecided" for a verdict in favour of a row that lacks a run: this row (`ours`) or its baseline."""
-    hidden = (ours and outcome in ("better", "equivalent")) or (theirs and outcome in ("worse", "equivalent"))
-    return "undecided" if hidden else outcome
+def with_failures(outcome: Verdict, score: RowScore, against: Row, results: Results) -> Verdict:
+    """Return "undecided" for a verdict in favour of a row that lacks a run, such as one that failed or diverged."""
+    lacks, baseline_lacks = (
+        not bool(np.isfinite(seed_scores(row, score.value, results)).all()) for row in (score.row, against)
+    )
+    hidden = (lacks and outcome != "worse") or (baseline_lacks and outcome != "better")
+    return "undecided" if hidden and outcome in DECIDED else outcome
 
 
 def seconds_of_more_seeds(needs: Needed | None, seeds: int, row: Row, against: Row, results: Results) -> float:

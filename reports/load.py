@@ -96,12 +96,11 @@ def picture(path: Path) -> Picture:
     try:
         with np.load(path) as arrays:
             shown = {name: arrays[name] for name in IMAGES if name in arrays}
-            method, reason = str(arrays["method"]), str(arrays["reason"])
-            return Picture(method, arrays["x"], arrays["labels"], arrays["ids"], reason, **shown)
+            return Picture(arrays["x"], arrays["labels"], arrays["ids"], str(arrays["reason"]), **shown)
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         logger.warning("%s cannot be read: %s", path, error)
         no_points = np.zeros((0, 2)), np.zeros(0, int), np.zeros(0, np.uint64)
-        return Picture("picture", *no_points, f"{path.name} cannot be read")
+        return Picture(*no_points, f"{path.name} cannot be read")
 
 
 @dataclass(frozen=True)
