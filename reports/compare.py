@@ -14,7 +14,7 @@ import numpy as np
 
 from contrastive.config.scores import margin_of
 from contrastive.runs.recorded import RecordedSection
-from reports.families import Decisions, RowPairs, decide_family, every_pair
+from reports.families import Decisions, Key, RowPairs, decide_family, every_pair
 from reports.rows import (
     Row,
     SeedValues,
@@ -26,18 +26,10 @@ from reports.rows import (
     seed_values_of_row,
     shown_values,
 )
-from reports.statistics.decide import (
-    ALPHA,
-    TESTED,
-    Verdict,
-    improvement,
-    mcnemar,
-    shown_direction,
-    verdict,
-)
+from reports.statistics.decide import ALPHA, DECIDED, TESTED, Verdict, improvement, mcnemar, shown_direction, verdict
 from reports.statistics.power import Needed
 from reports.statistics.summary import summarise
-from reports.study import Results
+from reports.study import Results, Study
 
 GENERATOR = 20250625  # seed of the random numbers, the same in every report
 
@@ -100,7 +92,7 @@ class Section:
     scores: list[RowScore]
     pairs: dict[str, RowPairs] = field(default_factory=dict)  # by score, for the scores that rank the rows
     detectable: dict[str, float | None] = field(default_factory=dict)
-    measured: dict[tuple[int, str], SeedValues] = field(default_factory=dict)
+    measured: dict[Key, SeedValues] = field(default_factory=dict)
     ranked: bool = False
     most_seeds: int | None = None  # of a study that adds seeds, else None
     ended: str = ""  # why such a study has stopped; empty while it has not
@@ -119,8 +111,8 @@ class Section:
     @cached_property
     def comparisons(self) -> list[tuple[RowScore, Comparison]]:
         """Scores with their comparisons, ordered by score."""
-        found = [(score, score.comparison) for score in self.scores if score.comparison]
-        return sorted(found, key=lambda pair: self.values.index(pair[0].value))
+        compared = [(score, score.comparison) for score in self.scores if score.comparison]
+        return sorted(compared, key=lambda pair: self.values.index(pair[0].value))
 
     @cached_property
     def ordered(self) -> list[Row]:
@@ -136,160 +128,148 @@ class Section:
             return self.rows
         return sorted(self.rows, key=lambda row: (not row.baseline, -gains.get(row.number, -math.inf)))
 
-    @property
-    def hypotheses(self) -> int:
-        """Number of comparisons that share one significance level."""
-        return sum(comparison.tested for _, comparison in self.comparisons)
-
     @cached_property
-    def score_of(self) -> dict[tuple[int, str], RowScore]:
+    def score_of(self) -> dict[Key, RowScore]:
         """Scores by row number and name."""
         return {(score.row.number, score.value): score for score in self.scores}
 
     @property
     def unequal(self) -> list[str]:
         """Labels of the rows whose spread between seeds differs from the others'."""
-        found = [score.row.label for score in self.scores if score.comparison and score.comparison.unequal]
-        return list(dict.fromkeys(found))
+        labels = [score.row.label for score in self.scores if score.comparison and score.comparison.unequal]
+        return list(dict.fromkeys(labels))
 
 
 def compare(section: RecordedSection, results: Results, may_rank: bool = True, may_compare: bool = True) -> Section:
     """Compare the rows of a section. `may_rank` and `may_compare` are False if a guard forbids ranking its rows, or
     comparing any two of them. If cells are missing, complete rows are still compared."""
-    values, family = shown_values(section, results), family_of(section, results)
-    rows = rows_of(section, values, results)
+    study, values = results.study, shown_values(section, results)
+    rows, family = rows_of(section, values, results), family_of(section, results)
     scores = [row_score(row, value, value in family, results) for row in rows for value in values]
     tested = list(dict.fromkeys(score.value for score in scores if score.tested))
-    measured = {
-        (row.number, value): seed_values
-        for row in rows
-        for value, seed_values in seed_values_of_row(
-            row, [name for name in tested if applies(row, name, results)], results
-        ).items()
-    }
-    study, stopping = results.study, results.study.stopping
-    most_seeds = None if stopping is None else stopping.most_seeds
-    decisions = (
-        decide_family(rows, measured, most_seeds, study.paired, study.foreign is not None)
-        if may_compare
-        else Decisions()
-    )
+    measured = dict[Key, SeedValues]()
+    for row in rows:
+        names = [name for name in tested if applies(row, name, results)]
+        by_name = seed_values_of_row(row, names, results)
+        measured |= {(row.number, name): seed_values for name, seed_values in by_name.items()}
+    most_seeds = None if study.stopping is None else study.stopping.most_seeds
+    decisions = Decisions()
+    if may_compare:
+        decisions = decide_family(rows, measured, most_seeds, study.paired, study.foreign is not None)
     scores = [replace(score, comparison=comparison(score, rows, measured, decisions, results)) for score in scores]
-    same_seeds = study.paired and (stopping is not None or len({tuple(row.seeds) for row in rows}) == 1)
-    complete = may_rank and may_compare and all(score.complete for score in scores if score.tested)
-    ranked = complete and min((len(row.cells) for row in rows), default=0) > 1 and same_seeds and len(rows) > 1
+    ranked = may_rank and may_compare and can_be_ranked(rows, scores, study)
     pairs = every_pair(rows, tested, measured, most_seeds) if ranked else {}
     tied = tied_for_best(scores, pairs)
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
-    ended = "" if stopping is None else stopping.ended.get(section.title, "")
+    ended = "" if study.stopping is None else study.stopping.ended.get(section.title, "")
     return Section(
-        section, rows, scores, pairs, decisions.detectable, measured, ranked, most_seeds, ended, study.paired,
-    )  # fmt: skip
+        section, rows, scores, pairs, decisions.detectable, measured, ranked, most_seeds, ended, study.paired
+    )
+
+
+def can_be_ranked(rows: list[Row], scores: list[RowScore], study: Study) -> bool:
+    """Return whether several rows have all their scores at two or more equal seeds."""
+    complete = all(score.complete for score in scores if score.tested)
+    same_seeds = study.stopping is not None or len({tuple(row.seeds) for row in rows}) == 1
+    return complete and study.paired and same_seeds and len(rows) > 1 and min(len(row.cells) for row in rows) > 1
 
 
 def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowScore:
     numbers, higher = seed_scores(row, value, results), direction(value, results)
-    seeds, mean, deviation = summarise(numbers)
-    return RowScore(
-        row,
-        value,
-        higher,
-        in_family and higher is not None and applies(row, value, results),
-        bool(np.isfinite(numbers).all()),
-        seeds,
-        mean,
-        deviation,
-        margin_of(value, results.study.margins),
-    )
+    tested = in_family and higher is not None and applies(row, value, results)
+    complete, margin = bool(np.isfinite(numbers).all()), margin_of(value, results.study.margins)
+    return RowScore(row, value, higher, tested, complete, *summarise(numbers), margin)
 
 
 def comparison(
-    score: RowScore,
-    rows: list[Row],
-    measured: dict[tuple[int, str], SeedValues],
-    decisions: Decisions,
-    results: Results,
+    score: RowScore, rows: list[Row], measured: dict[Key, SeedValues], decisions: Decisions, results: Results
 ) -> Comparison | None:
     """Return the comparison of a row with its baseline in one score; None if it has none or is not tested."""
     if not score.tested or score.row.against is None:
         return None
     key, against = (score.row.number, score.value), rows[score.row.against]
-    ours, theirs = measured[key], measured[against.number, score.value]
     paired = decisions.groups[key].paired if key in decisions.groups else results.study.paired
+    ours, theirs = measured[key], measured[against.number, score.value]
     if paired:
         ours, theirs = ours.beside(theirs)
-    by_text, seeds = paired and ours.same_texts(theirs), min(len(ours.seeds), len(theirs.seeds))
+    described = describe(against, ours, theirs, paired)
+    if key not in decisions.decided:
+        return replace(described, verdict="too early" if results.progress else "not comparable")
+    return judge(described, score, decisions, results)
+
+
+def describe(against: Row, ours: SeedValues, theirs: SeedValues, paired: bool) -> Comparison:
+    """Return the numbers of a comparison that need no test."""
+    seeds, by_text = min(len(ours.seeds), len(theirs.seeds)), paired and ours.same_texts(theirs)
     difference = float(ours.numbers.mean() - theirs.numbers.mean()) if seeds else math.nan
-    unjudged: Verdict = "too early" if results.progress else "not comparable"
-    described = Comparison(against, seeds, difference, by_text, unjudged, paired=paired)
+    described = Comparison(against, seeds, difference, by_text, paired=paired)
     if by_text and ours.per_text.dtype == np.bool_:
         counts = [mcnemar(our, their) for our, their in zip(ours.per_text, theirs.per_text, strict=True)]
         only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
         described = replace(described, only_ours=only_ours, only_theirs=only_theirs, mcnemar=chances)
     if seeds > 1:
-        better = (ours.numbers, theirs.numbers) if ours.higher else (theirs.numbers, ours.numbers)
-        described = replace(described, improvement=improvement(*better))
-    decided = decisions.decided.get(key)
-    if decided is None:
-        return described
-    outcome = verdict(difference, decided.half_width, bool(score.higher), score.margin, decided.seeds)
+        better, worse = (ours.numbers, theirs.numbers) if ours.higher else (theirs.numbers, ours.numbers)
+        described = replace(described, improvement=improvement(better, worse))
+    return described
+
+
+def judge(described: Comparison, score: RowScore, decisions: Decisions, results: Results) -> Comparison:
+    """Add the verdict, the interval, and what would decide an undecided comparison."""
+    key, higher, against = (score.row.number, score.value), bool(score.higher), described.against
+    decided = decisions.decided[key]
+    outcome = verdict(described.difference, decided.half_width, higher, score.margin, decided.seeds)
     if results.study.foreign:
-        outcome = with_failures(outcome, *(lacks(row, score, results) for row in (score.row, against)))
-    more_texts = not score.row.recorded.drawn
-    needs = decisions.needed(*key, score.margin, more_texts) if outcome == "undecided" else None
-    return replace(
+        outcome = with_failures(outcome, score, against, results)
+    judged = replace(
         described,
         verdict=outcome,
         half_width=decided.half_width,
         standard_error=math.sqrt(max(decided.from_seeds, decided.own or 0.0) + decided.from_texts),
         p=decided.p,
-        side=shown_direction(difference, decided.half_width, bool(score.higher)),
+        side=shown_direction(described.difference, decided.half_width, higher),
         unequal=decided.unequal,
-        needs=needs,
-        chance=decisions.chance(*key, score.margin) if outcome == "undecided" else math.nan,
-        needs_seconds=seconds_of_more_seeds(needs, seeds, score.row, against, results),
     )
+    if outcome != "undecided":
+        return judged
+    needs = decisions.needed(*key, score.margin, more_texts=not score.row.recorded.drawn)
+    seconds = seconds_of_more_seeds(needs, described.seeds, score.row, against, results)
+    return replace(judged, needs=needs, needs_seconds=seconds, chance=decisions.chance(*key, score.margin))
 
 
-def lacks(row: Row, score: RowScore, results: Results) -> bool:
-    """Return whether a run of a row has no value of a score, such as one that failed or diverged."""
-    return not bool(np.isfinite(seed_scores(row, score.value, results)).all())
-
-
-def with_failures(outcome: Verdict, ours: bool, theirs: bool) -> Verdict:
-    """Return "undecided" for a verdict in favour of a row that lacks a run: this row (`ours`) or its baseline."""
-    hidden = (ours and outcome in ("better", "equivalent")) or (theirs and outcome in ("worse", "equivalent"))
-    return "undecided" if hidden else outcome
+def with_failures(outcome: Verdict, score: RowScore, against: Row, results: Results) -> Verdict:
+    """Return "undecided" for a verdict in favour of a row that lacks a run, such as one that failed or diverged."""
+    lacks, baseline_lacks = (
+        not bool(np.isfinite(seed_scores(row, score.value, results)).all()) for row in (score.row, against)
+    )
+    hidden = (lacks and outcome != "worse") or (baseline_lacks and outcome != "better")
+    return "undecided" if hidden and outcome in DECIDED else outcome
 
 
 def seconds_of_more_seeds(needs: Needed | None, seeds: int, row: Row, against: Row, results: Results) -> float:
     """Estimate the seconds that the missing seeds of two rows train, from the times of their finished cells."""
     if needs is None or needs.seeds is None:
         return math.nan
-    by_row = {  # two kinds of vectors of one configuration share their cells
-        tuple(each.cells): [p.wall_seconds for cell in each.cells if (p := results.provenance(cell))]
-        for each in (row, against)
-    }
-    if not all(by_row.values()):
-        return math.nan
-    return float(sum(np.mean(seconds) for seconds in by_row.values()) * (needs.seeds - seeds))
+    configurations = {tuple(row.cells), tuple(against.cells)}  # two kinds of vectors share their cells
+    total = 0.0
+    for cells in configurations:
+        seconds = [known.wall_seconds for cell in cells if (known := results.provenance(cell))]
+        total += float(np.mean(seconds)) if seconds else math.nan
+    return total * (needs.seeds - seeds)
 
 
-def tied_for_best(scores: Sequence[RowScore], pairs: dict[str, RowPairs]) -> set[tuple[int, str]]:
+def tied_for_best(scores: Sequence[RowScore], pairs: dict[str, RowPairs]) -> set[Key]:
     """Return (row number, score) of the rows tied with the best on the same data: no pair of rows and no comparison
     with a baseline shows a better one. Empty for scores in which no row is excluded."""
-    tied = {(row, value) for value, matrix in pairs.items() for row in matrix.rows}
     higher = {score.value: bool(score.higher) for score in scores}
+    compared = {(row, value) for value, matrix in pairs.items() for row in matrix.rows}
+    beaten = set[Key]()
     for value, matrix in pairs.items():
         worse = (matrix.means < 0 if higher[value] else matrix.means > 0) & (matrix.p <= ALPHA)
-        tied -= {
-            (row, value)
-            for position, row in enumerate(matrix.rows)
-            if worse[position].any() or np.isnan(matrix.means[position]).all()
-        }
+        loses = worse.any(1) | np.isnan(matrix.means).all(1)
+        beaten |= {(row, value) for row, lost in zip(matrix.rows, loses, strict=True) if lost}
     for score in scores:
         if score.comparison and score.comparison.side:
             loser = score.row if score.comparison.side < 0 else score.comparison.against
-            tied.discard((loser.number, score.value))
-    excluding = {value for value, matrix in pairs.items() if any((row, value) not in tied for row in matrix.rows)}
-    return {(row, value) for row, value in tied if value in excluding}
+            beaten.add((loser.number, score.value))
+    excluding = {value for row, value in beaten & compared}
+    return {(row, value) for row, value in compared - beaten if value in excluding}

@@ -66,11 +66,6 @@ def as_text(value: object) -> object:
     return value
 
 
-def as_was(value: object) -> object:
-    """Return a value of our CSV files without the apostrophe that was put before it."""
-    return value[1:] if isinstance(value, str) and value.startswith("'") and FORMULA.match(value) else value
-
-
 def write_comparisons(sections: Sequence[Section], folder: Path) -> None:
     """Write comparisons.csv: a line for each score of each row, with its comparison to the baseline."""
     lines = [comparison_line(score, section) for section in sections for score in section.scores]

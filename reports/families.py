@@ -54,12 +54,10 @@ class Decisions:
 
     def chance(self, row: int, value: str, margin: float | None) -> float:
         """Return the probability that a later look of a study that adds seeds decides a comparison; NaN for others."""
-        group = self.groups[row, value]
+        decided, group = self.decided[row, value], self.groups[row, value]
         if group.most_seeds is None:
             return math.nan
-        return chance_of_deciding(
-            self.decided[row, value], group.pairs, len(group.rows), margin, group.share, group.most_seeds
-        )
+        return chance_of_deciding(decided, group.pairs, len(group.rows), margin, group.share, group.most_seeds)
 
     def needed(self, row: int, value: str, margin: float | None, more_texts: bool = True) -> Needed:
         """Return the seeds or texts that would decide a comparison. `more_texts`: whether finished cells could be
@@ -68,49 +66,38 @@ class Decisions:
 
 
 def decide_family(
-    rows: list[Row],
-    seed_values: dict[Key, SeedValues],
-    most_seeds: int | None,
-    paired: bool = True,
-    ragged: bool = False,
+    rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds: int | None, paired: bool, ragged: bool
 ) -> Decisions:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
     `ragged`: rows with any seeds are compared, by those that both have or by all runs."""
-    values = list(dict.fromkeys(value for _, value in seed_values))
-    decisions = Decisions()
-    parts = [
-        part
-        for value in values
-        for part in groups_of(rows, value, seed_values, most_seeds is not None or ragged, paired)
-    ]
-    for value, members, pairs in parts:
-        measured, share = [seed_values[i, value] for i in members], 1 / len(parts)
+    any_seeds, decisions = most_seeds is not None or ragged, Decisions()
+    values = dict.fromkeys(value for _, value in seed_values)
+    groups = [group for value in values for group in groups_of(rows, value, seed_values, any_seeds, paired)]
+    for value, members, pairs in groups:
+        measured, share = [seed_values[i, value] for i in members], 1 / len(groups)
         group = RowGroup(members, pairs, side_by_side(measured), share, most_seeds, paired)
         by_all = by_all_runs(group, pairs, measured) if ragged or not paired else {}
         rest = [pair for pair in pairs if pair not in by_all]
         by_seed = dict(zip(rest, decide(group.measured, rest, share, most_seeds, pairs), strict=True))
-        for pair, comparison in (by_all | by_seed).items():
-            ours = members[pair[0]]
-            decisions.decided[ours, value] = comparison
-            decisions.groups[ours, value] = replace(group, paired=pair in by_seed)
-        limits = [
-            decisions.detectable.get(value),
-            detectable([*by_seed.values()], rest, len(members), share, most_seeds) if rest else None,
-            detectable_unpaired([*by_all.values()], share),
-        ]
+        for pair, decided in (by_all | by_seed).items():
+            key = members[pair[0]], value
+            decisions.decided[key], decisions.groups[key] = decided, replace(group, paired=pair in by_seed)
+        limits = [decisions.detectable.get(value), detectable_unpaired([*by_all.values()], share)]
+        if rest:
+            limits.append(detectable([*by_seed.values()], rest, len(members), share, most_seeds))
         decisions.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
     return decisions
 
 
 def by_all_runs(group: RowGroup, pairs: list[Pair], values: list[SeedValues]) -> dict[Pair, Decided]:
     """Compare the pairs of rows that share too few seeds for a paired comparison, or all if nothing is paired."""
-    freedom, tests, found = pooled_freedom(group.measured), len(group.pairs), dict[Pair, Decided]()
+    freedom, tests, unpaired = pooled_freedom(group.measured), len(group.pairs), dict[Pair, Decided]()
     for pair in pairs:
         ours, theirs = (values[position] for position in pair)
         shared, counts = len({*ours.seeds} & {*theirs.seeds}), (len(ours.seeds), len(theirs.seeds))
         if not group.paired or not worth_pairing(shared, counts, freedom, tests):
-            found[pair] = compare_samples(sample_of(ours), sample_of(theirs), tests, group.share)
-    return found
+            unpaired[pair] = compare_samples(sample_of(ours), sample_of(theirs), tests, group.share)
+    return unpaired
 
 
 def sample_of(values: SeedValues) -> Sample:
@@ -122,17 +109,19 @@ def groups_of(
     rows: list[Row], value: str, seed_values: dict[Key, SeedValues], any_seeds: bool, paired: bool = True
 ) -> Iterator[tuple[str, list[int], list[Pair]]]:
     """Yield value, rows and pairs: a group per data set for trained vectors, one per configuration for variants."""
+    with_variants = {row.position for row in rows if row.variant}
     by_group: dict[tuple[str, str], list[int]] = {}
     for i, row in enumerate(rows):
         measured = seed_values.get((i, value))
-        complete = measured is not None and (any_seeds or len(measured.seeds) == len(row.seeds))
-        if measured is not None and complete and measured.seeds and np.isfinite(measured.numbers).all():
+        if measured is None or not measured.seeds or not np.isfinite(measured.numbers).all():
+            continue
+        if not any_seeds and len(measured.seeds) != len(row.seeds):
+            continue
+        if not row.variant:
             baseline = row if row.against is None else rows[row.against]
-            names = [("vectors", str(row.position))] if row.variant else [("data", baseline.data)]
-            if not row.variant and any(other.variant and other.position == row.position for other in rows):
-                names.append(("vectors", str(row.position)))
-            for name in names:
-                by_group.setdefault(name, []).append(i)
+            by_group.setdefault(("data", baseline.data), []).append(i)
+        if row.position in with_variants:
+            by_group.setdefault(("vectors", str(row.position)), []).append(i)
     for (kind, _), members in by_group.items():
         positions = {number: position for position, number in enumerate(members)}
         pairs = [
@@ -158,7 +147,7 @@ class RowPairs:
 
 
 def every_pair(
-    rows: list[Row], values: list[str], seed_values: dict[tuple[int, str], SeedValues], most_seeds: int | None
+    rows: list[Row], values: list[str], seed_values: dict[Key, SeedValues], most_seeds: int | None
 ) -> dict[str, RowPairs]:
     """Compare rows on the same data; all values and data sets share one significance level."""
     groups = {
@@ -168,20 +157,19 @@ def every_pair(
     }
     groups = {key: members for key, members in groups.items() if len(members) > 1}
     matrices: dict[str, RowPairs] = {}
-    for (value, _), members in groups.items():
-        if value not in matrices:
-            numbers = [i for i in range(len(rows)) if (i, value) in seed_values]
-            missing = np.full((len(numbers), len(numbers)), math.nan)
-            matrices[value] = RowPairs(numbers, [rows[i].label for i in numbers], missing, missing.copy())
+    for value in dict.fromkeys(value for value, _data in groups):
+        numbers = [i for i in range(len(rows)) if (i, value) in seed_values]
+        missing = np.full((len(numbers), len(numbers)), math.nan)
+        matrices[value] = RowPairs(numbers, [rows[i].label for i in numbers], missing, missing.copy())
+    for (value, _data), members in groups.items():
         matrix = matrices[value]
-        positions = {number: position for position, number in enumerate(matrix.rows)}
         measured = side_by_side([seed_values[i, value] for i in members])
         family = all_pairs_of(len(members))
         pairs = with_the_best(family, measured.values, bool(seed_values[members[0], value].higher))
         group = RowGroup(members, [*family], measured, 1 / len(groups), most_seeds)
         for (i, j), decided in zip(pairs, decide(measured, pairs, group.share, most_seeds, family), strict=True):
             matrix.decided[members[i], members[j]] = decided, group
-            a, b = positions[members[i]], positions[members[j]]
+            a, b = matrix.rows.index(members[i]), matrix.rows.index(members[j])
             matrix.means[a, b], matrix.means[b, a] = decided.difference, -decided.difference
             matrix.p[a, b] = matrix.p[b, a] = decided.p
     return matrices

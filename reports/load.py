@@ -1,17 +1,11 @@
 """Load all results of an experiment from MLflow, the only source of a report."""
 
-import gc
 import logging
-import math
-import os
-import sqlite3
 import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +14,7 @@ from urllib.request import url2pathname
 import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import Run, RunData, RunInfo
+from mlflow.entities import Run
 from pydantic import TypeAdapter, ValidationError
 
 from contrastive.errors import UserError
@@ -31,13 +25,11 @@ from reports.study import MEASURED, CellRun, Kind, Picture, Results, study_of
 logger = logging.getLogger(__name__)
 
 PAGE = 1000  # runs per request
-SQLITE = "sqlite:///"
-PATIENCE = 60.0  # seconds to wait for a writer
 CURVES = ("loss", "gradient_norm")
 TERMS = ("gradient_norm.", "excess.")  # prefixes of curves of single loss terms
 POINTS = ["cell", "key", "step", "value"]
+ClassCounts = dict[str, dict[str, int]]  # split → class → texts
 IMAGES = ("near", "near_labels", "images", "image_ids")  # arrays of a picture that only data of images have
-ONE_POINT = 1e-3  # a spread too small to see: t-SNE starts at 1e-4 and ends in units of 1
 
 
 class NotFetched(Exception):
@@ -45,54 +37,13 @@ class NotFetched(Exception):
 
 
 def all_runs(client: MlflowClient, experiment_id: str) -> list[Run]:
-    """Fetch all runs, newest first. Garbage collection is off meanwhile: it would scan thousands of new objects."""
-    uri, collects = str(client.tracking_uri), gc.isenabled()
-    gc.disable()
-    try:
-        if uri.startswith(SQLITE) and "?" not in uri:
-            with suppress(sqlite3.Error):  # of another MLflow's tables; the client explains a damaged database
-                return runs_in_sqlite(uri, experiment_id)
-        return runs_by_page(client, experiment_id)
-    finally:
-        if collects:
-            gc.enable()
-
-
-def runs_by_page(client: MlflowClient, experiment_id: str) -> list[Run]:
+    """Fetch all runs, newest first."""
     runs, token = list[Run](), None
     while token is None or token:
         page = client.search_runs([experiment_id], max_results=PAGE, page_token=token)
         runs += list(page)
         token = page.token or ""
     return runs
-
-
-def runs_in_sqlite(uri: str, experiment_id: str) -> list[Run]:
-    """Return what `runs_by_page` returns, from MLflow's tables: its client takes five times as long for many runs."""
-    where = "runs.experiment_id = ? AND runs.lifecycle_stage = 'active'"
-    with closing(sqlite3.connect(uri.removeprefix(SQLITE), timeout=PATIENCE)) as database:
-        database.execute("BEGIN")  # all queries see one state of the database
-        columns = "run_uuid, user_id, status, start_time, end_time, lifecycle_stage, artifact_uri, name"
-        found = database.execute(
-            f"SELECT {columns} FROM runs WHERE {where} ORDER BY start_time DESC, run_uuid", [experiment_id]
-        )
-        runs = {run_id: Run(RunInfo(run_id, experiment_id, *rest), RunData()) for run_id, *rest in found}
-        data = {run_id: run.data for run_id, run in runs.items()}
-        nan_as_null = "iif(is_nan, NULL, value)"
-        for table, value in (("params", "value"), ("tags", "value"), ("latest_metrics", nan_as_null)):
-            parts = {run_id: getattr(each, table.removeprefix("latest_")) for run_id, each in data.items()}
-            query = f"SELECT run_uuid, key, {value} FROM {table} JOIN runs USING (run_uuid) WHERE {where}"
-            for run_id, key, entry in database.execute(query, [experiment_id]):
-                kept = sys.intern(entry) if isinstance(entry, str) else entry
-                parts[run_id][sys.intern(key)] = math.nan if kept is None else kept
-        for run in runs.values():
-            run.info._set_run_name(run.info.run_name or run.data.tags.get("mlflow.runName"))  # as the client does
-        return [*runs.values()]
-
-
-@lru_cache(maxsize=100_000)
-def folder_of(artifact_uri: str) -> str:
-    return url2pathname(urlsplit(artifact_uri).path)
 
 
 class Artifacts:
@@ -106,8 +57,8 @@ class Artifacts:
     def path(self, run_id: str, artifact_uri: str, name: str) -> Path | None:
         """Return the local path of a file of a run; None if it has no such file. Raise NotFetched if MLflow fails."""
         if artifact_uri.startswith("file://"):
-            local = f"{folder_of(artifact_uri)}/{name}"
-            return Path(local) if os.path.exists(local) else None
+            local = Path(url2pathname(urlsplit(artifact_uri).path), name)
+            return local if local.exists() else None
         try:
             return self.download(run_id, name)
         except Exception as error:  # tracking servers and file stores raise anything
@@ -141,24 +92,15 @@ def pictures(artifacts: Artifacts, grid: RecordedGrid, chosen: dict[str, Run]) -
 
 
 def picture(path: Path) -> Picture:
-    """Load a picture; without points, and with the reason, if they show nothing or cannot be read."""
+    """Load a picture; without points, and with the reason, if it cannot be read."""
     try:
         with np.load(path) as arrays:
-            reason = str(arrays["reason"]) if "reason" in arrays else ""
             shown = {name: arrays[name] for name in IMAGES if name in arrays}
-            stored = Picture(str(arrays["method"]), arrays["x"], arrays["labels"], arrays["ids"], reason, **shown)
+            return Picture(arrays["x"], arrays["labels"], arrays["ids"], str(arrays["reason"]), **shown)
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         logger.warning("%s cannot be read: %s", path, error)
-        return without_points("picture", f"{path.name} cannot be read")
-    if not np.isfinite(stored.x).all():
-        return without_points(stored.method, "its coordinates are not finite numbers")
-    if len(stored.x) and stored.x.std(0).max() <= ONE_POINT:
-        return without_points(stored.method, f"all {len(stored.x)} texts lie on one point")
-    return without_points(stored.method, stored.reason) if stored.reason else stored
-
-
-def without_points(method: str, reason: str) -> Picture:
-    return Picture(method, np.zeros((0, 2)), np.zeros(0, int), np.zeros(0, np.uint64), reason)
+        no_points = np.zeros((0, 2)), np.zeros(0, int), np.zeros(0, np.uint64)
+        return Picture(*no_points, f"{path.name} cannot be read")
 
 
 @dataclass(frozen=True)
@@ -167,7 +109,7 @@ class ScoresFile:
 
     scores: list[Score] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)  # score left out → reason
-    class_counts: dict[str, dict[str, int]] = field(default_factory=dict)  # of additional test texts
+    class_counts: ClassCounts = field(default_factory=dict)  # of additional test texts
 
 
 SCORES_FILE = TypeAdapter(ScoresFile)
@@ -184,6 +126,7 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
     in_grid = {cell for section in grid.sections for row in section.rows for cell in row.cells}
     chosen = {cell: by_cell[cell] for cell in sorted(in_grid) if cell in by_cell}
     files = {cell: scores_file(artifacts, cell, run) for cell, run in chosen.items()}
+    separate_test = grid.experiment.evaluation.test is not None
     metrics = {cell: run.data.metrics for cell, run in chosen.items()}
     scores = pd.DataFrame.from_dict(metrics, orient="index", dtype=float)
     measured = [
@@ -193,7 +136,10 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
     ]
     return Results(
         study_of(grid),
-        {cell: with_test_counts(cell_run(artifacts, cell, run), files[cell], grid) for cell, run in chosen.items()},
+        {
+            cell: cell_run(artifacts, cell, run, files[cell].class_counts if separate_test else None)
+            for cell, run in chosen.items()
+        },
         scores.mask(scores.abs() >= sys.float_info.max).sort_index(axis=1),  # databases store infinity so: no score
         grid_curves(client, grid, chosen),
         pictures(artifacts, grid, chosen),
@@ -236,26 +182,23 @@ def recorded_grid(artifacts: Artifacts, runs: list[Run], experiment: str) -> Rec
     return parse_grid(path.read_bytes(), experiment)
 
 
-def cell_run(artifacts: Artifacts, cell: str, run: Run) -> CellRun:
+def cell_run(artifacts: Artifacts, cell: str, run: Run, test_counts: ClassCounts | None) -> CellRun:
+    """Describe the run of a cell. `test_counts`: texts of each class of a separate test set, if there is one."""
     path, tags = artifacts.file(run, "provenance.json"), run.data.tags
+    provenance = None if path is None else parse_provenance(path.read_bytes(), cell)
+    if provenance is not None and test_counts is not None:
+        training = {split: counts for split, counts in provenance.class_counts.items() if split != "test"}
+        provenance = replace(provenance, class_counts=training | test_counts)
     return CellRun(
         run.info.run_name or "",
         tags.get("ablate.status", "running"),
         tags.get("ablate.error", ""),
-        None if path is None else parse_provenance(path.read_bytes(), cell),
+        provenance,
         run.info.run_id,
         run.info.artifact_uri or "",
         run.data.params,
         tags.get("ablate.evaluation", ""),
     )
-
-
-def with_test_counts(run: CellRun, saved: ScoresFile, grid: RecordedGrid) -> CellRun:
-    """Replace the test class counts in a cell's provenance by those of a separate test set, if there is one."""
-    if run.provenance is None or grid.experiment.evaluation.test is None:
-        return run
-    unchanged = {split: counts for split, counts in run.provenance.class_counts.items() if split != "test"}
-    return replace(run, provenance=replace(run.provenance, class_counts=unchanged | saved.class_counts))
 
 
 def scores_file(artifacts: Artifacts, cell: str, run: Run) -> ScoresFile:

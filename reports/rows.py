@@ -75,15 +75,14 @@ def rows_of(section: RecordedSection, values: Sequence[str], results: Results) -
     numbers = {key: number for number, key in enumerate(keys)}
     rows = []
     for (position, variant), number in numbers.items():
-        row, kind = section.rows[position], variant.rstrip("/")
-        compared_with = None if variant in alike else position if variant else row.against
-        against = None if compared_with is None else numbers[compared_with, ""]
+        recorded, kind = section.rows[position], variant.rstrip("/")
+        compared_with = position if variant else recorded.against
+        label = f"{recorded.label} · {kind}" if variant else recorded.label
+        axes = recorded.axes if kinds == [""] else recorded.axes | {"embedding": kind or "as trained"}
         if variant in alike:  # one row for all configurations
-            label, axes = f"{ANY} · {kind}", {"embedding": kind}
-        else:
-            label = f"{row.label} · {kind}" if variant else row.label
-            axes = row.axes | {"embedding": kind or "as trained"} if kinds != [""] else row.axes
-        rows.append(Row(row, number, position, against, variant, label, axes))
+            compared_with, label, axes = None, f"{ANY} · {kind}", {"embedding": kind}
+        against = None if compared_with is None else numbers[compared_with, ""]
+        rows.append(Row(recorded, number, position, against, variant, label, axes))
     return rows
 
 
@@ -132,25 +131,20 @@ class SeedValues:
     per_text: Any = None  # seed × text
     texts: tuple[int, ...] = ()  # checksum of the texts' ids, for each seed
     higher: bool | None = True
-    count: int | None = None  # number of texts of a score made of counts, if `each` is None
+    count: int | None = None  # number of texts of a score made of counts, if `per_text` is None
 
     def at(self, positions: list[int]) -> "SeedValues":
         """Restrict to some positions of `seeds`."""
-        each = None if self.per_text is None else self.per_text[positions]
         seeds = [self.seeds[position] for position in positions]
+        per_text = None if self.per_text is None else self.per_text[positions]
         texts = tuple(self.texts[position] for position in positions if self.texts)
-        return SeedValues(seeds, self.numbers[positions], each, texts, self.higher, self.count)
+        return SeedValues(seeds, self.numbers[positions], per_text, texts, self.higher, self.count)
 
     def beside(self, other: "SeedValues") -> tuple["SeedValues", "SeedValues"]:
-        """Restrict both to the seeds that both have."""
-        positions = {seed: position for position, seed in enumerate(other.seeds)}
-        both = [
-            (position, positions[seed])
-            for position, seed in enumerate(self.seeds)
-            if seed in positions
-            if math.isfinite(self.numbers[position]) and math.isfinite(other.numbers[positions[seed]])
-        ]
-        return self.at([ours for ours, _ in both]), other.at([theirs for _, theirs in both])
+        """Restrict both to the seeds for which both have a value."""
+        theirs = {seed: i for i, seed in enumerate(other.seeds) if math.isfinite(other.numbers[i])}
+        common = [i for i, seed in enumerate(self.seeds) if seed in theirs and math.isfinite(self.numbers[i])]
+        return self.at(common), other.at([theirs[self.seeds[i]] for i in common])
 
     def same_texts(self, other: "SeedValues") -> bool:
         """Return whether both have a value for each text, on the same texts."""
@@ -159,19 +153,17 @@ class SeedValues:
 
 def side_by_side(measured: list[SeedValues]) -> Measurements:
     """Stack rows into an array rows × seeds, with values for each text if all were measured on the same texts."""
-    seeds = list(dict.fromkeys(seed for row in measured for seed in row.seeds))
-    positions_of = {seed: position for position, seed in enumerate(seeds)}
-    by_text = all(row.per_text is not None for row in measured) and len({t for row in measured for t in row.texts}) == 1
-    values = np.full((len(measured), len(seeds)), math.nan)
-    each = None
-    if by_text:
-        each = np.zeros((len(measured), len(seeds), measured[0].per_text.shape[1]), measured[0].per_text.dtype)
+    positions_of = {seed: i for i, seed in enumerate(dict.fromkeys(seed for row in measured for seed in row.seeds))}
+    shape = len(measured), len(positions_of)
+    values, per_text = np.full(shape, math.nan), None
+    if all(row.same_texts(measured[0]) for row in measured):
+        per_text = np.zeros((*shape, measured[0].per_text.shape[1]), measured[0].per_text.dtype)
     for number, row in enumerate(measured):
         positions = [positions_of[seed] for seed in row.seeds]
         values[number, positions] = row.numbers
-        if each is not None:
-            each[number, positions] = row.per_text
-    return Measurements(values, each, None if by_text else measured[0].count)
+        if per_text is not None:
+            per_text[number, positions] = row.per_text
+    return Measurements(values, per_text, measured[0].count if per_text is None else None)
 
 
 def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[str, SeedValues]:
@@ -181,13 +173,12 @@ def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[st
     by_value = {}
     for value, name in zip(values, names, strict=True):
         numbers, higher = seed_scores(row, value, results), direction(value, results)
-        kept = seeds_that_count(np.isfinite(numbers), results.study)
-        numbers, seeds = numbers[kept], [seed for seed, keep in zip(row.seeds, kept, strict=True) if keep]
-        stored = [cell for cell, keep in zip(examples, kept, strict=True) if keep]
-        each = [arrays.get(name) for arrays, _ in stored]
-        texts = [marks.get(f"{value.partition('.')[0]}.ids") for _, marks in stored]
-        present = [array for array in each if array is not None]
-        complete = 0 < len(present) == len(stored) and None not in texts and len({*map(len, present)}) == 1
+        kept = np.flatnonzero(seeds_that_count(np.isfinite(numbers), results.study)).tolist()
+        numbers, seeds = numbers[kept], [row.seeds[position] for position in kept]
+        arrays = [examples[position][0].get(name) for position in kept]
+        texts = [examples[position][1].get(f"{value.partition('.')[0]}.ids") for position in kept]
+        present = [array for array in arrays if array is not None]
+        complete = 0 < len(present) == len(kept) and None not in texts and len({*map(len, present)}) == 1
         stacked = np.stack(present) if complete else None
         if stacked is not None and np.allclose(stacked.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
             by_value[value] = SeedValues(seeds, numbers, stacked, tuple(mark or 0 for mark in texts), higher)
@@ -232,12 +223,11 @@ def row_cost(cells: Sequence[str], results: Results) -> Cost | None:
 
 def cell_cost(known: Provenance) -> Cost | None:
     """Return the CPU-seconds of training, on a GPU the seconds for which it held one; None if nothing measured them."""
-    on_gpu = known.gpu_seconds > 0
-    seconds = known.training_gpu_seconds if on_gpu else known.training_cpu_seconds
+    device, seconds = N_("CPU-seconds of training"), known.training_cpu_seconds
+    if known.gpu_seconds > 0:
+        device, seconds = N_("GPU-seconds of training"), known.training_gpu_seconds
     if seconds is None:
         return None
     store = (known.speed or {}).get("reuse")
     conditions = (known.hardware, known.threads, known.processes, known.finished, store)
-    return Cost(
-        N_("GPU-seconds of training") if on_gpu else N_("CPU-seconds of training"), seconds, frozenset([conditions])
-    )
+    return Cost(device, seconds, frozenset([conditions]))

@@ -92,7 +92,7 @@ def study_of(grid: RecordedGrid) -> Study:
         all_named("data.source", experiment.data.source, grid.sections, report.named),
         all_named("encoder.model", experiment.encoder.model, grid.sections, report.named),
         experiment.description,
-        report.margin, report.primary, {title: own for title, own in families.items() if own != shown[title]},
+        report.margin, report.primary, {title: names for title, names in families.items() if names != shown[title]},
         varied(experiment), frozenset(section.title for section in experiment.sections if section.baseline),
         (*tasks, *(["transfer.mean"] if len(tasks) > 1 else [])),  # as GLUE does
         tuple(
@@ -109,14 +109,16 @@ def with_all_seeds(sections: list[RecordedSection]) -> list[RecordedSection]:
     """Give each row of a study that adds seeds all seeds that any section has of its configuration."""
     longest = dict[str, RecordedRow]()
     for row in (row for section in sections for row in section.rows if row.cells):
-        known = longest.setdefault(row.cells[0], row)
-        longest[row.cells[0]] = max(known, row, key=lambda each: len(each.cells))
-
-    def extended(row: RecordedRow) -> RecordedRow:
-        most = longest[row.cells[0]] if row.cells else row
-        return replace(row, cells=most.cells, seeds=most.seeds)
-
-    return [replace(section, rows=[extended(row) for row in section.rows]) for section in sections]
+        known = longest.get(row.cells[0], row)
+        longest[row.cells[0]] = row if len(row.cells) > len(known.cells) else known
+    extended = []
+    for section in sections:
+        longer = [longest[row.cells[0]] if row.cells else row for row in section.rows]
+        rows = [
+            replace(row, cells=most.cells, seeds=most.seeds) for row, most in zip(section.rows, longer, strict=True)
+        ]
+        extended.append(replace(section, rows=rows))
+    return extended
 
 
 def all_named(setting: str, usual: str, sections: list[RecordedSection], name: Callable[[str], str]) -> str:
@@ -127,18 +129,17 @@ def all_named(setting: str, usual: str, sections: list[RecordedSection], name: C
 
 def varied(experiment: Experiment) -> dict[str, set[str]]:
     """Return the settings in which the rows of each section may differ: of its axes, `include` and its baseline."""
-    found = dict[str, set[str]]()
+    by_section = dict[str, set[str]]()
     for section in experiment.sections:
         names = {*section.axes, *section.baseline, *(name for overlay in section.include for name in overlay)}
-        found.setdefault(section.title, set()).update(names)
-    return found
+        by_section.setdefault(section.title, set()).update(names)
+    return by_section
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Coordinates of texts of a cell in two dimensions; if there are none, `reason` says why."""
+    """Coordinates of texts of a cell in two dimensions, by t-SNE; if there are none, `reason` says why."""
 
-    method: str
     x: np.ndarray
     labels: np.ndarray
     ids: np.ndarray

@@ -40,7 +40,7 @@ def cell_folder(
     store.write_json(folder / "scores.json", {"version": 1, "key": "k", "scores": scores})
     store.write_json(folder / "provenance.json", provenance(count))
     points = np.stack([np.cos(np.arange(40.0) + seed), np.sin(np.arange(40.0))], 1).astype(np.float32)
-    texts = {"labels": np.arange(40) % 2, "ids": np.arange(40, dtype=np.uint64), "method": np.array("t-SNE")}
+    texts = {"labels": np.arange(40) % 2, "ids": np.arange(40, dtype=np.uint64), "method": "t-SNE", "reason": ""}
     np.savez(folder / "picture.npz", x=points, **texts)
     store.mark_finished(folder, "DONE")
     return folder

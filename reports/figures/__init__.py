@@ -38,7 +38,7 @@ def draw_first(chart: Chart, folder: Path) -> Figure | LeftOut | None:
 
 
 def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:
-    """Draw the figure of the whole grid: score against cost."""
+    """Draw the figures of the whole grid: score against cost."""
     path = folder / "figures" / "overview"
     drawn = drawn_or_left_out(_("score against cost"), lambda: costs.draw_costs(results, path))
-    return [] if drawn is None else [drawn]
+    return [drawn] if isinstance(drawn, LeftOut) else [*drawn]

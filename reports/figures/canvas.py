@@ -84,14 +84,10 @@ def blank(height: float, width: float = WIDTH) -> Any:
 
 
 def save(drawn: Any, path: Path, alt: str, caption: str = "") -> Figure:
-    """Save a picture without date or version, so that its bytes are reproducible; remove it if writing fails."""
+    """Save a picture without date or version, so that its bytes are reproducible."""
     path = path.with_suffix(_suffix.get() or path.suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        drawn.savefig(path, metadata=dict.fromkeys(DATED[path.suffix]))
-    except Exception:
-        path.unlink(missing_ok=True)
-        raise
+    drawn.savefig(path, metadata=dict.fromkeys(DATED[path.suffix]))
     return Figure(f"{path.parent.name}/{path.name}", alt, caption)
 
 
@@ -109,10 +105,10 @@ def drawable(names: list[str]) -> list[str]:
 
 def wrapped(text: str, width: int, lines: int = 2) -> str:
     """Wrap a text to `width` letters a line; a text of more than `lines` lines ends in an ellipsis."""
-    found = textwrap.wrap(text, width, max_lines=lines, placeholder=" …") or [""]
-    if found[-1] == "…":  # textwrap drops a word that is longer than a line
-        found[-1] = textwrap.wrap(text, width)[len(found) - 1][: width - 1] + "…"
-    return "\n".join(found)
+    parts = textwrap.wrap(text, width, max_lines=lines, placeholder=" …") or [""]
+    if parts[-1] == "…":  # textwrap drops a word that is longer than a line
+        parts[-1] = textwrap.wrap(text, width)[len(parts) - 1][: width - 1] + "…"
+    return "\n".join(parts)
 
 
 LEGEND = 76  # letters in a line of a legend
@@ -121,9 +117,8 @@ LEGEND = 76  # letters in a line of a legend
 def legend_below(drawn: Any, handles: list[Any], names: list[str]) -> None:
     """Draw a legend below all panels of a figure that is laid out by constraints."""
     shown = [wrapped(name, LEGEND - 10, 1) for name in names]
-    drawn.legend(
-        handles, shown, loc="outside lower center", ncols=legend_columns(shown), columnspacing=1.2, handlelength=1.4
-    )
+    look = {"columnspacing": 1.2, "handlelength": 1.4}
+    drawn.legend(handles, shown, loc="outside lower center", ncols=legend_columns(shown), **look)
 
 
 def legend_columns(names: list[str]) -> int:
@@ -136,11 +131,10 @@ def legend_height(names: list[str]) -> float:
 
 
 def labels_in_words(labels: list[str]) -> str:
-    """List up to NAMED labels, with the numbers that `drawable` gives them; of more, name the count, the first and the
-    last."""
-    count = len(labels)
-    if count > NAMED:
-        return _("{count} configurations from {first} to {last}", count=count, first=labels[0], last=labels[-1])
+    """List the labels, with the numbers that `drawable` gives them; of more than NAMED, the count, first and last."""
+    if len(labels) > NAMED:
+        ends = {"first": labels[0], "last": labels[-1]}
+        return _("{count} configurations from {first} to {last}", count=len(labels), **ends)
     return _(", ").join(numbered(labels))
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import LogLocator
 
-from contrastive.runs.recorded import RecordedRow, RecordedSection
+from contrastive.runs.recorded import RecordedSection
 from reports.figures import canvas
 from reports.guards.rows import listed
 from reports.messages import _
 from reports.study import Results
 
-TOGETHER = 8  # lines in a panel; more lines get further panels on the same scale
+DASHES = ("-", "--", ":", "-.")  # with the colours, 32 configurations can be told apart
 ACROSS = 2  # panels side by side
 SMOOTHING = 10  # steps in the running mean of a curve
 FEWEST = 3  # points: shorter lines are not drawn
@@ -35,33 +35,30 @@ def draw_curves(section: RecordedSection, results: Results, path: Path) -> canva
     curves = section_curves(section, results)
     every_row = list(range(len(section.rows)))
     chosen = [*loss_panels(section, curves), ("gradient_norm", "gradient norm", every_row)]
-    panels = [line_panel(key, title, rows, section, curves) for key, title, rows in chosen]
-    panels = [panel for panel in panels if panel.tables]
+    panels = line_panels(chosen, section, curves)
     if not panels:
         return None
     what = _(" and ").join([panel.title for panel in panels])
     smoothed = _("running mean over {smoothing} steps; ", smoothing=SMOOTHING)
-    labels = [row.label for row in section.rows]
-    caption = last_values(panels[0], labels, panels[0].title)
+    labels, path = [row.label for row in section.rows], path.with_name(f"{path.name}-curves.png")
     with canvas.style():
-        drawn = draw_lines(panels, labels)
-        return canvas.save(drawn, path.with_name(f"{path.name}-curves.png"), described(what, labels, smoothed), caption)
+        caption = last_values(panels[0], labels, panels[0].title)
+        return canvas.save(draw_lines(panels, labels), path, described(what, labels, smoothed), caption)
 
 
 def draw_terms(section: RecordedSection, results: Results, path: Path) -> canvas.Figure | None:
     """Draw the gradient norm of each term alone, all on one scale."""
     curves, every_row = section_curves(section, results), list(range(len(section.rows)))
     keys = sorted(key for key in curves["key"].unique() if key.startswith("gradient_norm."))
-    panels = [line_panel(key, key.removeprefix("gradient_norm."), every_row, section, curves) for key in keys]
-    panels = [panel for panel in panels if panel.tables]  # terms without finite values have no line
+    panels = line_panels([(key, key.removeprefix("gradient_norm."), every_row) for key in keys], section, curves)
     if not panels:
         return None
     what = _("gradient norms of the loss terms {names}", names=_(", ").join([panel.title for panel in panels]))
-    labels = [row.label for row in section.rows]
-    caption = last_values(panels[0], labels, _("gradient norm of {term}", term=panels[0].title))
+    labels, path = [row.label for row in section.rows], path.with_name(f"{path.name}-gradients.png")
     with canvas.style():
+        caption = last_values(panels[0], labels, _("gradient norm of {term}", term=panels[0].title))
         drawn = draw_lines(panels, labels, one_log_scale=True)
-        return canvas.save(drawn, path.with_name(f"{path.name}-gradients.png"), described(what, labels, ""), caption)
+        return canvas.save(drawn, path, described(what, labels, ""), caption)
 
 
 def described(what: str, labels: list[str], smoothed: str) -> str:
@@ -90,30 +87,36 @@ def loss_panels(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[st
     numbers = list(range(len(rows)))
     if not any(len({(row.settings or {}).get(name) for row in rows}) > 1 for name in FLOOR):
         return [("loss", "training loss", numbers)]
-    terms = sorted(key for key in curves["key"].unique() if key.startswith("excess."))
-    rows_of = {key: [i for i in numbers if has(key, rows[i], curves)] for key in terms}
-    rest = [i for i in numbers if not any(i in members for members in rows_of.values())]
-    panels: list[tuple[str, str, list[int]]] = [
-        (key, f"{key.removeprefix('excess.')}: loss − floor", rows_of[key]) for key in terms
-    ]
-    title = "training loss, floor unknown" if terms else "training loss"
-    return panels + ([("loss", title, rest)] if rest else [])
+    panels, rest = list[tuple[str, str, list[int]]](), set(numbers)
+    for key in sorted(key for key in curves["key"].unique() if key.startswith("excess.")):
+        measured = set(curves["cell"][curves["key"] == key])
+        of_key = [number for number in numbers if measured & set(rows[number].cells)]
+        panels.append((key, f"{key.removeprefix('excess.')}: loss − floor", of_key))
+        rest -= set(of_key)
+    title = "training loss, floor unknown" if panels else "training loss"
+    return panels + ([("loss", title, sorted(rest))] if rest else [])
 
 
-def has(key: str, row: RecordedRow, curves: pd.DataFrame) -> bool:
-    return bool(((curves["key"] == key) & curves["cell"].isin(row.cells)).any())
+def line_panels(
+    chosen: list[tuple[str, str, list[int]]], section: RecordedSection, curves: pd.DataFrame
+) -> list[LinePanel]:
+    """Return the panels that have a line to draw; none if there are more rows than can be told apart.
 
-
-def line_panel(key: str, title: str, rows: list[int], section: RecordedSection, curves: pd.DataFrame) -> LinePanel:
-    points = curves[curves["key"] == key]
-    width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # norms of terms are measured only now and then
-    tables = {number: smoothed_table(points[points["cell"].isin(section.rows[number].cells)], width) for number in rows}
-    return LinePanel(title, {number: table for number, table in tables.items() if len(table) >= FEWEST})
-
-
-def smoothed_table(points: pd.DataFrame, width: int) -> pd.DataFrame:
-    wide = points.pivot_table(index="step", columns="cell", values="value").sort_index()
-    return wide.rolling(width, min_periods=1).mean()
+    `chosen`: key, title and rows of each panel.
+    """
+    panels = list[LinePanel]()
+    for key, title, rows in chosen:
+        width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # norms of terms are measured only now and then
+        points, tables = curves[curves["key"] == key], dict[int, pd.DataFrame]()
+        for number in rows:
+            of_row = points[points["cell"].isin(section.rows[number].cells)]
+            wide = of_row.pivot_table(index="step", columns="cell", values="value").sort_index()
+            if len(wide) >= FEWEST:
+                tables[number] = wide.rolling(width, min_periods=1).mean()
+        if tables:  # terms without finite values have no line
+            panels.append(LinePanel(title, tables))
+    shown = {number for panel in panels for number in panel.tables}
+    return panels if len(shown) <= len(DASHES) * len(canvas.COLOURS) else []
 
 
 def section_curves(section: RecordedSection, results: Results) -> pd.DataFrame:
@@ -121,63 +124,38 @@ def section_curves(section: RecordedSection, results: Results) -> pd.DataFrame:
 
 
 def draw_lines(panels: list[LinePanel], labels: list[str], *, one_log_scale: bool = False) -> Any:
-    """Draw the mean over seeds in a band from the lowest to the highest seed.
-
-    More than TOGETHER configurations are drawn in groups, one below the other; a panel has one scale in all groups.
-    """
-    shown = sorted({number for panel in panels for number in panel.tables})
-    groups = [shown[i : i + TOGETHER] for i in range(0, len(shown), TOGETHER)]
+    """Draw the mean over seeds in a band from the lowest to the highest seed, and one legend below all panels."""
+    numbers = sorted({number for panel in panels for number in panel.tables})
     names = canvas.drawable(labels)
-    parts = [[panel for panel in panels if set(group) & set(panel.tables)] for group in groups]
-    heights = [
-        0.4 * canvas.WIDTH * -(-len(part) // ACROSS) + canvas.legend_height([names[number] for number in group])
-        for part, group in zip(parts, groups, strict=True)
-    ]
-    drawn = canvas.blank(sum(heights))
-    subfigures = drawn.subfigures(len(groups), 1, height_ratios=heights, squeeze=False)[:, 0]
-    axes: dict[str, list[Any]] = {}  # by scale
-    for subfigure, part, group in zip(subfigures, parts, groups, strict=True):
-        for panel, axis in zip(part, draw_group(subfigure, part, group, names), strict=True):
-            axes.setdefault("" if one_log_scale else panel.title, []).append(axis)
-    positive = all((table > 0).to_numpy().all() for panel in panels for table in panel.tables.values())
-    for same_scale in axes.values():
-        rescale(same_scale, one_log_scale and positive)
-    return drawn
-
-
-def draw_group(subfigure: Any, panels: list[LinePanel], group: list[int], names: list[str]) -> list[Any]:
-    """Draw a group of configurations in each panel, with one legend below; return the panels' axes."""
+    shown = [names[number] for number in numbers]
     columns = min(ACROSS, len(panels))
-    axes = list(subfigure.subplots(-(-len(panels) // columns), columns, squeeze=False).flat)
+    lines = -(-len(panels) // columns)
+    drawn = canvas.blank(0.4 * canvas.WIDTH * lines + canvas.legend_height(shown))
+    axes = list(drawn.subplots(lines, columns, squeeze=False, sharey="all" if one_log_scale else "none").flat)
     handles = {}
     for axis, panel in zip(axes, panels, strict=False):
         axis.set(title=panel.title, xlabel="optimizer step")
-        for number, colour in zip(group, canvas.COLOURS, strict=False):
-            if (table := panel.tables.get(number)) is not None:
-                (handles[number],) = axis.plot(table.index, table.mean(axis=1), color=colour)
-                band = {"color": colour, "alpha": 0.18, "linewidth": 0}
-                axis.fill_between(table.index, table.min(axis=1), table.max(axis=1), **band)
+        for number, table in panel.tables.items():
+            position = numbers.index(number)
+            colour = canvas.COLOURS[position % len(canvas.COLOURS)]
+            dashes = DASHES[position // len(canvas.COLOURS)]
+            (handles[number],) = axis.plot(table.index, table.mean(axis=1), color=colour, linestyle=dashes)
+            axis.fill_between(table.index, table.min(axis=1), table.max(axis=1), color=colour, alpha=0.18, linewidth=0)
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
-    canvas.legend_below(subfigure, [handles[number] for number in group], [names[number] for number in group])
-    return axes[: len(panels)]
+    values = np.concatenate([table.to_numpy().ravel() for panel in panels for table in panel.tables.values()])
+    if one_log_scale and np.nanmin(values) > 0:
+        log_scale(axes[0], wide=bool(np.nanmax(values) > 100 * np.nanmin(values)))
+    else:
+        for axis in axes[: len(panels)]:
+            axis.set_ylim(bottom=min(0, axis.dataLim.y0))
+    canvas.legend_below(drawn, [handles[number] for number in numbers], shown)
+    return drawn
 
 
-def rescale(axes: list[Any], log: bool) -> None:
-    """Give all axes one scale: logarithmic, or linear with 0."""
-    low = min(axis.dataLim.y0 for axis in axes)
-    high = max(axis.dataLim.y1 for axis in axes)
-    if not np.isfinite([low, high]).all():
-        return
-    for axis in axes:
-        if log:
-            axis.set_yscale("log")
-            axis.set_ylim(low / 1.2, high * 1.2)
-            axis.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 100 * low else (1, 2, 5)))
-            axis.yaxis.set_major_formatter(
-                "{x:g}"
-            )  # the default formatter writes formulas, which canvas.style() turns off
-            axis.yaxis.set_minor_formatter("")
-        else:
-            padding = 0.05 * (high - min(low, 0) or 1)
-            axis.set_ylim(low - padding if low < 0 else 0, high + padding)
+def log_scale(axis: Any, wide: bool) -> None:
+    """Make the scale of an axis, and of those that share it, logarithmic."""
+    axis.set_yscale("log")
+    axis.yaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5)))
+    axis.yaxis.set_major_formatter("{x:g}")  # the default one writes formulas, which canvas.style() turns off
+    axis.yaxis.set_minor_formatter("")

@@ -24,7 +24,7 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> canvas.
     if not rows or len(rows) == 1 < len(section.rows):  # one of several rows shows nothing
         return None
     pictures = [results.tsne[row.cells[0]] for row in rows]
-    first = alignment_reference(rows, results)
+    first = next((picture for picture in pictures if len(picture.x)), pictures[0])
     points = [aligned(picture, first) for picture in pictures]
     names, across = class_names(rows, results), min(ACROSS, len(rows))
     titles = [canvas.wrapped(name, 60 // across, LINES) for name in canvas.drawable([row.label for row in rows])]
@@ -34,9 +34,6 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> canvas.
             axis.set_title(title, pad=2)
             tsne_panel(axis, picture, places)
         caption = tsne_finding(rows, results)
-        if any(picture.images is not None for picture in pictures):
-            images = _("Some points are drawn as their images.")
-            caption = " ".join([caption, images]) if caption else images
         path = path.with_name(f"{path.name}-tsne.png")
         return canvas.save(drawn, path, tsne_caption(rows, names, results), caption)
 
@@ -45,12 +42,6 @@ def reach_of(points: list[np.ndarray]) -> np.ndarray:
     """Return how far panels reach from their centre, to the right and up, so that all points lie within."""
     reach = 1.05 * np.max([np.abs(x).max(0) for x in points if len(x)] or [[1.0, 1.0]], axis=0)
     return np.maximum(reach, np.array([0.6, 0.4]) * reach.max())
-
-
-def alignment_reference(rows: list[RecordedRow], results: Results) -> Picture:
-    """Return the picture that the others are aligned to: the first that has points, else the first."""
-    pictures = [results.tsne[row.cells[0]] for row in rows]
-    return next((picture for picture in pictures if len(picture.x)), pictures[0])
 
 
 def aligned(picture: Picture, first: Picture) -> np.ndarray:
@@ -84,9 +75,7 @@ def empty_panels(titles: list[str], across: int, reach: np.ndarray, names: list[
         axis.set(xlim=(-reach[0], reach[0]), ylim=(-reach[1], reach[1]))
         axis.set_axis_off()
     handles = [
-        Line2D(
-            [], [], marker=marker(label), linestyle="", markersize=4, color=canvas.COLOURS[label % len(canvas.COLOURS)]
-        )
+        Line2D([], [], marker=marker(label), linestyle="", markersize=4, color=colour(label))
         for label in range(len(names))
     ]
     if handles:
@@ -98,13 +87,19 @@ def marker(label: int) -> str:
     return MARKERS[label // len(canvas.COLOURS) % len(MARKERS)]
 
 
+def colour(label: int) -> str:
+    return canvas.COLOURS[label % len(canvas.COLOURS)]
+
+
 def tsne_panel(axis: Any, picture: Picture, points: np.ndarray) -> None:
     if len(points) == 0:  # too few texts, or collapsed embeddings
         axis.text(0, 0, canvas.wrapped(f"no picture: {picture.reason}", 24, 6), ha="center", va="center")
+    labels = picture.labels.tolist()
+    shapes = np.array([marker(label) for label in labels], str)
+    colours = np.array([colour(label) for label in labels], str)
     for shape in MARKERS:
-        chosen = np.array([marker(label) == shape for label in picture.labels.tolist()], bool)
-        colours = [canvas.COLOURS[label % len(canvas.COLOURS)] for label in picture.labels[chosen].tolist()]
-        axis.scatter(*points[chosen].T, c=colours, s=2, alpha=0.7, linewidths=0, marker=shape)
+        chosen = shapes == shape
+        axis.scatter(*points[chosen].T, c=colours[chosen].tolist(), s=2, alpha=0.7, linewidths=0, marker=shape)
     draw_images(axis, picture, points)
 
 
@@ -117,30 +112,29 @@ def class_names(rows: list[RecordedRow], results: Results) -> list[str]:
 
 def tsne_finding(rows: list[RecordedRow], results: Results) -> str:
     """Give the kNN accuracy of the drawn vectors, if it was measured: how far their classes lie apart."""
-    scores = results.by_score.get("test.knn_accuracy", {})
-    said = [
-        _("{label} {score}", label=row.label, score=score_text("test.knn_accuracy", scores[row.cells[0]], places=1))
+    by_cell = results.by_score.get("test.knn_accuracy", {})
+    scores = [
+        _("{label} {score}", label=row.label, score=score_text("test.knn_accuracy", by_cell[row.cells[0]], places=1))
         for row in rows
-        if row.cells[0] in scores
+        if row.cells[0] in by_cell
     ]
-    seeds = ", ".join(map(str, sorted({row.seeds[0] for row in rows})))
-    method = alignment_reference(rows, results).method
-    if not said:
+    if not scores:
         return ""
     return _(
-        "{method} of seed {seed}, coloured by class; kNN accuracy, %: {rows}.",
-        method=method, seed=seeds, rows=_("; ").join(said),
+        "t-SNE of seed {seed}, coloured by class; kNN accuracy, %: {rows}.",
+        seed=seeds_of(rows), rows=_("; ").join(scores),
     )  # fmt: skip
 
 
+def seeds_of(rows: list[RecordedRow]) -> str:
+    return ", ".join(map(str, sorted({row.seeds[0] for row in rows})))
+
+
 def tsne_caption(rows: list[RecordedRow], names: list[str], results: Results) -> str:
-    seeds, shown = sorted({row.seeds[0] for row in rows}), canvas.labels_in_words([row.label for row in rows])
     classes = _(" ({names})", names=_(", ").join(canvas.numbered(names))) if names else ""
-    method, seed = alignment_reference(rows, results).method, ", ".join(map(str, seeds))
     caption = _(
-        "{method} of the embeddings, seed {seed}, each aligned with the first: {shown}; colour is the "
-        "class{classes}",
-        method=method, seed=seed, shown=shown, classes=classes,
+        "t-SNE of the embeddings, seed {seed}, each aligned with the first: {shown}; colour is the class{classes}",
+        seed=seeds_of(rows), shown=canvas.labels_in_words([row.label for row in rows]), classes=classes,
     )  # fmt: skip
     empty = [(row.label, results.tsne[row.cells[0]]) for row in rows if not len(results.tsne[row.cells[0]].x)]
     reasons = [_("{label} not drawn: {reason}", label=label, reason=picture.reason) for label, picture in empty]

@@ -15,7 +15,7 @@ from reports.study import Picture, Results
 SIDE = 0.13  # inches: the image of a point
 FRAME = 0.1  # width of a frame, in sides of the image
 MOST_ROWS, MOST_GROUPS = 12, 4  # configurations, and images with their neighbours, in a figure
-GAP, RULE = 0.35, 0.14  # between groups, and the mark below a neighbour of another class, in sides of an image
+GAP = 0.25  # between groups, in sides of a framed image
 
 
 def draw_images(axis: Any, picture: Picture, points: np.ndarray) -> None:
@@ -35,36 +35,27 @@ def draw_images(axis: Any, picture: Picture, points: np.ndarray) -> None:
         places.append(inches[point])
 
 
-def coloured(images: np.ndarray) -> np.ndarray:
-    """Return images as red, green and blue, which come last; from grey ones too."""
-    return np.moveaxis(np.repeat(images, 3 if images.shape[-3] == 1 else 1, axis=-3), -3, -1)
-
-
 def framed(image: np.ndarray, colour: str) -> np.ndarray:
+    """Return an image, grey or coloured, in a frame, as pixels of red, green and blue."""
     side = image.shape[-1]
     width = max(1, round(FRAME * side))
-    whole = np.full((side + 2 * width, side + 2 * width, 3), rgb(colour), np.uint8)
-    whole[width:-width, width:-width] = coloured(image)
+    paint = np.round(255 * np.array(to_rgb(colour)))
+    whole = np.full((side + 2 * width, side + 2 * width, 3), paint, np.uint8)
+    whole[width:-width, width:-width] = np.moveaxis(image, 0, -1)
     return whole
 
 
-def rgb(colour: str) -> np.ndarray:
-    return np.round(255 * np.array(to_rgb(colour))).astype(np.uint8)
-
-
 def draw_neighbours(section: RecordedSection, results: Results, path: Path) -> canvas.Figure | None:
-    """Draw a line of images for each row: an image, its neighbours with a mark below those of another class, and so on.
-
-    The classes of the images differ, and all rows show the same images.
-    """
+    """Draw a line of images for each row: the same test images, each followed by its nearest neighbours."""
+    with_images = [(row, results.tsne.get(row.cells[0])) for row in section.rows]
     near = [
         (row, picture.near, picture.near_labels)
-        for row in section.rows
-        if (picture := results.tsne.get(row.cells[0])) and picture.near is not None and picture.near_labels is not None
+        for row, picture in with_images
+        if picture is not None and picture.near is not None and picture.near_labels is not None
     ]
     if not near:
         return None
-    labels = [row.label for row, _images, _labels in near]
+    labels = [row.label for row, _images, _classes in near]
     lines = [strip(images, classes) for _row, images, classes in near[:MOST_ROWS]]
     height = 0.78 * canvas.WIDTH * lines[0].shape[0] / lines[0].shape[1] + 0.05
     with canvas.style():
@@ -76,33 +67,25 @@ def draw_neighbours(section: RecordedSection, results: Results, path: Path) -> c
             axis.imshow(line, interpolation="nearest", aspect="auto")
             axis.set_axis_off()
             axis.text(-0.01, 0.5, canvas.wrapped(name, 18), transform=axis.transAxes, ha="right", va="center")
-        scores = [
-            _("{label} {score}", label=row.label, score=f"{same_class(classes):.0f}") for row, _i, classes in near
-        ]
+        alike = [100 * float((classes[:, 1:] == classes[:, :1]).mean()) for _row, _images, classes in near]
         caption = _(
-            "Test images, each followed by its nearest neighbours by seed {seed}; underlined: another class. Of the "
+            "Test images, each followed by its nearest neighbours by seed {seed}; framed: another class. Of the "
             "same class, %: {rows}.",
-            seed=", ".join(map(str, sorted({row.seeds[0] for row, _images, _labels in near}))),
-            rows=_("; ").join(scores),
+            seed=", ".join(map(str, sorted({row.seeds[0] for row, _images, _classes in near}))),
+            rows=_("; ").join(f"{label} {percent:.0f}" for label, percent in zip(labels, alike, strict=True)),
         )
         alt = _("test images and their nearest neighbours: {shown}", shown=canvas.labels_in_words(labels))
         return canvas.save(drawn, path.with_name(f"{path.name}-neighbours.png"), alt, caption)
 
 
-def same_class(labels: np.ndarray) -> float:
-    """Return the percentage of neighbours that have the class of their image."""
-    return float(100 * (labels[:, 1:] == labels[:, :1]).mean())
-
-
 def strip(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return groups of images side by side, as red, green and blue."""
-    colours, mark, side = coloured(images), rgb(canvas.WORSE), images.shape[-1]
-    rule = max(1, round(RULE * side))
-    gap = np.full((side + rule, max(1, round(GAP * side)), 3), 255, np.uint8)
-    parts = []
-    for group, classes in list(zip(colours, labels, strict=True))[:MOST_GROUPS]:
-        for image, label in zip(group, classes, strict=True):
-            below = np.full((rule, side, 3), mark if label != classes[0] else 255, np.uint8)
-            parts.append(np.concatenate([image, below]))
-        parts.append(gap)
-    return np.concatenate(parts[:-1], 1)
+    """Return groups of images side by side; neighbours of another class than their image have a coloured frame."""
+    tiles = list[np.ndarray]()
+    for group, classes in list(zip(images, labels, strict=True))[:MOST_GROUPS]:
+        if tiles:
+            tiles.append(np.full((len(tiles[0]), round(GAP * len(tiles[0])), 3), 255, np.uint8))
+        tiles += [
+            framed(image, "white" if label == classes[0] else canvas.WORSE)
+            for image, label in zip(group, classes, strict=True)
+        ]
+    return np.concatenate(tiles, 1)

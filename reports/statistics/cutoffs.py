@@ -24,7 +24,6 @@ Pair = tuple[int, int]
 LOOKS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # numbers of seeds at which a study that adds seeds is tested
 DRAWS, ADVICE_DRAWS, FEWEST_DRAWS = 100_000, 20_000, 4_000  # most for a test, most to advise seeds, fewest
 NUMBERS = 300  # random numbers per draw for which a design gets all its draws; a larger design gets fewer
-CACHED = 120_000  # random numbers whose statistics are computed at once
 OWN = 3.0  # the variance of a pair is at least this many times the residual variance of either row
 ENOUGH = 60  # draws needed beyond a cut-off; rarer levels are extrapolated by Student's tail
 LEVELS = 10.0 ** -np.arange(0, 10.01, 0.125)  # levels for which cut-offs are tabulated
@@ -74,6 +73,7 @@ def student(tail: ndarray, freedom: float) -> ndarray:
 
 
 def all_pairs_of(rows: int) -> tuple[Pair, ...]:
+    """Return every pair of rows once, as positions."""
     return tuple((i, j) for i in range(rows) for j in range(i))
 
 
@@ -163,27 +163,16 @@ def simulate_studies(
     for begin in range(0, count, block):
         here = min(block, count - begin)
         if factored:
-            means, factor = factors(generator, here, rows, looks[0])
-            parts = [[statistics(means[few], factor[few], looks[0], left, right)] for few in pieces(here, size)]
+            looked = [statistics(*factors(generator, here, rows, looks[0]), looks[0], left, right)]
         else:
             drawn = generator.standard_normal((here, rows, looks[-1]))
-            parts = [
-                [statistics(*centre(drawn[few, :, :seeds]), seeds, left, right) for seeds in looks]
-                for few in pieces(here, size)
-            ]
-        for part in parts:
-            largest.append(np.stack([statistic for statistic, _ in part], 1))
-            ratios.append(np.stack([ratio for _, ratio in part], 1))
+            looked = [statistics(*centre(drawn[:, :, :seeds]), seeds, left, right) for seeds in looks]
+        largest.append(np.stack([statistic for statistic, _ in looked], 1))
+        ratios.append(np.stack([ratio for _, ratio in looked], 1))
         normal = generator.standard_normal((here, rows))
         texts.append(np.abs(normal[:, left] - normal[:, right]).max(1) / np.sqrt(2))
     levels = (np.arange(RATIOS) + 0.5) / RATIOS
     return np.concatenate(largest), np.concatenate(texts), np.quantile(np.concatenate(ratios), levels, axis=0).T
-
-
-def pieces(count: int, size: int) -> list[slice]:
-    """Cut draws of `size` numbers into pieces that fit into the processor's cache; the results are the same."""
-    step = max(4, CACHED // size)
-    return [slice(begin, begin + step) for begin in range(0, count, step)]
 
 
 def centre(drawn: Float[ndarray, "n k s"]) -> tuple[Float[ndarray, "n k"], Float[ndarray, "n k s"]]:

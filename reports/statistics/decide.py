@@ -24,6 +24,11 @@ from reports.statistics.cutoffs import DRAWS, LEVELS, Cutoffs, Design, Pair, cut
 from reports.statistics.kept import kept
 
 ALPHA = 0.05
+ROUNDING = 1e-12  # a spread below this share of the values counts as 0
+SUSPECT = 0.02  # share of studies with equal variances in which a row is suspected all the same
+LEAVE_OUT = 0.001  # … and in which one is left out of the pool
+MOVES = 1.0  # variance that a seed is expected to give to all rows, for a variance of 1 of each row at a seed
+SHARE_DRAWS = 50_000  # simulated studies for the largest share of variance
 RANK = 1e-9  # singular values below this share of the largest are rounding
 
 
@@ -37,9 +42,11 @@ class Measurements:
 
     @cached_property
     def measured(self) -> Bool[ndarray, "k s"]:
+        """Return which rows have which seeds."""
         return np.isfinite(self.values)
 
     def common(self, pair: Pair) -> Bool[ndarray, " s"]:
+        """Return which seeds both rows have."""
         return self.measured[pair[0]] & self.measured[pair[1]]
 
     @cached_property
@@ -129,6 +136,7 @@ def cutoffs_for(rows: int, pairs: tuple[Pair, ...], seeds: int, most_seeds: int 
 
 
 def compare_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs | None, share: float) -> Decided:
+    """Return one comparison; untested without cut-offs (`bounds`) or without any spread."""
     common = measured.common(pair)
     seeds, rows = int(common.sum()), np.array(pair)
     values = measured.values[rows][:, common]
@@ -167,6 +175,7 @@ def reaches_of(bounds: Cutoffs, seeds: int, parts: Variances) -> Float[ndarray, 
 
 
 def own_variance(values: Float[ndarray, "2 s"]) -> float:
+    """Return the variance over seeds of the difference of two rows."""
     return float((values[0] - values[1]).var(ddof=1))
 
 
@@ -186,7 +195,6 @@ def seeds_part(values: Float[ndarray, "2 s"], variance: float, step: float) -> f
     """Return `variance`, or 0 if it is only rounding error; but at least that of one text (`step`) at S seeds.
 
     `values`: scores of two rows at S seeds. Seeds that agree more closely than one text agree by luck.
-
     """
     rounding = (ROUNDING * float(np.abs(values).max(initial=0))) ** 2
     return max(variance if variance > rounding else 0.0, step**2 / values.shape[1])
@@ -241,9 +249,6 @@ def level_of(reaches: Float[ndarray, " levels"], size: float) -> float:
     return float(np.exp(-np.interp(size, reaches, -np.log(LEVELS))))
 
 
-ROUNDING = 1e-12  # a spread below this share of the values counts as 0
-
-
 def text_parts(each: Float[ndarray, "2 s n"]) -> tuple[float, float]:
     """Return the parts of the variance of the mean difference that come from row × text and from the rest.
 
@@ -281,18 +286,8 @@ def improvement(ours: Float[ndarray, " s"], theirs: Float[ndarray, " s"]) -> flo
     return float(((np.sign(np.subtract.outer(ours, theirs)) + 1) / 2).mean())
 
 
-Verdict = Literal[
-    "better",
-    "worse",
-    "equivalent",
-    "undecided",
-    "one seed",
-    "no spread",
-    "not comparable",
-    "too early",
-    "baseline",
-    "",
-]
+Untested = Literal["one seed", "no spread", "not comparable", "too early"]
+Verdict = Literal["better", "worse", "equivalent", "undecided", Untested, "baseline", ""]
 DECIDED = ("better", "worse", "equivalent")
 TESTED = (*DECIDED, "undecided")
 
@@ -312,11 +307,6 @@ def shown_direction(difference: float, half_width: float, higher: bool) -> int:
     if not math.isfinite(half_width) or abs(difference) <= half_width:
         return 0
     return 1 if (difference > 0) == higher else -1
-
-
-DRAWS = 50_000
-SUSPECT = 0.02  # share of studies with equal variances in which a row is suspected all the same
-LEAVE_OUT = 0.001  # … and in which one is left out of the pool
 
 
 def unequal_rows(values: Float[ndarray, "k s"], chance: float = SUSPECT, step: float = 0.0) -> list[int]:
@@ -350,7 +340,7 @@ def largest_variance_shares(rows: int, seeds: int) -> dict[float, float]:
     chance if all rows have equal variance (simulated)."""
 
     def simulate() -> ndarray:
-        count, block = (min(DRAWS, numbers // (rows * seeds) or 1) for numbers in (20_000_000, 100_000))
+        count, block = (min(SHARE_DRAWS, numbers // (rows * seeds) or 1) for numbers in (20_000_000, 100_000))
         generator, largest = np.random.default_rng(20250625), list[ndarray]()
         for begin in range(0, count, block):
             drawn = generator.standard_normal((min(block, count - begin), rows, seeds))
@@ -361,7 +351,6 @@ def largest_variance_shares(rows: int, seeds: int) -> dict[float, float]:
 
 
 Sample = tuple[float, float, int]  # mean, standard deviation, and number of values
-MOVES = 1.0  # variance that a seed is expected to give to all rows, for a variance of 1 of each row at a seed
 
 
 def worth_pairing(shared: int, counts: tuple[int, int], freedom: float, tests: int) -> bool:

@@ -92,11 +92,11 @@ def needed_up_to(
     texts: int,
     share: float,
 ) -> Needed:
+    """Return what `needed` returns, with at most `most` seeds; `most_seeds` is None if their number was fixed."""
     size = abs(comparison.difference)
     enough = max(size, 0.0 if margin is None else margin - size)
     if not np.isfinite(comparison.half_width) or enough <= 0:
         return Needed(None, None)
-
     draws = DRAWS if most_seeds else ADVICE_DRAWS
 
     def half_at(seeds: int, times: float = 1.0) -> float:

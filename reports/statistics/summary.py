@@ -10,9 +10,12 @@ from numpy import ndarray
 from scipy import special
 
 CONFIDENCE = 0.95
+DRAWS = 2000  # resampled studies
 
 
 class Summary(NamedTuple):
+    """Number, mean and sample standard deviation of the finite values of a row."""
+
     seeds: int
     mean: float
     deviation: float  # nan for a single seed, whose spread is unknown
@@ -26,14 +29,6 @@ def summarise(values: Float[ndarray, " s"]) -> Summary:
         return Summary(count, float(finite[0]) if count else math.nan, math.nan)
     deviation = float(finite.std(ddof=1)) if np.ptp(finite) else 0.0  # the mean of equal values may be rounded
     return Summary(count, float(finite.mean()), deviation)
-
-
-def interval_quantile(freedom: float) -> float:
-    """Return the two-sided quantile of Student's t at CONFIDENCE."""
-    return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
-
-
-DRAWS = 2000
 
 
 def interquartile_mean(
@@ -53,7 +48,7 @@ def interquartile_mean(
     for values in scores.values():
         drawn = values[generator.integers(len(values), size=(draws, len(values)))]
         resampled.append(values.mean() + (drawn - values.mean()) * np.sqrt(len(values) / (len(values) - 1)))
-    half = interval_quantile(freedom) * middle_mean(np.hstack(resampled)).std()
+    half = special.stdtrit(freedom, (1 + CONFIDENCE) / 2) * middle_mean(np.hstack(resampled)).std()
     return middle, middle - float(half), middle + float(half)
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, Run
+from mlflow.entities import Metric, Param
 
 from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
 from contrastive.runs import store
 from reports.export import tidy, write_csv
-from reports.load import all_runs, load, runs_by_page
+from reports.load import all_runs, load
 from reports.study import Results
 from tasks import record, tracking
 from tests.recorded import cell_folder, failed_folder, grid
@@ -40,11 +40,6 @@ def recorded(home: Path) -> str:
     return tracking.tracking_uri(home)
 
 
-def seen(run: Run) -> tuple[dict[str, object], dict[str, str]]:
-    """What a run says of itself; numbers as text, so that nan equals nan."""
-    return dict(run.info), {key: str(sorted(part.items())) for key, part in run.data.to_dictionary().items()}
-
-
 def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_when_it_is_asked_for(home: Path):
     uri = recorded(home)
     client = tracking.open_tracker(home)
@@ -58,8 +53,7 @@ def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_
     client.log_batch(run.info.run_id, metrics=odd, params=[Param("ξ", "'); --")])
     deleted = client.create_run(run.info.experiment_id, tags={"ablate.cell": "c0s0"})
     client.delete_run(deleted.info.run_id)
-    read, by_client = (each(client, run.info.experiment_id) for each in (all_runs, runs_by_page))
-    assert len(read) == 5 and [seen(each) for each in read] == [seen(each) for each in by_client]
+    assert len(all_runs(client, run.info.experiment_id)) == 5
     results = load("small", uri)
     assert results.cells["c0s0"].params["ξ"] == "'); --" and results.scores.loc["c0s0", ["odd", "endless"]].isna().all()
     assert set(results.curves["key"]) == {"loss", "gradient_norm", "gradient_norm.ce", "excess.supcon"}

@@ -108,4 +108,4 @@ def picture(cell: str, ids: np.ndarray, classes: int) -> Picture:
     noise, labels = np.random.default_rng(hash_of(cell)), np.arange(len(ids)) % classes
     angle = 2 * np.pi * labels / classes + number_of(cell)
     places = 12 * np.stack([np.cos(angle), np.sin(angle)], 1) + 4 * noise.normal(size=(len(ids), 2))
-    return Picture("t-SNE", places.astype(np.float32), labels, ids)
+    return Picture(places.astype(np.float32), labels, ids)
