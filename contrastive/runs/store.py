@@ -86,8 +86,6 @@ def write_atomic(path: Path, content: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
-        if path.is_dir():  # the store writes no folder here, so it is damage
-            remove(path)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -128,8 +126,6 @@ def _digest(path: str, size: int, changed: int, as_text: bool) -> str:
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path`; the system frees it if the process dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir():  # a folder cannot be locked
-        shutil.rmtree(path, ignore_errors=True)  # leaves a file that another process created meanwhile
     with open(path, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -169,15 +169,6 @@ def test_each_seed_has_its_own_training_texts_and_all_have_one_test():
     assert not any(texts & {*plain.test.texts, *plain.validation.texts} for texts in sets)
 
 
-def test_over_many_seeds_every_text_that_is_left_is_drawn_about_as_often():
-    left = {*divided(train=None).train.texts}
-    draws = [frozenset(drawn(seed).train.texts) for seed in range(400)]
-    often = [sum(text in draw for draw in draws) for text in sorted(left)]
-    assert len(left) == 70
-    expected, spread = 400 * 30 / 70, (400 * 30 / 70 * 40 / 70) ** 0.5
-    assert max(abs(count - expected) for count in often) < 4.5 * spread
-
-
 @given(st.randoms(use_true_random=False), st.integers(10, 69))
 def test_a_draw_follows_from_the_seed_and_the_texts_alone(shuffler, train):
     order = list(range(100))
@@ -226,10 +217,6 @@ def test_the_first_are_the_old_ones_and_nobody_else_moves(measured: int):
     assert not {*more.test.texts} & {*more.train.texts, *more.validation.texts}
     assert all(POOL.labels[POOL.texts.index(text)] == more.labels[label]
                for text, label in zip(more.test.texts, more.test.labels, strict=True))  # fmt: skip
-
-
-def test_without_validation_they_are_those_of_a_larger_data_test():
-    assert divided(55, validation=0) == divided(test=55, validation=0)
 
 
 def test_too_few_texts_are_told_with_what_there_is():

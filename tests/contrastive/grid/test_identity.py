@@ -208,7 +208,7 @@ def test_defaults_are_pinned():
         "training.epochs": 3, "training.batch_size": 16, "training.accumulate": 1, "training.head_lr": 1e-4,
         "training.encoder_lr": 2e-5, "training.layer_decay": 1.0, "training.weight_decay": 0.01, "training.warmup": 0.1,
         "training.schedule": "linear", "training.clip": 1.0, "training.precision": "fp32", "training.bucket": 10,
-        "training.token_budget": None, "training.order_seed": None,
+        "training.order_seed": None,
         "training.threads": 1, "training.processes": 1, "training.augment": None, "training.sharding": None,
     }  # fmt: skip
 

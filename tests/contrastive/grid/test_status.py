@@ -126,18 +126,3 @@ def test_a_cell_that_failed_or_was_interrupted_runs_and_says_why(home: Path, sou
     assert status.action == "run" and "the reason" in status.why
     folder_of(interrupted).mkdir()
     assert (only(interrupted).action, only(interrupted).why) == ("run", "interrupted")
-
-
-def test_a_cell_that_failed_and_was_then_measured_is_no_longer_said_to_have_failed(home: Path, source: str):
-    folder = folder_of(make(source))
-    (folder / "DONE").unlink()
-    record_failure(folder, RuntimeError("the disk was full"))
-    evaluate_cell(folder, Evaluation())
-    assert store.failure(folder) is None and only(make(source)).action == "reuse"
-
-
-def test_scores_of_an_older_version_are_measured_again(source, home, monkeypatch):
-    assert only(make(source)).action == "reuse"
-    monkeypatch.setattr("contrastive.grid.identity.EVALUATION_VERSION", 5)
-    status = only(make(source))
-    assert (status.action, status.why) == ("evaluate", "evaluated with other settings")

@@ -154,15 +154,6 @@ def test_a_json_file_that_cannot_be_read_is_named(tmp_path: Path):
         store.read_json(tmp_path / "scores.json")
 
 
-def test_a_file_or_a_lock_takes_the_place_of_a_folder(tmp_path: Path):
-    for name in ("numbers.json", "lock"):
-        (tmp_path / name / "something").mkdir(parents=True)
-    store.write_json(tmp_path / "numbers.json", {"seconds": 1})
-    assert store.read_json(tmp_path / "numbers.json") == {"seconds": 1}
-    with store.locked(tmp_path / "lock"):
-        assert (tmp_path / "lock").is_file()
-
-
 @pytest.mark.parametrize("link_to", [None, "runs", "nowhere"])
 def test_what_lies_in_the_place_of_a_folder_is_named_with_what_to_do(link_to: str | None, tmp_path: Path):
     path = tmp_path / "runs"

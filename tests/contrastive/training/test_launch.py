@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-import torch
 
 from contrastive.config.cell import Cell, Training
-from contrastive.runs import stopping, store
+from contrastive.runs import store
 from contrastive.training import launch
 from contrastive.training.launch import Machines
 from tests.contrastive.training.launched import make, of_images, run, write_sources
@@ -84,22 +83,6 @@ def test_a_killed_process_ends_the_others_and_the_next_attempt_goes_on(sources: 
     assert reports[0]["kind"] == "infrastructure" and "ended with code -9" in reports[0]["error"]
     assert has_ended(jobs) and run(cell, checkpoint_every=2)[1] is None
     assert len(curve(folder, "loss")) == len(undisturbed)
-
-
-@pytest.mark.full
-def test_a_job_whose_permit_is_taken_away_stops_with_a_checkpoint(
-    sources: tuple[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def has_begun(folder: Path) -> bool:
-        return (log := folder / "attempts" / "0001" / "metrics.jsonl").exists() and log.stat().st_size > 2000
-
-    with stopping.work_permit(home) as leave:
-        monkeypatch.setenv(stopping.VARIABLE, str(leave))
-        with in_background(make(sources, 2, training={"epochs": 200}), has_begun) as (folder, reports):
-            leave.unlink()
-    assert reports[0]["kind"] == "stopped" and store.failure(folder) is None
-    state = torch.load(folder / "attempts" / "0001" / "resume" / "state.pt", weights_only=True)
-    assert state["step"] == len(curve(folder / "attempts" / "0001"))
 
 
 @pytest.mark.full

@@ -55,16 +55,6 @@ def test_a_text_is_translated_once(translators, generated):
 
 
 @pytest.mark.full
-def test_another_model_in_the_same_folder_is_another_translator(translators, forgotten, tmp_path: Path):
-    folders = [shutil.copytree(name.removeprefix("file:"), tmp_path / Path(name).name) for name in translators]
-    names = tuple(f"file:{folder}" for folder in folders)
-    assert back_and_forth(["good"], names, CPU) == ["fine"]
-    for name in ("tokenizer.json", "model.safetensors", "config.json"):
-        shutil.copy(folders[0] / name, folders[1] / name)
-    assert back_and_forth(["good"], names, CPU) != ["fine"]
-
-
-@pytest.mark.full
 def test_random_state_precision_and_gradient_mode_are_left_alone(translators, forgotten):
     torch.manual_seed(3)
     before = torch.get_rng_state()
@@ -152,17 +142,6 @@ def test_a_batch_is_rephrased_as_the_encoder_would_have_read_the_other_texts(tra
     assert torch.equal(short.input_ids[:, :3], expected.input_ids[:, :3]) and short.input_ids.shape[1] == 4
 
 
-@pytest.mark.full
-def test_words_are_put_together_again_before_they_are_translated(translators, tmp_path: Path, monkeypatch):
-    read = []
-    monkeypatch.setattr(translation, "back_and_forth", lambda texts, *_: read.extend(texts) or texts)
-    tokens = prepared(tmp_path)
-    batch = batch_of(tokens, ["Finely good", "你好吗 good", "good ☃ bad"])
-    assert int(batch.attention_mask[0].sum()) > 4  # in pieces
-    Rephrase(tokens, 64)(batch, translators)
-    assert read == ["finely good", "你好吗 good", "good bad"]
-
-
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Texts of two classes in the words that the translators know."""
@@ -203,9 +182,6 @@ def cut_a_layer(weights: Path) -> None:
 
 UNLOADED = "no translation model could be loaded from"
 DAMAGE: list[tuple[str, Callable[[Path], object], str]] = [
-    (".", shutil.rmtree, "there is no folder"),
-    ("model.safetensors", Path.unlink, "no safetensors weights in"),
-    ("tokenizer.json", Path.unlink, "has no tokenizer"),
     ("model.safetensors", lambda path: os.truncate(path, 1000), UNLOADED),
     ("config.json", lambda path: path.write_text('{"model_type": "bert"}'), UNLOADED),
     ("model.safetensors", cut_a_layer, "lacks the weights .*: the translation model is incomplete"),

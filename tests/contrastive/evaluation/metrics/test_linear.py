@@ -9,7 +9,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from contrastive.evaluation import parallel
 from contrastive.evaluation.metrics import linear
 from contrastive.evaluation.metrics.linear import Classifiers, fit_classifiers
 
@@ -109,20 +108,6 @@ def test_a_row_of_another_size_that_is_not_trained_on(loss):
     found = fit_classifiers(vectors, classes, members, np.ones(1), loss=loss, scaled=True).decide(vectors[1:], 0)
     expected = peer(vectors[1:], classes[1:], 1.0, loss, scaled=True).decision_function(vectors[1:].astype(np.float64))
     assert np.abs(found - expected).max() <= 3e-3 * np.abs(expected).max()
-
-
-@pytest.mark.full
-@both_losses
-@pytest.mark.parametrize("classes", [2, 3])
-def test_the_same_bits_with_one_thread_and_two(loss, classes):
-    vectors, labels = clouds(3000, 33, classes)
-    members = np.random.default_rng(0).random((3, 3000)) < 0.8
-    found = []
-    for count in (1, 2, 2):
-        with parallel.thread_limit(count):
-            found.append(fit_classifiers(vectors, labels, members, np.ones(3), loss=loss, scaled=True))
-    for other in found[1:]:
-        assert (other.weights == found[0].weights).all() and (other.intercepts == found[0].intercepts).all()
 
 
 def test_a_search_that_does_not_end_is_told(monkeypatch):
