@@ -51,10 +51,6 @@ def explain_os_error(error: OSError) -> str:
         return f"the disk is full: could not write {path}; {free_space_advice(path)}"
     if error.errno in FORBIDDEN:
         return f"not allowed to write or read {path}: give access, or choose another place with ABLATE_HOME"
-    existing = next((candidate for candidate in (path, *path.parents) if os.path.lexists(candidate)), path)
-    if error.errno in MISPLACED and (existing.is_symlink() or existing.is_file() or error.errno == errno.EISDIR):
-        kind = "a file" if existing.is_file() else "a folder" if existing.is_dir() else "a broken link"
-        return f"{existing} is {kind}, which cannot be used here: move it away, or set ABLATE_HOME to another folder"
     return f"{path}: {error.strerror or error}"
 
 

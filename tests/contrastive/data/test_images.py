@@ -137,11 +137,6 @@ def test_the_shorter_side_fits_and_the_middle_is_kept(tmp_path: Path):
     assert (first(folder(tmp_path, wide__png=Image.fromarray(wide)))[:, :, 2:6] == np.array(RED)[:, None, None]).all()
 
 
-def test_greys_of_a_coloured_image(tmp_path: Path):
-    found = first(folder(tmp_path, red__png=picture()), Images(size=8, channels=1))
-    assert found.shape == (1, 8, 8) and abs(int(found[0, 0, 0]) - np.dot(RED, (0.299, 0.587, 0.114))) <= 1
-
-
 def test_a_table_names_files_beside_it(tmp_path: Path):
     folder(tmp_path / "pictures", red__png=picture())
     table = tmp_path / "list.csv"

@@ -36,12 +36,6 @@ def test_test_stays_whatever_the_order_and_the_number_of_training_texts(shuffler
     assert set(part.train.texts) < set(whole.train.texts)
 
 
-@pytest.mark.parametrize("held_out", [{"test": 40, "validation": 10}, {"test": 20, "validation": 25}])
-def test_training_texts_stay_whatever_the_number_of_held_out_ones(held_out):
-    few, many = (divide(POOL, {}, asked(train=30, **sizes)) for sizes in ({"test": 20, "validation": 10}, held_out))
-    assert few.train == many.train
-
-
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from("ab")), min_size=30), st.booleans())
 def test_no_text_is_on_two_sides_or_twice(cells, own_test):
@@ -178,13 +172,6 @@ def test_a_draw_follows_from_the_seed_and_the_texts_alone(shuffler, train):
     assert many.train.texts[:10] == few.train.texts
 
 
-@pytest.mark.parametrize(("train", "wanted"), [(70, "70"), (None, "all")])
-def test_where_all_texts_train_none_can_be_drawn(train: int | None, wanted: str):
-    with pytest.raises(UserError, match=rf"draws {wanted} training texts with each seed, but only 70 are left after"):
-        drawn(0, train=train)
-    assert len(drawn(0, train=69).train) == 69
-
-
 def cell(source: str, seed: int, **values: object) -> Cell:
     encoder = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=100))
     data = Data(source=source, test=20, train=60, **values)
@@ -217,12 +204,6 @@ def test_the_first_are_the_old_ones_and_nobody_else_moves(measured: int):
     assert not {*more.test.texts} & {*more.train.texts, *more.validation.texts}
     assert all(POOL.labels[POOL.texts.index(text)] == more.labels[label]
                for text, label in zip(more.test.texts, more.test.labels, strict=True))  # fmt: skip
-
-
-def test_too_few_texts_are_told_with_what_there_is():
-    message = "evaluation.test is 61, but only 60 texts .* 20 of data.test and 40 that no cell trains on, .* at 30 "
-    with pytest.raises(UserError, match=message):
-        divided(61)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -58,7 +58,6 @@ NOISE = np.random.default_rng(0).normal(size=(60, 5))
     ("vectors", "reason"),
     [
         (np.eye(40), "put all 40 texts onto one point"),  # equally far apart
-        (np.where(np.arange(40) == 3, np.nan, 1.0)[:, None] * NOISE[:40], "contain NaN or infinity"),
         (NOISE[:1], "there are 1 texts of 5"),
         (NOISE[:3], "there are 3 texts of 5"),
         (NOISE[:9, :1], "there are 9 texts of 1"),

@@ -74,11 +74,6 @@ def of_training(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {name: ((folder / name).stat().st_ino, (folder / name).read_bytes()) for name in files}
 
 
-def test_only_held_out_texts_are_embedded_where_nothing_else_is_read(source, home):
-    found = arrays(trained(make(source)))
-    assert set(found) == {f"{split}{kind}" for split in ("validation", "test") for kind in ("", ".labels", ".ids")}
-
-
 def test_what_an_evaluation_reads_is_there(source, home):
     cell = make(source, encoder={"pooling": "mean"})
     folder = trained(cell, MORE)

@@ -130,13 +130,6 @@ def test_what_cannot_be_scored():
         transfer.score(scored(), vectors)
 
 
-def test_the_names_are_known_beforehand():
-    for metric in ("spearman", "pearson"):
-        settings = scored(metric)
-        assert tuple(score.name for score in transfer.score(settings, pairs(90))) == settings.scores()
-        assert settings.scores()[0] == f"transfer.sts.{metric}_all"
-
-
 def test_the_mean_is_over_what_each_task_is_known_for():
     tasks = [
         Score("transfer.cola.matthews", 0.5, True, 10),

@@ -10,7 +10,6 @@ import pytest
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.evaluation.evaluate_cell import evaluate_cell
-from contrastive.grid import estimate
 from contrastive.grid.status import Status, statuses
 from contrastive.runs import store
 from contrastive.training.failures import record_failure
@@ -108,15 +107,6 @@ def test_damaged_scores_are_only_measured_again(home: Path, source: str):
         assert only(make(source)).action == "evaluate"
     path.write_text("{")
     assert only(make(source)).action == "evaluate"
-
-
-def test_damage_outside_of_the_grid_stops_no_plan(home: Path, source: str):
-    for content in ("{", "[]", '{"files": 1, "identity": []}'):
-        (folder_of(make(source)) / "config.json").write_text(content)
-        assert only(make(source, seed=7)).action == "run"
-    for path in home.glob("cache/tokens/*/*.offsets.npy"):
-        path.write_bytes(b"")
-    assert not estimate.texts_of(make(source)).counted
 
 
 def test_a_cell_that_failed_or_was_interrupted_runs_and_says_why(home: Path, source: str):

@@ -193,19 +193,6 @@ def test_a_block_that_was_computed_apart_says_so_where_it_is_asked_for():
             ask()
 
 
-def test_the_encoder_is_itself_again_after_a_pass_that_fails(source: str, shared_home: Path):
-    model, _ = built(cell_of(source, "scratch:bert", {"last_blocks": 2}, loss="ce"))
-    names, own = [name for name, _ in model.named_parameters()], model.backbone.embeddings
-    with (
-        pytest.raises(RuntimeError, match="planted"),
-        tuning.restricted_to_blocks(model.backbone, slice(1), nn.Identity()),
-    ):
-        assert len(model.backbone.encoder.layer) == 1
-        raise RuntimeError("planted")
-    assert len(model.backbone.encoder.layer) == BLOCKS and model.backbone.embeddings is own
-    assert [name for name, _ in model.named_parameters()] == names
-
-
 def modes(backbone: nn.Module) -> list[bool]:
     """Of the embeddings and each block: whether all of it is in training mode; an assertion that none is half so."""
     parts = [tuning.without_adapters(backbone).embeddings, *tuning.without_adapters(backbone).encoder.layer]

@@ -18,7 +18,6 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
-from contrastive.evaluation.evaluate_cell import embed_cell
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.models import frozen_store, tuning
 from contrastive.models import model as models
@@ -176,23 +175,6 @@ def test_a_part_of_a_batch_has_its_own_and_changed_texts_have_none(source: str, 
     assert batch.reworded(batch.input_ids).frozen_outputs is rebuilt(batch, words_of(batch)).frozen_outputs is None
 
 
-def test_embeddings_are_the_same_but_for_rounding_and_those_made_later_to_the_bit(source: str, bert: str, home: Path):
-    cell = cell_of(source, bert, loss="ce", data={"validation": 16})
-    more = Evaluation(splits=("test", "train"), metrics=("knn", "alignment"), vectors=("mean", "layer:0:cls"))
-    folder = trained.folder_of(cell)
-    found: list[dict[str, np.ndarray]] = []
-    for speed, first in ((NONE, more), (FULL, more), (FULL, Evaluation())):
-        train_cell(folder, TrainRequest(cell, "a cell", 1000, first, speed))
-        embed_cell(folder, more)
-        with np.load(folder / "embeddings.npz") as arrays:
-            found.append(dict(arrays))
-        store.remove(folder)
-    assert found[0].keys() == found[1].keys() == found[2].keys() > {"test", "train", "test/layer:0:cls", "test.twice"}
-    for name, computed in found[0].items():
-        assert np.array_equal(found[1][name], found[2][name]), name
-        np.testing.assert_allclose(found[1][name], computed, atol=1e-5)
-
-
 @pytest.mark.parametrize("precision", rest_is_full(["fp32", "bf16"], ["bf16"]))
 def test_embeddings_of_cells_with_dropout_below_are_read_too_and_are_the_same_to_the_bit(
     precision: str, source: str, bert: str, home: Path, made: list[str]
@@ -225,18 +207,6 @@ def stores() -> list[Path]:
 
 def small_disk(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
-
-
-def test_the_room_that_it_takes_is_known_before(source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch):
-    """With what belongs to a text: its positive and its negative."""
-    cell = cell_of(source, bert, loss="simcse_sup")
-    texts = frozen_store.with_stored_training_outputs(tokens := opened(cell), cell, HALF).splits["train"]
-    arrays = [part.frozen_outputs for part in (texts, *texts.partners)]
-    assert sum(array.nbytes for array in arrays) == frozen_store.bytes_of_store(texts, cell.encoder, HALF)
-    needed = frozen_store.bytes_of_store(tokens.splits["train"], cell.encoder, FULL)
-    for free, enough in ((2 * needed, False), (2 * needed + 2, True)):
-        small_disk(monkeypatch, free)
-        assert (frozen_store.make_store(opened(cell), "train", cell, FULL) is not None) == enough
 
 
 def test_where_the_disk_has_no_room_the_cell_computes_them_and_says_so(

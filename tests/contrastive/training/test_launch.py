@@ -86,19 +86,6 @@ def test_a_killed_process_ends_the_others_and_the_next_attempt_goes_on(sources: 
 
 
 @pytest.mark.full
-def test_the_death_of_what_forks_ends_the_cell_and_the_next_attempt_goes_on(sources: tuple[str, str], home: Path):
-    with in_background(make(sources, 2, training={"epochs": 200}), has_checkpoint, every=2) as (_, reports):
-        jobs = processes(home)
-        parents = {psutil.Process(pid).ppid() for pid in jobs}
-        assert len(jobs) == 2 and len(parents) == 1
-        os.kill(parents.pop(), signal.SIGKILL)
-    assert reports[0]["kind"] == "infrastructure" and "the fork server of training processes died" in str(reports[0])
-    wait(lambda: has_ended(jobs))
-    assert has_ended(jobs)
-    assert run(make(sources, 2, training={"epochs": 1}))[1] is None
-
-
-@pytest.mark.full
 def test_what_forks_has_neither_threads_nor_a_device_nor_what_no_training_needs():
     threads = (
         "import os, sys, contrastive.training.preloaded\n"
@@ -116,13 +103,6 @@ def test_what_forks_has_neither_threads_nor_a_device_nor_what_no_training_needs(
     assert subprocess.run([sys.executable, "-c", devices], **asked).returncode == 0
     done = subprocess.run([sys.executable, "-c", threads], **asked)
     assert done.stdout == "1\n\n", done.stderr[-1000:]
-
-
-@pytest.mark.full
-def test_what_a_process_says_went_wrong_is_the_cells_failure(sources: tuple[str, str]):
-    folder, report = run(make(sources, 2, training={"encoder_lr": 1e30, "head_lr": 1e30, "clip": 0, "warmup": 0}))
-    assert report is not None and report["kind"] == "diverged" and report["step"] >= 1
-    assert store.failure(folder) == report
 
 
 @pytest.mark.full

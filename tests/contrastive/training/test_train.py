@@ -9,11 +9,9 @@ import pytest
 import torch
 
 from contrastive.config.cell import Training
-from contrastive.config.evaluation import Evaluation
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.evaluation import embed
-from contrastive.evaluation.evaluate_cell import evaluate_cell
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.models import model
 from contrastive.runs import claim, stopping, store
@@ -145,27 +143,6 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
         with np.load(folder / "embeddings.npz") as arrays, np.load(folder / "predictions.npz") as guesses:
             np.testing.assert_allclose(found.embedding.numpy(), arrays["test"], atol=1e-5)
             np.testing.assert_allclose(found.logits.numpy(), guesses["test.logits"], atol=1e-5)
-
-
-def test_processor_time_of_training_and_of_evaluation_are_noted_apart(source: str, home: Path):
-    """Also of the second cell of a process."""
-    run(make(source))
-    cell, before = make(source, seed=1), time.process_time()
-    folder = run(cell)
-    evaluate_cell(folder, Evaluation(metrics=("accuracy",)))
-    training, evaluation = claim.attempts(folder)
-    steps, total = store.read_json(folder / "provenance.json")["training_cpu_seconds"], time.process_time() - before
-    assert 0 < steps < training["cpu_seconds"] and evaluation["cpu_seconds"] > 0
-    assert training["cpu_seconds"] + evaluation["cpu_seconds"] < total
-
-
-def test_what_was_predicted_is_noted_beside_what_was_measured(source: str, home: Path):
-    cell = make(source)
-    folder, said = folder_of(cell), {"seconds": 2.5}
-    train_cell(folder, TrainRequest(cell, "a cell", 1000, predicted=said))
-    noted = store.read_json(folder / "provenance.json")
-    assert noted["predicted"] == said and 100 * 2**20 < noted["peak_memory_bytes"] < 8 * 2**30
-    assert 100 < noted["peak_memory_mib"] < 8 * 2**10
 
 
 def test_bf16_trains_and_fp16_without_a_gpu_says_what_to_do(source: str, home: Path):

@@ -132,15 +132,6 @@ def test_what_goes_wrong_ahead_is_raised_where_it_would_be_used():
     assert seen == [0, 1, 2] and not ours()
 
 
-def test_a_loop_that_ends_early_leaves_no_thread():
-    slow = threading.Event()
-    coming = batches.prefetch(lambda item: (slow.wait(0.2), item), range(9))
-    next(coming)
-    assert len(ours()) == 1
-    coming.close()
-    assert not ours()
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_is_given_pinned_batches_of_the_same_texts():
