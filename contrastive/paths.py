@@ -1,7 +1,6 @@
 """Check the paths that users give, and explain in a UserError why a file or folder cannot be read."""
 
 import difflib
-import errno
 import os
 import stat
 from pathlib import Path
@@ -48,8 +47,6 @@ def _mode(path: Path, kind: str) -> int:
     except (FileNotFoundError, NotADirectoryError):
         pass
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        if getattr(error, "errno", None) == errno.ELOOP:
-            raise UserError(f"{brief(path)} is a link that leads back to itself; name the {kind} itself") from None
         reason = getattr(error, "strerror", None) or brief(error)
         raise UserError(f"{brief(path)} cannot be read ({reason}); fix that, or name another {kind}") from None
     if path.is_symlink():

@@ -1,12 +1,9 @@
 """Base class, common field types and shared validators of the experiment schema."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
-
-from contrastive.errors import brief_name
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -28,19 +25,6 @@ class Settings(BaseModel):
         if reason := self.conflict():
             raise ValueError(reason)
         return self
-
-
-def _no_number(value: Any) -> Any:
-    """Return the value; refuse a name of a split or file that looks like a number of texts read as text by YAML."""
-    if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9][0-9_.,' ]*([eE][-+]?[0-9]+)?", value, re.ASCII):
-        raise ValueError(
-            f"`{brief_name(value)}` is text, which would name a split; write a number of texts as 1000 or 1_000, "
-            "without quotes"
-        )
-    return value
-
-
-NotNumeric = AfterValidator(_no_number)
 
 
 def check_name(kind: str, name: str, table: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from contrastive.config import registry
-from contrastive.config.base import Area, NotNumeric, Positive, Seed, Settings, Share
+from contrastive.config.base import Area, Positive, Seed, Settings, Share
 from contrastive.config.facts import ViewFacts
 from contrastive.config.objective import Objective
 
@@ -75,10 +75,10 @@ class Data(Settings):
         None, min_length=1, description="column with a text of a different meaning (hard negative)"
     )
     train: Positive | None = Field(None, description="number of training texts; left out: all that remain")
-    validation: Annotated[Annotated[int, Field(ge=0)] | str, NotNumeric] = Field(
+    validation: Annotated[int, Field(ge=0)] | str = Field(
         0, description="number of texts, or the name of a split or file"
     )
-    test: Annotated[Positive | str, NotNumeric] = Field(description="number of texts, or the name of a split or file")
+    test: Positive | str = Field(description="number of texts, or the name of a split or file")
     max_length: int = Field(128, ge=4, le=8192, description="most tokens kept per text, special tokens included")
     resample: bool = Field(
         False,
@@ -191,12 +191,6 @@ class Training(Settings):
     clip: float = Field(1.0, ge=0, description="largest gradient norm; 0: no clipping")
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     bucket: Positive = Field(10, description="number of batches sorted by length together; 1: random batches")
-    token_budget: Positive | None = Field(
-        None,
-        description="most tokens of a batch, padding included: every `bucket` times `batch_size` texts are sorted by "
-        "length and divided into as few batches as this allows, with about equal tokens and at least two texts each, "
-        "so that a batch of short texts has more texts and more negatives; left out: `batch_size` texts per batch",
-    )
     order_seed: Seed | None = Field(
         None,
         description="seed of the order of the batches; left out: the cell's seed. With one order for all seeds, the "
@@ -214,10 +208,6 @@ class Training(Settings):
         "deepspeed:configs/deepspeed/zero2.json; left out: each holds all of it (DDP)",
     )
 
-    def smallest_batch(self) -> int:
-        """Return the fewest texts of a batch under a token budget: two to tell apart, and one per process."""
-        return max(2, self.processes)
-
 
 class Cell(Settings):
     """One fully resolved training configuration: all that decides a result, and nothing else."""
@@ -231,7 +221,7 @@ class Cell(Settings):
     def conflict(self) -> str:
         """Return why the settings of different parts cannot be combined; empty if they can."""
         data, encoder, objective, training = self.data, self.encoder, self.objective, self.training
-        if reason := (_images_error(self) or _batching_error(training, data.longest()) or resample_error(data)):
+        if reason := (_images_error(self) or _batching_error(training) or resample_error(data)):
             return reason
         if training.sharding is not None and training.micro_batch is not None:
             return "micro_batch encodes each text twice, which does not work with sharding: leave one of them out"
@@ -288,8 +278,6 @@ def _images_error(cell: Cell) -> str:
         return f"images of {images.size} pixels cannot be divided into patches of {patch}: change scratch.patch"
     if images.channels == 1 and training.augment is not None and training.augment.gray:
         return "training.augment.gray takes the colours away, but the images are grey (channels: 1): leave it out"
-    if training.token_budget is not None:
-        return "token_budget is for texts of different lengths; images take batch_size: leave token_budget out"
     if objective.reads_guesses():
         return f"`{objective.loss}` guesses hidden words, which images do not have: leave that loss out"
     if not objective.compares():
@@ -327,7 +315,7 @@ def _too_few_texts(data: Data, objective: Objective, training: Training) -> str:
     """Return why a loss has too few texts in a batch or in all; empty if there are enough."""
     for entry in objective.loss_entries():
         in_batch = entry.input_name != "logits" and entry.facts.compares and entry.facts.needs_batch
-        if training.batch_size == 1 and training.token_budget is None and in_batch:
+        if training.batch_size == 1 and in_batch:
             return f"{entry.name} compares the texts of a batch, but batch_size is 1: raise it"
         least = getattr(objective, entry.facts.least_texts) if entry.facts.least_texts is not None else 0
         if data.train is not None and data.train < least:
@@ -357,21 +345,8 @@ def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> 
     return ""
 
 
-def _batching_error(training: Training, longest: int) -> str:
-    """Return why batches cannot be formed with this token budget or number of processes; empty if they can."""
-    drawn, budget, least = training.bucket * training.batch_size, training.token_budget, training.smallest_batch()
-    if budget is None:
-        too_many = training.processes > training.batch_size
-        return f"{training.processes} processes cannot share batches of {training.batch_size} texts" if too_many else ""
-    room = 2 * least - 1  # a smaller full batch could not give up enough texts for the next one to have `least`
-    if budget < room * longest:
-        return (
-            f"token_budget is {budget}, but batches of at least {least} texts of up to {longest} tokens "
-            f"(data.max_length) need at least {room * longest}: raise it, or lower data.max_length"
-        )
-    if drawn < room:
-        return (
-            f"token_budget fills batches from bucket × batch_size = {drawn} texts, but needs {room} or more for at "
-            f"least {least} texts per batch: raise bucket"
-        )
+def _batching_error(training: Training) -> str:
+    """Return why the processes cannot share a batch; empty if they can."""
+    if training.processes > training.batch_size:
+        return f"{training.processes} processes cannot share batches of {training.batch_size} texts"
     return ""

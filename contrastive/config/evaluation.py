@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, field_validator
 
 from contrastive.config import registry
-from contrastive.config.base import Name, NotNumeric, Positive, Settings, check_name
+from contrastive.config.base import Name, Positive, Settings, check_name
 from contrastive.config.cell import Data
 from contrastive.errors import brief_name
 
@@ -30,7 +30,7 @@ class Transfer(Settings):
     label: str = Field("label", min_length=1, description="column that holds the label")
     score: str | None = Field(None, min_length=1, description="column that holds the similarity of a pair, a number")
     train: Positive | None = Field(None, description="number of training texts; left out: all that remain")
-    test: Annotated[Positive | str | None, NotNumeric] = Field(
+    test: Positive | str | None = Field(
         None,
         description="number of texts, or the name of a split or file; all scored pairs of a split or file are used",
     )

@@ -53,8 +53,8 @@ def _checked(name: str, types: dict[str, Any]) -> AfterValidator:
     model = create_model(name, __base__=Settings, **fields)
 
     def checked(settings: Mapping[str, Any]) -> Checked:
-        found = model.model_validate({name: _as_tuples(value) for name, value in settings.items()}, strict=True)
-        made = Checked({setting: getattr(found, setting) for setting in settings})
+        parsed = model.model_validate({name: _as_tuples(value) for name, value in settings.items()}, strict=True)
+        made = Checked({setting: getattr(parsed, setting) for setting in settings})
         made.written = settings
         return made
 

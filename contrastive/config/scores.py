@@ -48,8 +48,8 @@ def margin_of(score: str, declared: Mapping[str, float]) -> float | None:
 
 def title_of(score: str) -> str:
     """Return the name of a score for readers: without our variant, and without the split if it is that of the test."""
-    own = re.fullmatch(r"(?:.+/)?(?:test|transfer)\.(.+)", score)
-    return own[1] if own else score
+    bare = re.fullmatch(r"(?:.+/)?(?:test|transfer)\.(.+)", score)
+    return bare[1] if bare else score
 
 
 def metric_of(score: str) -> str:

@@ -36,12 +36,12 @@ def data_digest(data: Data) -> str:
     """Return the digest of the content and the columns of `data`; location and split sizes do not change it."""
     kind = data.source.partition(":")[0]
     columns = {"text": data.text, "label": data.label} | data.partners()
-    content = content_of(data.source, own_splits(data), None if data.images is None else columns)
+    content = content_of(data.source, named_splits(data), None if data.images is None else columns)
     shown = {} if data.images is None else {"images": data.images}
     return fingerprint.key("data", source=kind, content=content, columns=columns, **shown)
 
 
-def content_of(source: str, own: Mapping[str, str], pictures: Columns | None = None) -> object:
+def content_of(source: str, held_out: Mapping[str, str], pictures: Columns | None = None) -> object:
     """Return what identifies the content of a source and of its separate splits or files, wherever they are stored.
     `pictures`: the columns of images; None for texts."""
     kind = source.partition(":")[0]
@@ -51,9 +51,9 @@ def content_of(source: str, own: Mapping[str, str], pictures: Columns | None = N
         return [_file_digest(_folder(name) / file) for file in shipped]
     if kind == "hf":
         repository = locate.parse_hub_source(source)
-        return [repository.revision, repository.folder, dict(own)]
+        return [repository.revision, repository.folder, dict(held_out)]
     sources = {"source": _path(source)}
-    sources |= {name: _own_file(name, file, pictures is not None) for name, file in own.items()}
+    sources |= {name: _split_file(name, file, pictures is not None) for name, file in held_out.items()}
     if pictures is None:
         return {name: _file_digest(file) for name, file in sources.items()}
     return {
@@ -72,27 +72,26 @@ def load_splits(data: Data, draw: int | None = None, measured: int | None = None
     """Return train, validation and test, every row checked. `draw` is the seed that selects the training texts, and
     `measured` the number of test texts if it differs from data.test."""
     held_out = {"text": data.text, "label": data.label}  # a separate split needs no pairs: nothing trains on it
-    own = own_splits(data)
     pool = read_source(data.source, held_out | data.partners(), size=data.images)
-    rows = {name: read_source(data.source, held_out, split, data.images) for name, split in own.items()}
+    rows = {name: read_source(data.source, held_out, split, data.images) for name, split in named_splits(data).items()}
     return splits.divide(pool, rows, data, draw, measured)
 
 
-def read_source(source: str, columns: Columns, own: str | None = None, size: Images | None = None) -> Rows:
-    """Return the rows of a source, of its `train` split if it has splits; `own` names another split or another file.
+def read_source(source: str, columns: Columns, split: str | None = None, size: Images | None = None) -> Rows:
+    """Return the rows of a source, of its `train` split if it has splits; `split` names another split or file.
     `size`: of images, None for texts."""
     kind = source.partition(":")[0]
-    if kind == "package" and own is not None:
-        raise UserError(f"{source} has no separate splits; give a number of texts instead of `{brief(own)}`")
+    if kind == "package" and split is not None:
+        raise UserError(f"{source} has no separate splits; give a number of texts instead of `{brief(split)}`")
     if kind == "package":
         return _package_rows(source, columns, size)
     if kind == "hf":
-        return _hub_rows(source, own or "train", columns)
-    path = _path(own or source)
+        return _hub_rows(source, split or "train", columns)
+    path = _path(split or source)
     return files.read_file(path, columns) if size is None else images.read_images(path, columns, size)
 
 
-def own_splits(data: Data) -> dict[str, str]:
+def named_splits(data: Data) -> dict[str, str]:
     """Return data.test and data.validation where they name a split or file instead of a number of texts."""
     values = {"test": data.test, "validation": data.validation}
     return {name: value for name, value in values.items() if isinstance(value, str)}
@@ -140,7 +139,7 @@ def _file_digest(path: Path) -> list[str]:
         raise UserError(f"{brief(path)} cannot be read ({error.strerror or brief(error)})") from None
 
 
-def _own_file(split: str, value: str, folder: bool) -> Path:
+def _split_file(split: str, value: str, folder: bool) -> Path:
     """Return the file that `data.test` or `data.validation` names, of images also a folder; the error covers a mistyped
     number of texts too."""
     path = _path(value)

@@ -17,7 +17,6 @@ from contrastive import paths
 from contrastive.errors import UserError, brief
 
 LONGEST_FIELD = 2**31 - 1  # the csv module gives up at 128 KiB by default
-DELIMITERS = {",": "`,`", "\t": "tabs", ";": "`;`", "|": "`|`"}
 
 # Setting → column name: `text` first, then `label` or `score`, then the rest (`positive`, `other` …).
 Columns = Mapping[str, str]
@@ -90,13 +89,6 @@ def _delimited(path: Path, columns: Columns, delimiter: str) -> NumberedRows:
     _, header = next(rows, ("", []))
     if not header:
         raise UserError(f"{name} is empty: its first row must name the columns")
-    line, wanted = delimiter.join(header), set(columns.values())
-    for sign, shown in DELIMITERS.items():
-        if not wanted <= set(header) and wanted <= set(line.split(sign)):
-            raise UserError(
-                f"{name}: the columns of its first row, `{brief(line)}`, are separated by {shown}: separate "
-                "all columns by `,` in a .csv file, or by tabs in a .tsv file"
-            )
     positions = [_position(name, header, column, setting) for setting, column in columns.items()]
     for number, (lines, row) in enumerate(rows, start=1):
         if len(row) != len(header):

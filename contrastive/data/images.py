@@ -27,8 +27,8 @@ LISTED = 5  # unreadable files that an error lists
 def read_images(path: Path, columns: Columns, images: Images) -> Rows:
     """Return the images of a folder, a table or an npz file as rows."""
     if path.is_dir():
-        found = list(_in_folders(path))
-        return _read_all(brief(path), [file for file, _ in found], [label for _, label in found], images)
+        labelled = list(_in_folders(path))
+        return _read_all(brief(path), [file for file, _ in labelled], [label for _, label in labelled], images)
     if path.suffix.lower() == ".npz":
         return rows_of_arrays(brief(path), *_arrays(path, columns), images)
     table = read_file(path, columns)
@@ -67,27 +67,21 @@ def _in_folders(root: Path) -> Iterator[tuple[Path, str]]:
         return sorted(name for name in names if name.lower().endswith(ENDINGS) and not name.startswith("."))
 
     _, folders, files = next(os.walk(root, onerror=refuse))
-    for name in folders:
-        if (root / name).is_symlink() and root.resolve().is_relative_to((root / name).resolve()):
-            raise UserError(f"{brief(root / name)} is a link to a folder around it: remove it")
     classes = sorted(name for name in folders if not name.startswith("."))
-    found = [(Path(folder, name), label) for label in classes
+    labelled = [(Path(folder, name), label) for label in classes
              for folder, _, names in os.walk(root / label, onerror=refuse) for name in images(names)]  # fmt: skip
-    for file, _ in found:
-        if any("\ud800" <= letter <= "\udfff" for letter in str(file)):
-            raise UserError(f"rename {str(file)!a}: its name is not UTF-8")
-    if found and (outside := images(files)):
+    if labelled and (outside := images(files)):
         raise UserError(
             f"{brief(root)} has images outside the folders of its classes: {listed(outside, LISTED)}; move or remove "
             "them"
         )
-    if not found:
+    if not labelled:
         inside = "no folders" if not classes else f"the folders {listed(classes, LISTED)}, without images"
         raise UserError(
             f"{brief(root)} has {inside}; give a folder with one folder of images per class "
             f"({', '.join(ENDINGS[:8])} …)"
         )
-    yield from sorted(found)
+    yield from sorted(labelled)
 
 
 def _read_all(name: str, files: Iterable[Path], labels: list[str], images: Images) -> Rows:

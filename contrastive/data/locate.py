@@ -25,10 +25,6 @@ TRANSLATOR_FILES = (*MODEL_FILES, "generation_config.json", "*.spm")
 SCRATCH_POSITIONS = 512  # the most tokens of a text for a scratch encoder
 GUESSING = ("cls.predictions.", "lm_head.")  # prefixes of the weights of a masked-LM head
 UNLIMITED = 10**6  # tokenizers without a limit report a larger number, such as 1e30
-# Architecture with a learned vector for each position → whether positions start after the padding token's id.
-FROM_PADDING = {"bert": False, "distilbert": False, "electra": False, "albert": False,
-                "mpnet": True, "roberta": True, "xlm-roberta": True, "camembert": True}  # fmt: skip
-ROBERTA_PADDING = 1  # the default of RoBERTa's configuration
 
 
 class Pinned(NamedTuple):
@@ -224,29 +220,12 @@ def read_model_json(model: str, path: Path) -> dict[str, Any]:
 
 @cache
 def most_tokens(model: str) -> int | None:
-    """Return how many tokens a text may have; None if unknown, or if the files are not on this machine."""
+    """Return how many tokens a text may have by its tokenizer; None if it has no limit or is not on this machine."""
     if model.startswith("scratch:"):
         return SCRATCH_POSITIONS
     folder = local_model_folder(model)
-    if folder is None:
-        return None
-    config, tokenizer = json_object(folder / "config.json"), json_object(folder / "tokenizer_config.json")
-    limits = positions(config), tokenizer.get("model_max_length")
-    known = (int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < UNLIMITED)
-    return min(known, default=None)
-
-
-def positions(config: dict[str, Any]) -> int | None:
-    """Return the number of position embeddings; None for relative positions or an unknown architecture."""
-    count, kind = config.get("max_position_embeddings"), config.get("model_type")
-    if not isinstance(count, int):
-        return None
-    if kind in ("deberta", "deberta-v2"):
-        return count if config.get("position_biased_input", True) else None
-    if kind not in FROM_PADDING or config.get("position_embedding_type", "absolute") != "absolute":
-        return None
-    padding = config.get("pad_token_id", ROBERTA_PADDING)
-    return count - padding - 1 if FROM_PADDING[kind] and isinstance(padding, int) else count
+    limit = None if folder is None else json_object(folder / "tokenizer_config.json").get("model_max_length")
+    return int(limit) if isinstance(limit, int | float) and 0 < limit < UNLIMITED else None
 
 
 def local_model_folder(model: str) -> Path | None:

@@ -69,16 +69,16 @@ class Splits:
 
 
 def divide(
-    pool: Rows, own: Mapping[str, Rows], data: Data, draw: int | None = None, measured: int | None = None
+    pool: Rows, held_out_rows: Mapping[str, Rows], data: Data, draw: int | None = None, measured: int | None = None
 ) -> Splits:
-    """Divide `pool`; `own` holds the rows of separate test or validation splits, and `draw` is the seed that selects
-    the training texts under data.resample. `measured`, if given, replaces data.test as the number of test texts and
-    leaves validation and training as they are."""
+    """Divide `pool`. `held_out_rows`: the rows of separate test or validation splits; `draw`: the seed that selects the
+    training texts under data.resample; `measured`: another number of test texts than data.test, which leaves
+    validation and training as they are."""
     row_counts: dict[str, RowCounts] = {}
-    rest, own_parts = _separated(pool, own, row_counts)
+    rest, held_out_parts = _separated(pool, held_out_rows, row_counts)
     order = sorted(rest, key=_sort_key)
     test, validation = (0 if isinstance(count, str) else count for count in (data.test, data.validation))
-    held_out = {*order[: test + validation], *chain(*own_parts.values())}
+    held_out = {*order[: test + validation], *chain(*held_out_parts.values())}
     left = order[test + validation :]
     partners = {key: {without_white_space(partner) for partner in rest[key].partners} for key in left}
     kept = [key for key in left if not held_out & partners[key]]
@@ -91,7 +91,7 @@ def divide(
         barred = set(train).union(*(partners[key] for key in kept))
         chosen["test"] += _further_test_texts([key for key in left if key not in barred], measured, data, pool.name)
     parts = {name: [rest[key] for key in keys] for name, keys in chosen.items()}
-    parts |= {name: list(part.values()) for name, part in own_parts.items()}
+    parts |= {name: list(part.values()) for name, part in held_out_parts.items()}
 
     labels = _labels(parts, pool.name)
     index = {label: i for i, label in enumerate(labels)}
@@ -100,14 +100,14 @@ def divide(
     }
     if data.positive is not None:
         splits["train"].partners.extend(row.partners for row in parts["train"])
-    return Splits(labels, **splits, row_counts=row_counts, merged=_merged_labels(pool, *own.values()))
+    return Splits(labels, **splits, row_counts=row_counts, merged=_merged_labels(pool, *held_out_rows.values()))
 
 
 def _separated(
-    pool: Rows, own: Mapping[str, Rows], row_counts: dict[str, RowCounts]
+    pool: Rows, held_out_rows: Mapping[str, Rows], row_counts: dict[str, RowCounts]
 ) -> tuple[Distinct, dict[str, Distinct]]:
-    """Return the distinct texts of the pool and of each split in `own`; add what was removed to `row_counts`."""
-    sources = {name: own[name] for name in ("test", "validation") if name in own} | {"source": pool}
+    """Return the distinct texts of the pool and of each separate split; add what was removed to `row_counts`."""
+    sources = {name: held_out_rows[name] for name in ("test", "validation") if name in held_out_rows} | {"source": pool}
     parts: dict[str, Distinct] = {}
     for name, rows in sources.items():
         texts, counts = _distinct(rows)
@@ -190,9 +190,9 @@ def _check_size(available: int, sizes: Mapping[str, int | None], name: str, coun
         terms = " + ".join(
             f"{split} {'(at least 1)' if count is None else count}" for split, count in sizes.items() if count != 0
         )
-        found = ", ".join(f"{count} {COUNTED[why]}" for why, count in counts.items() if count)
+        reasons = ", ".join(f"{count} {COUNTED[why]}" for why, count in counts.items() if count)
         raise UserError(
-            f"{name}: {terms} needs {needed} texts, but only {available} can be used ({found}). "
+            f"{name}: {terms} needs {needed} texts, but only {available} can be used ({reasons}). "
             "Lower data.train, data.validation or data.test"
         )
 

@@ -61,10 +61,11 @@ def transfer_key(transfer: Transfer, prepared: str) -> str:
 
 def transfer_digest(transfer: Transfer) -> str:
     """Return the digest of the data's content and the settings that divide and read it."""
+    held_out = {"test": transfer.test} if isinstance(transfer.test, str) else {}
     with named_in_errors(transfer):
-        content = datasets.content_of(*_sources(transfer))
+        content = datasets.content_of(transfer.source, held_out)
     settings = transfer.model_dump(mode="json", exclude={"name", "source", "metric"})
-    settings |= {"test": "own"} if isinstance(transfer.test, str) else {}
+    settings |= dict.fromkeys(held_out, "own")
     return fingerprint.key("transfer data", content=content, settings=settings)
 
 
@@ -84,14 +85,6 @@ def named_in_errors(transfer: Transfer) -> Iterator[None]:
     except UserError as error:
         message = re.sub(r"\bdata\.(?=(text|label|score|other|train|test)\b)", f"{transfer.name}.", str(error))
         raise UserError(f"evaluation.transfer {transfer.name}: {message}") from error
-
-
-def _sources(transfer: Transfer) -> tuple[str, dict[str, str]]:
-    """Return the source to read and a separate test split or file; for scored pairs a separate file is the source."""
-    own = {"test": transfer.test} if isinstance(transfer.test, str) else {}
-    if transfer.score is not None and transfer.source.startswith("file:"):
-        return own.get("test", transfer.source), {}
-    return transfer.source, own
 
 
 def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None:
@@ -123,8 +116,10 @@ def _labelled_texts(transfer: Transfer) -> Splits:
     columns = {"text": transfer.text, "label": transfer.label, OTHER: transfer.other}
     pairs: dict[str, tuple[str, str]] = {}
     pool = _joined(datasets.read_source(transfer.source, columns), pairs)
-    own = datasets.own_splits(data)
-    held_out = {name: _joined(datasets.read_source(data.source, columns, split), pairs) for name, split in own.items()}
+    held_out = {
+        name: _joined(datasets.read_source(transfer.source, columns, split), pairs)
+        for name, split in datasets.named_splits(data).items()
+    }
     divided = splits.divide(pool, held_out, data)
     return replace(divided, train=_separated(divided.train, pairs), test=_separated(divided.test, pairs))
 
@@ -148,8 +143,7 @@ def _scored_pairs(transfer: Transfer) -> tuple[Splits, list[float]]:
     """Return the pairs of the test data and their scores."""
     assert transfer.score is not None and transfer.other is not None
     columns = {"text": transfer.text, "score": transfer.score, OTHER: transfer.other}
-    source, own = _sources(transfer)
-    rows = datasets.read_source(source, columns, own.get("test"))
+    rows = datasets.read_source(transfer.source, columns, None if transfer.test is None else str(transfer.test))
     if len(set(rows.labels)) == 1:
         raise UserError(
             f"{rows.name}: all {len(rows.labels)} scores are {float(rows.labels[0]):g}, so no correlation can be "

@@ -47,8 +47,6 @@ def coordinates_of(vectors: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray,
     no_points = np.zeros((0, 2), np.float32)
     if texts < FEWEST or dimensions < 2:
         return no_points, f"{METHOD} needs {FEWEST} texts and 2 dimensions, but there are {texts} texts of {dimensions}"
-    if not np.isfinite(exact).all():
-        return no_points, f"the embeddings of these {texts} texts contain NaN or infinity"
     if exact.std(0).max() <= COLLAPSED * np.abs(exact).max():
         return no_points, f"the embeddings of all {texts} texts are the same: they have collapsed"
     coordinates = tsne(scaled(vectors))

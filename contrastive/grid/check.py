@@ -109,8 +109,8 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     for name in ("metrics", "splits", "vectors", "post"):
         yield from _repeats(("evaluation", name), getattr(evaluation, name))
     titles = [section.title for section in experiment.sections]
-    for path, said in _repeats(("sections",), titles, "another section also has the title {}"):
-        yield (*path, "title"), said
+    for path, message in _repeats(("sections",), titles, "another section also has the title {}"):
+        yield (*path, "title"), message
     yield from _wrong_report(experiment)
     score_names = dict.fromkeys(score_names_of(evaluation))
     for number, section in enumerate(experiment.sections):
@@ -145,9 +145,9 @@ def _wrong_report(experiment: Experiment) -> Iterator[Finding]:
         yield from _unknown(("report", "primary"), report.primary, shown, "no table shows `{}`")
 
 
-def _unknown(path: SettingPath, name: str, names: Collection[str], said: str) -> Iterator[Finding]:
+def _unknown(path: SettingPath, name: str, names: Collection[str], message: str) -> Iterator[Finding]:
     if name not in names:
-        yield path, said.format(brief_name(name)) + nearest_name(name, names)
+        yield path, message.format(brief_name(name)) + nearest_name(name, names)
 
 
 def score_names_of(evaluation: Evaluation) -> list[str]:
@@ -175,12 +175,12 @@ def _wrong_table(
         yield from _unknown((*path, "values", position), value, score_names, "`{}` is not evaluated")
 
 
-def _repeats(path: SettingPath, values: Iterable[Any], said: str = "{} is given twice") -> Iterator[Finding]:
+def _repeats(path: SettingPath, values: Iterable[Any], message: str = "{} is given twice") -> Iterator[Finding]:
     """Find the values that occur earlier in the list at `path`."""
     seen = set()
     for position, value in enumerate(values):
         if value in seen:
-            yield (*path, position), said.format(shown_value(value))
+            yield (*path, position), message.format(shown_value(value))
         seen.add(value)
 
 

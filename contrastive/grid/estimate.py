@@ -150,9 +150,7 @@ class CostEstimator:
 
     def batches(self, cell: Cell) -> int:
         """Return the number of batches of an epoch."""
-        texts, budget = self.texts(cell), cell.training.token_budget
-        count = texts.counts["train"]
-        return math.ceil(count / cell.training.batch_size if budget is None else count * texts.length / budget)
+        return math.ceil(self.texts(cell).counts["train"] / cell.training.batch_size)
 
     def steps(self, cell: Cell) -> int:
         """Return the number of optimizer steps of the training."""

@@ -28,11 +28,11 @@ PREFIXES = ("file:", "deepspeed:")
 SPLITS = ("test", "validation")  # splits whose paths need no prefix if the data is a file
 HOLD_PATHS = ("source", "model", "translators", "sharding", *SPLITS)
 MOST_SHOWN = 30  # most mistakes of a file that an error message lists
-LONGEST, LARGEST = 1_000_000, 100_000  # most characters of a file, and most values, whose aliases (*) may multiply
+LONGEST = 1_000_000  # most characters of a file
 LONGEST_MESSAGE = 1000  # most characters of a message about one mistake
 TOO_LARGE = (
-    f"too large: an experiment file has at most {LONGEST} characters and {LARGEST} values. If it is a data file, name "
-    "it in data.source of an experiment file"
+    f"too large: an experiment file has at most {LONGEST} characters. If it is a data file, name it in data.source of "
+    "an experiment file"
 )
 TAG = "tag:yaml.org,2002:"
 
@@ -85,14 +85,11 @@ class _Reader(yaml.SafeLoader):
 
     def __init__(self, text: str, file: str) -> None:
         super().__init__(text)
-        self.file, self.values = file, 0
+        self.file = file
         self.lines: dict[SettingPath, int] = {}
         self.problems: list[Problem] = []
 
     def plain_value(self, node: yaml.Node, path: SettingPath) -> Any:
-        self.values += 1
-        if self.values > LARGEST:
-            raise yaml.YAMLError(TOO_LARGE)
         if isinstance(node, yaml.SequenceNode):
             return tuple(self.child(item, item, (*path, position)) for position, item in enumerate(node.value))
         if isinstance(node, yaml.MappingNode):

@@ -118,7 +118,10 @@ def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
 
 def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> RecordedGrid:
     """Return the grid as the report reads it: sections, rows, and the ids of their cells."""
-    names, keys = plan.resolved.data_names, {name: plan.token_key(own[0]) for name, own in plan.data_cells().items()}
+    names, keys = (
+        plan.resolved.data_names,
+        {name: plan.token_key(cells[0]) for name, cells in plan.data_cells().items()},
+    )
     failures = {s.id: failure for s in plan.statuses.values() if (failure := store.failure(store.run_folder(s.id)))}
     return RecordedGrid(
         experiment=plan.experiment,

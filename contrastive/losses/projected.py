@@ -130,8 +130,7 @@ BYOL_FACTS = LossFacts(vectors=2, usual_view="momentum")
 
 class Byol(nn.Module):
     """BYOL loss: Grill et al., "Bootstrap Your Own Latent: A New Approach to Self-Supervised Learning", 2020. Predict
-    the momentum projection of one view from the projection of the other.
-    """
+    the momentum projection of one view from the projection of the other."""
 
     def __init__(self, size: int, *, projector: int = 1024, projection: int = 256, decay: float = 0.996):
         super().__init__()
@@ -174,8 +173,7 @@ BARLOW_EPSILON = 1e-5  # added to the variance before the batch is normalised
 
 class Barlow(nn.Module):
     """Barlow Twins loss: Zbontar et al., "Barlow Twins: Self-Supervised Learning via Redundancy Reduction", 2021.
-    Barlow Twins on the outputs of a three-layer projector; each layer is `projector` wide.
-    """
+    Barlow Twins on the outputs of a three-layer projector; each layer is `projector` wide."""
 
     def __init__(self, size: int, *, projector: int = 1024):
         super().__init__()
@@ -208,8 +206,7 @@ VICREG_EPSILON = 1e-4  # added to the variance before the square root
 
 class Vicreg(nn.Module):
     """VICReg: Bardes et al., "VICReg: Variance-Invariance-Covariance Regularization for Self-Supervised Learning",
-    2022. VICReg on the outputs of a three-layer projector; each layer is `projector` wide.
-    """
+    2022. VICReg on the outputs of a three-layer projector; each layer is `projector` wide."""
 
     def __init__(self, size: int, *, projector: int = 1024):
         super().__init__()
@@ -251,8 +248,7 @@ FROZEN_STEPS = 5  # optimizer steps with frozen prototypes; at most a tenth of t
 
 class Swav(nn.Module):
     """SwAV loss: Caron et al., "Unsupervised Learning of Visual Features by Contrasting Cluster Assignments", 2020.
-    Predict the codes of the first two views (balanced soft assignments to prototypes) from each other view.
-    """
+    Predict the codes of the first two views (balanced soft assignments to prototypes) from each other view."""
 
     steps: Tensor
 

@@ -167,9 +167,9 @@ def outputs_above(
 def restricted_to_blocks(backbone: Any, chosen: slice, embeddings: nn.Module | None = None) -> Iterator[None]:
     """Restrict an encoder to some of its blocks and optionally replace its embeddings, within a `with` block."""
     model = without_adapters(backbone)
-    whole, own = model.encoder.layer, model.embeddings
-    model.encoder.layer, model.embeddings = whole[chosen], embeddings or own
+    whole, first = model.encoder.layer, model.embeddings
+    model.encoder.layer, model.embeddings = whole[chosen], embeddings or first
     try:
         yield
     finally:
-        model.encoder.layer, model.embeddings = whole, own
+        model.encoder.layer, model.embeddings = whole, first

@@ -74,8 +74,6 @@ def hold(run: Path, wait: bool = True) -> Iterator[bool]:
     """Hold the lock on a cell; yield False if another process holds it and `wait` is False."""
     path = run / ".claim"
     run.mkdir(parents=True, exist_ok=True)
-    if path.is_dir():  # a folder cannot be locked
-        shutil.rmtree(path, ignore_errors=True)
     with open(path, "a") as file:
         while True:
             try:

@@ -51,10 +51,6 @@ def explain_os_error(error: OSError) -> str:
         return f"the disk is full: could not write {path}; {free_space_advice(path)}"
     if error.errno in FORBIDDEN:
         return f"not allowed to write or read {path}: give access, or choose another place with ABLATE_HOME"
-    existing = next((candidate for candidate in (path, *path.parents) if os.path.lexists(candidate)), path)
-    if error.errno in MISPLACED and (existing.is_symlink() or existing.is_file() or error.errno == errno.EISDIR):
-        kind = "a file" if existing.is_file() else "a folder" if existing.is_dir() else "a broken link"
-        return f"{existing} is {kind}, which cannot be used here: move it away, or set ABLATE_HOME to another folder"
     return f"{path}: {error.strerror or error}"
 
 
@@ -86,8 +82,6 @@ def write_atomic(path: Path, content: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
-        if path.is_dir():  # the store writes no folder here, so it is damage
-            remove(path)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -128,8 +122,6 @@ def _digest(path: str, size: int, changed: int, as_text: bool) -> str:
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path`; the system frees it if the process dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir():  # a folder cannot be locked
-        shutil.rmtree(path, ignore_errors=True)  # leaves a file that another process created meanwhile
     with open(path, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

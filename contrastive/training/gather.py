@@ -58,20 +58,20 @@ def leave_process_group() -> None:
         dist.destroy_process_group()
 
 
-def gather_objects(own: Any) -> list[Any]:
+def gather_objects(item: Any) -> list[Any]:
     """Return an object of each process, ordered by rank."""
-    items = [own] * process_count()
+    items = [item] * process_count()
     if process_count() > 1:
-        dist.all_gather_object(items, own)
+        dist.all_gather_object(items, item)
     return items
 
 
-def gather_to_first(own: Any) -> list[Any] | None:
+def gather_to_first(item: Any) -> list[Any] | None:
     """Return an object of each process, ordered by rank, in the first process, and None in the others."""
     if process_count() == 1:
-        return [own]
+        return [item]
     items = [None] * process_count() if rank() == 0 else None
-    dist.gather_object(own, items)
+    dist.gather_object(item, items)
     return items
 
 
@@ -92,8 +92,8 @@ def average_gradients(gradients: Gradients) -> Gradients:
 
     def averaged(value: Tensor, parameters: list[nn.Parameter]) -> list[Tensor | None]:
         averages: list[Tensor | None] = []
-        for own, parameter in zip(gradients(value, parameters), parameters, strict=True):
-            total = torch.zeros_like(parameter) if own is None else own.clone()
+        for gradient, parameter in zip(gradients(value, parameters), parameters, strict=True):
+            total = torch.zeros_like(parameter) if gradient is None else gradient.clone()
             dist.all_reduce(total)
             averages.append(total / process_count())
         return averages
@@ -112,12 +112,12 @@ def shard_parameters(whole: nn.Module, blocks: list[nn.Module], device: torch.de
     fully_shard(whole, mesh=mesh)
 
 
-def local_shard(parameter: Any, own: Tensor) -> Tensor:
+def local_shard(parameter: Any, shard: Tensor) -> Tensor:
     """Wrap this process's part of a tensor that is split like `parameter`."""
     from torch.distributed.tensor import DTensor
 
     like = {"shape": parameter.shape, "stride": parameter.stride()}
-    return DTensor.from_local(own, parameter.device_mesh, parameter.placements, run_check=False, **like)
+    return DTensor.from_local(shard, parameter.device_mesh, parameter.placements, run_check=False, **like)
 
 
 def exclude_from_ddp(model: nn.Module, prefix: str) -> None:

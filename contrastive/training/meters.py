@@ -23,9 +23,7 @@ def training_time(resume: Path, rank: int) -> Iterator[None]:
     The file says null within the block: after a kill, the time of the cell stays unknown.
     """
     path = resume / f"time.{rank}.json"
-    earlier: dict[str, float] | None = {"cpu": 0.0, "gpu": 0.0}
-    if path.exists() or (resume / "state.pt").exists():  # older attempts left no time beside their checkpoint
-        earlier = store.read_json(path) if path.exists() else None
+    earlier = store.read_json(path) if path.exists() else {"cpu": 0.0, "gpu": 0.0}
     store.write_json(path, None)
     began, cpu = time.perf_counter(), time.process_time()
     try:

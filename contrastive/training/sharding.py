@@ -180,11 +180,11 @@ class Fsdp(Split):
 
     def optimizer_state(self) -> Any:
         state = self.optimizer.state_dict()
-        own = {
+        local_states = {
             number: {name: value.to_local() if hasattr(value, "to_local") else value for name, value in of.items()}
             for number, of in state["state"].items()
         }
-        return gather.gather_to_first(state | {"state": own})
+        return gather.gather_to_first(state | {"state": local_states})
 
     def load_optimizer_state(self, moments: Any) -> None:
         """Load this process's entry of `moments`, one optimizer state per process, as shards of its parameters."""

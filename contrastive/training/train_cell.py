@@ -73,8 +73,7 @@ def train(
             else:
                 parameters = train_here(request, training, folder, tokens, spec)
         except Exception as error:
-            largest_batch = training.batch_size * (1 if training.token_budget is None else training.bucket)
-            texts = training.micro_batch or largest_batch
+            texts = training.micro_batch or training.batch_size
             if failure_report(error)["kind"] != "memory" or training.sharding is not None or texts == 1:
                 raise
             # the loss still sees the whole batch (GradCache)

@@ -1,7 +1,5 @@
 """Build batches of texts of similar length, in an order that seed and epoch decide."""
 
-import math
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -100,52 +98,16 @@ def order(
     bucket: int,
     seed: int,
     epoch: int,
-    budget: int | None = None,
-    least: int = 1,
 ) -> list[Indices]:
-    """Return the indices of each batch of an epoch; texts are sorted by length within each group of `bucket` batches.
-
-    With a token budget, a group becomes as few batches as it allows, of similar size in tokens: a batch's texts times
-    its longest text never exceed the budget, and each batch has at least `least` texts.
-    """
+    """Return the indices of each batch of an epoch; texts are sorted by length in each group of `bucket` batches."""
     random = np.random.default_rng([seed, epoch])
     drawn = random.permutation(len(lengths))
     batches: list[Indices] = []
-    if budget is None:
-        for start in range(0, len(drawn), batch_size * bucket):
-            group = drawn[start : start + batch_size * bucket]
-            group = group[np.argsort(lengths[group], kind="stable")]
-            batches += [group[first : first + batch_size] for first in range(0, len(group), batch_size)]
-    else:
-        for group in np.array_split(drawn, math.ceil(len(drawn) / (batch_size * bucket))):
-            group = group[np.argsort(-lengths[group], kind="stable")]
-            batches += np.split(group, balanced_starts(lengths[group].tolist(), budget, least))
+    for start in range(0, len(drawn), batch_size * bucket):
+        group = drawn[start : start + batch_size * bucket]
+        group = group[np.argsort(lengths[group], kind="stable")]
+        batches += [group[first : first + batch_size] for first in range(0, len(group), batch_size)]
     return [batches[i] for i in random.permutation(len(batches))]
-
-
-def balanced_starts(lengths: list[int], budget: int, least: int) -> list[int]:
-    """Return the start of each batch but the first, for lengths in descending order.
-
-    Uses the smallest limit that gives no more batches than the budget: otherwise the last batch might have two texts,
-    and a training step one negative.
-    """
-    assert budget >= (2 * least - 1) * lengths[0], (
-        "the budget is too small: a full batch could not give texts to the next one"
-    )
-    fewest = len(batch_starts(lengths, budget))
-    limits = range(least * lengths[0], budget)
-    enough = bisect_left(limits, True, key=lambda limit: len(batch_starts(lengths, limit)) <= fewest)
-    begins_at = batch_starts(lengths, limits.start + enough)
-    return [min(begin, len(lengths) - least) for begin in begins_at[1:]]
-
-
-def batch_starts(lengths: list[int], limit: int) -> list[int]:
-    """Return the start of each batch if each takes as many texts as the limit allows for its first, the longest."""
-    begins_at, begin = [], 0
-    while begin < len(lengths):
-        begins_at.append(begin)
-        begin += limit // lengths[begin]
-    return begins_at
 
 
 def by_length(lengths: npt.NDArray[np.integer]) -> list[Indices]:
@@ -159,14 +121,10 @@ def optimizer_steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[Indi
 
     A last batch with fewer texts than processes is left out.
     """
-    training, texts = cell.training, tokens.splits["train"]
-    budget, least = training.token_budget, training.smallest_batch()
-    lengths = texts.lengths
-    if budget is not None:  # those of each text or of its longest partner: each is a pass of its own
-        lengths = np.maximum.reduce([lengths, *(partner.lengths for partner in texts.partners)])
+    training, lengths = cell.training, tokens.splits["train"].lengths
     seed = cell.seed if training.order_seed is None else training.order_seed
     for epoch in range(training.epochs):
-        batches = order(lengths, training.batch_size, training.bucket, seed, epoch, budget, least)
+        batches = order(lengths, training.batch_size, training.bucket, seed, epoch)
         batches = [batch for batch in batches if len(batch) >= training.processes]
         for begin in range(0, len(batches), training.accumulate):
             yield epoch, batches[begin : begin + training.accumulate]
@@ -189,8 +147,8 @@ def training_batches(
 
     def load(numbered: tuple[int, Indices]) -> Batch:
         number, indices = numbered
-        own = np.array_split(indices, cell.training.processes)[process]
-        batch = collate(split, own, tokens.pad_id, tokens.special_ids)
+        share = np.array_split(indices, cell.training.processes)[process]
+        batch = collate(split, share, tokens.pad_id, tokens.special_ids)
         if cell.training.augment is not None:
             places = np.array_split(np.arange(len(indices)), cell.training.processes)[process]
             batch = replace(batch, draws=draws_of(cell.seed, number, places))

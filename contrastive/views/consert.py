@@ -112,6 +112,6 @@ def shuffled(batch: Batch) -> Tensor:
     drawn_NS = torch.rand(n, s).to(words_NS.device)
     position_NS = place_NS.clone()
     for i in range(n):
-        own = place_NS[i, words_NS[i]]
-        position_NS[i, own] = own[drawn_NS[i, own].argsort()]
+        places = place_NS[i, words_NS[i]]
+        position_NS[i, places] = places[drawn_NS[i, places].argsort()]
     return position_NS

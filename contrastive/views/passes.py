@@ -50,8 +50,7 @@ MULTIVIEW_FACTS = ViewFacts(vectors=3, looks_into="middle")
 
 def multiview(encode: Encode, batch: Batch, *, middle: int | None = None) -> View:
     """Three views from one pass: the sentence vectors of the last and a middle block, and dropout of the last. Return
-    three vectors per text; `middle` is a block counted from 0, by default the one half way up.
-    """
+    three vectors per text; `middle` is a block counted from 0, by default the one half way up."""
     encoded = encode(batch)
     blocks = len(encoded.hidden)
     chosen = half_way(blocks) if middle is None else middle
@@ -69,8 +68,7 @@ def multicrop(
     encode: Encode, batch: Batch, small: Encode, *, crops: int = 4, area: tuple[float, float] = (0.05, 0.14)
 ) -> View:
     """Multi-crop of SwAV (Caron et al., 2020): two views of an image, and small crops of it of up to half the size.
-    Return two vectors of each image, followed by those of its small crops, which keep `area` of it.
-    """
+    Return two vectors of each image, followed by those of its small crops, which keep `area` of it."""
     encoded = encode(batch.times(2))
     vectors = encoded.pooled()
     parts = small(batch.times(crops), area=area).pooled()
@@ -83,8 +81,7 @@ COPIES_FACTS = ViewFacts(vectors=2, passes=2)
 
 def copies(encode: Encode, batch: Batch, twin: Encode) -> View:
     """Two copies of the encoder that start equal and train separately, as in Contrastive Tension. Return a text's
-    vector by each copy. The head and the evaluation read the first copy's.
-    """
+    vector by each copy. The head and the evaluation read the first copy's."""
     encoded = encode(batch)
     sentence = encoded.pooled()
     vectors = torch.stack([sentence, twin(batch).pooled()], dim=1)
@@ -102,8 +99,7 @@ MOMENTUM_FACTS = ViewFacts(
 
 def momentum(encode: Encode, batch: Batch, slow: Encode) -> View:
     """Momentum views (MoCo, BYOL): two vectors of the encoder, and two of the slow copy that follows it. Return the
-    vectors by two dropout masks; `targets` are those of the slow copy by two more, without gradient.
-    """
+    vectors by two dropout masks; `targets` are those of the slow copy by two more, without gradient."""
     twice = batch.times(2)
     encoded = encode(twice)
     vectors = encoded.pooled()
@@ -134,8 +130,7 @@ TOPK_TOKENS_FACTS = ViewFacts(attention=True)
 
 def topk_tokens(encode: Encode, batch: Batch, *, k: int) -> View:
     """Token-level views: the K tokens that CLS attends to most. Return K tokens of the last block; where a text is
-    shorter, the mask leaves fewer.
-    """
+    shorter, the mask leaves fewer."""
     encoded = encode(batch)
     return View([top_tokens(encoded, -1, k)], torch.stack([encoded.dropout(encoded.pooled())], dim=1))
 
@@ -185,8 +180,7 @@ ITERATIONS = 10
 def cluster(encode: Encode, batch: Batch, *, k: int, clusters: int) -> View:
     """Cluster views: k-means over a sample's K token vectors; the centres are the views. The assignment is computed
     without gradient; a centre is the differentiable mean of its members. Detached centres would leave the term
-    without any gradient.
-    """
+    without any gradient."""
     encoded = encode(batch)
     tokens = top_tokens(encoded, -1, k)
     group = centres(F.normalize(tokens.vectors.float(), dim=-1), tokens.mask, clusters)

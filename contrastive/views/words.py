@@ -61,8 +61,7 @@ WORD_DELETE_FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 def word_delete(encode: Encode, batch: Batch, *, rate: float = 0.2) -> View:
     """CLEAR's word deletion: two versions of a text, each without some of its tokens. Delete random tokens, a share
-    `rate` of the text, never all. The rest stays in order.
-    """
+    `rate` of the text, never all. The rest stays in order."""
 
     def change(row: Words) -> Words:
         order = torch.randperm(len(row))[share_of(len(row), rate) :]
@@ -76,8 +75,7 @@ SPAN_DELETE_FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 def span_delete(encode: Encode, batch: Batch, *, rate: float = 0.2) -> View:
     """CLEAR's span deletion: two versions of a text, each without one run of its tokens. Delete one run of tokens, a
-    share `rate` of the text, at a random place.
-    """
+    share `rate` of the text, at a random place."""
 
     def change(row: Words) -> Words:
         gone = share_of(len(row), rate)
@@ -92,8 +90,7 @@ REORDER_FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 def reorder(encode: Encode, batch: Batch, *, rate: float = 0.2) -> View:
     """CLEAR's reordering: two versions of a text, each with two runs of tokens swapped. Swap two runs that do not
-    overlap, each half a share `rate` of the text. A single token stays.
-    """
+    overlap, each half a share `rate` of the text. A single token stays."""
 
     def change(row: Words) -> Words:
         size = max(1, share_of(len(row), rate) // 2)
@@ -116,8 +113,7 @@ ANCHORS, POSITIVES = 2, 2  # per document, per anchor
 
 def span(encode: Encode, batch: Batch) -> View:
     """DeCLUTR's spans: long anchors and short positives of one document, overlapping, adjacent or one within the other.
-    Return two anchors per text, each followed by the mean of its two positives. The head reads the text itself.
-    """
+    Return two anchors per text, each followed by the mean of its two positives. The head reads the text itself."""
     drawn = [draw_spans(row) for row in words_of(batch)]
     spans = [row[i] for i in range(ANCHORS * (1 + POSITIVES)) for row in drawn]
     vectors = encode(rebuilt(batch, spans)).pooled().unflatten(0, (ANCHORS, 1 + POSITIVES, len(batch)))

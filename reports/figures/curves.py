@@ -19,7 +19,7 @@ ACROSS = 2  # panels side by side
 SMOOTHING = 10  # steps in the running mean of a curve
 FEWEST = 3  # points: shorter lines are not drawn
 # settings on which the floor of a loss, its smallest possible value, depends
-FLOOR = ("loss", "view", "k", "temperature", "training.batch_size", "training.token_budget")
+FLOOR = ("loss", "view", "k", "temperature", "training.batch_size")
 
 
 @dataclass(frozen=True)

@@ -55,12 +55,8 @@ def test_the_schema_is_current():
     ("old", "new"),
     [
         ("description:", "descripton:"),
-        ("loss: ce+supcon", "loss: ce+suprcon"),
         ("axes: {loss: [ce", "axes: {los: [ce"),
-        ("k: 4}", "k: 0}"),
-        ("- full", "- ful"),
         ("accuracy: 0.01", "accuracy: 0"),
-        ("test.accuracy,", "test.acuracy,"),
     ],
 )
 def test_an_editor_marks_mistakes(old, new):

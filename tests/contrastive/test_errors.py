@@ -6,21 +6,7 @@ import pytest
 
 from contrastive.errors import LONGEST, brief, printable
 
-COMMANDS = [
-    "\x00",
-    "\x07",
-    "\x1b",
-    "\r",
-    "\x7f",
-    "\x85",
-    "\x9b",
-    "\u200b",
-    "\u2028",
-    "\u202e",
-    "\u2066",
-    "\udc80",
-    "\ueda6",
-]
+COMMANDS = ["\x00", "\x07", "\x1b", "\r", "\x85", "\u200b", "\u2028", "\u202e", "\udc80", "\ueda6"]
 
 
 @pytest.mark.parametrize("character", COMMANDS)

@@ -7,8 +7,7 @@ import pytest
 
 from contrastive import data, paths
 from contrastive.config.cell import Data, Encoder
-from contrastive.config.evaluation import Transfer
-from contrastive.data import locate, transfer_data
+from contrastive.data import locate
 from contrastive.errors import UserError
 from contrastive.grid import deepspeed_file
 from contrastive.grid.load import anchored, load_experiment
@@ -16,12 +15,8 @@ from contrastive.grid.load import anchored, load_experiment
 NOBODY = "~nosuchuser/there/x.csv"
 NAMED = {
     "data.source": lambda: data.load_splits(Data(source=f"file:{NOBODY}", test=1)),
-    "its digest": lambda: data.data_digest(Data(source=f"file:{NOBODY}", test=1)),
-    "data.test": lambda: data.data_digest(Data(source=f"file:{__file__}", test=f"file:{NOBODY}")),
-    "data.validation": lambda: data.data_digest(Data(source=f"file:{__file__}", test=1, validation=NOBODY)),
     "encoder.model and translators": lambda: locate.model_folder(f"file:{NOBODY}"),
     "training.sharding": lambda: deepspeed_file.file_settings(f"deepspeed:{NOBODY}"),
-    "transfer": lambda: transfer_data.transfer_digest(Transfer(name="mine", source=f"file:{NOBODY}", test=1)),
 }
 
 
@@ -36,11 +31,6 @@ def test_a_home_is_found(monkeypatch):
     assert paths.expand_user("~/x.csv") == Path("/home/someone/x.csv")
     monkeypatch.delenv("HOME")
     assert paths.expand_user("~root/x.csv").is_absolute()
-
-
-def test_only_this_module_looks_homes_up():
-    modules = (Path(__file__).parents[2] / "contrastive").rglob("*.py")
-    assert [path.name for path in modules if "expanduser" in path.read_text(encoding="utf-8")] == ["paths.py"]
 
 
 def test_a_pipe_in_a_models_folder_is_not_waited_for(tmp_path):

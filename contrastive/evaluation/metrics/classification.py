@@ -12,8 +12,7 @@ ACCURACY_FACTS = MetricFacts(scores=(ScoreFacts("accuracy", counted=True, guesse
 
 def accuracy(inputs: Inputs) -> list[Score]:
     """Accuracy of the classification head. Share of texts that the head classifies correctly; no score for a cell
-    without a head.
-    """
+    without a head."""
     return [] if inputs.predictions is None else [proportion("accuracy", inputs.predictions == inputs.labels)]
 
 
@@ -22,8 +21,7 @@ MACRO_F1_FACTS = MetricFacts(scores=(ScoreFacts("macro_f1", counted=True),))
 
 def macro_f1(inputs: Inputs) -> list[Score]:
     """Macro-averaged F1 of the classification head: every class has the same weight. Mean over classes of
-    2·precision·recall / (precision + recall); 0 for classes never predicted.
-    """
+    2·precision·recall / (precision + recall); 0 for classes never predicted."""
     if inputs.predictions is None:
         return []
     from sklearn.metrics import f1_score  # takes a second: import only when needed
@@ -56,8 +54,7 @@ SVM_FACTS = MetricFacts(scores=(ScoreFacts("svm_accuracy", counted=True, guessed
 
 def svm(inputs: Inputs) -> list[Score]:
     """Linear separability: cross-validated accuracy of a linear SVM on the embeddings. Accuracy of linear SVMs (C = 1)
-    that are trained on the other folds, standardised on these too.
-    """
+    that are trained on the other folds, standardised on these too."""
     return [proportion("svm_accuracy", cross_validated(inputs, "hinge"))]
 
 
@@ -69,8 +66,7 @@ STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # with one C for all, vectors of a lower ra
 
 def logistic(inputs: Inputs) -> list[Score]:
     """Linear probe: cross-validated accuracy of a logistic regression on the embeddings. Accuracy of logistic
-    regressions that are trained on the other folds, standardised on these too.
-    """
+    regressions that are trained on the other folds, standardised on these too."""
     return [proportion("logistic_accuracy", cross_validated(inputs, "logistic", STRENGTHS))]
 
 
@@ -82,6 +78,5 @@ LABELS = 10  # of each class
 
 def few_labels(inputs: Inputs) -> list[Score]:
     """Probe with few labels: logistic regression on ten texts of each class. Accuracy as of `logistic`, but classifiers
-    (C = 1) are trained on ten texts of each class of the other folds.
-    """
+    (C = 1) are trained on ten texts of each class of the other folds."""
     return [proportion("few_labels_accuracy", cross_validated(inputs, "logistic", most=LABELS))]

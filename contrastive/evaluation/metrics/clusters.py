@@ -23,9 +23,8 @@ KNN_FACTS = MetricFacts(
 
 
 def knn(inputs: Inputs) -> list[Score]:
-    """Cross-validated accuracy of the nearest neighbour (1-NN), by Euclidean distance and by cosine. Share of texts
-    whose nearest neighbour in the other folds has the same class, Euclidean and by cosine.
-    """
+    """Cross-validated accuracy of the nearest neighbour (1-NN): the share of texts whose nearest text in the other
+    folds has their class, by Euclidean distance and by cosine."""
     labels, fold = inputs.labels, np.empty(len(inputs.labels), np.int64)
     for number, (_, test) in enumerate(folds(inputs)):
         fold[test] = number
@@ -60,11 +59,10 @@ CLOSE = 0.01  # tolerance of the two formulas, for classes that are nearly balan
 
 
 def kmeans(inputs: Inputs) -> list[Score]:
-    """Clustering by k-means, compared with the classes: ARI, NMI and accuracy.
+    """Clustering by k-means with as many clusters as classes: ARI, NMI, and accuracy (clusters matched one-to-one).
 
-    ARI, NMI and accuracy (clusters matched one-to-one to classes) of k-means with as many clusters as classes. For two
-    balanced classes and balanced clusters the three scores are equivalent: ARI ≈ (2a − 1)² and NMI ≈ 1 − H(a), with a
-    the accuracy and H the binary entropy in bits. The unit of ARI and NMI then notes this.
+    For two balanced classes and balanced clusters the three scores are equivalent: ARI ≈ (2a − 1)² and NMI ≈ 1 − H(a),
+    with a the accuracy and H the binary entropy in bits. The unit of ARI and NMI then notes this.
     """
     from scipy.optimize import linear_sum_assignment
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
@@ -134,7 +132,7 @@ EQUAL = 1e-12  # squared distances that differ by less count as ties: float32 ve
 def retrieval(inputs: Inputs) -> list[Score]:
     """Retrieval by class with cosine similarity: precision at 1 and MAP@R (Musgrave et al. 2020).
 
-    Precision at 1 and MAP@R; each text queries the R other texts of its class. MAP@R sums the precisions at those k ≤ R
+    Each text queries the R other texts of its class. MAP@R sums the precisions at those k ≤ R
     whose k-th nearest text has the class, and divides by R. Among equally near texts other classes rank first, so that
     collapsed embeddings do not score by luck. A text alone in its class is left out of both means, and NaN in
     `per_example`.

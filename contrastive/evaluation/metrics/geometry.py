@@ -80,8 +80,7 @@ UNIFORMITY_FACTS = MetricFacts(scores=(ScoreFacts("uniformity", low=None, high=0
 
 def uniformity(inputs: Inputs) -> list[Score]:
     """Uniformity of the embeddings on the sphere (Wang & Isola 2020). Log of the mean of exp(−2·|x − y|²) over
-    normalised pairs: 0 if all are equal, near −4 for random directions.
-    """
+    normalised pairs: 0 if all are equal, near −4 for random directions."""
     check_pairs(inputs)
     vectors, count = unit_rows(inputs.embeddings), len(inputs.embeddings)
     potential = sum(over_blocks(lambda _, apart: float(np.exp(-2 * apart).sum()), vectors))

@@ -54,11 +54,11 @@ def cross_validated(
         classifiers = fit_classifiers(inputs.embeddings, classes, members, each, loss=loss, scaled=True)
         for fold, test in enumerate(parts):
             right[row, test] = classifiers.predict(inputs.embeddings[test], fold) == classes[test]
-    found = np.zeros(len(classes), bool)
+    right_answers = np.zeros(len(classes), bool)
     for test in parts:
         best = (right.sum(1) - right[:, test].sum(1)).argmax()
-        found[test] = right[best, test]
-    return found
+        right_answers[test] = right[best, test]
+    return right_answers
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from contrastive.errors import UserError
 
 def standardise(train: Float[np.ndarray, "n d"]) -> Callable[[Float[np.ndarray, "m d"]], Float[np.ndarray, "m d"]]:
     """Standardise embeddings: mean 0 and standard deviation 1 per dimension, estimated on the training texts. Return a
-    function for (x − mean) / std per dimension. Dimensions that are constant in training become 0.
-    """
+    function for (x − mean) / std per dimension. Dimensions that are constant in training become 0."""
     exact = train.astype(np.float64)
     mean = exact.mean(0)
     scale = inverse(exact.std(0), exact)

@@ -1,7 +1,5 @@
 """What a source holds and what decides its digest."""
 
-import errno
-import os
 import re
 import shutil
 import subprocess
@@ -133,22 +131,6 @@ def test_what_is_neither_number_nor_file_names_its_setting(csv, value):
             digest(csv, **{split: value})
     with pytest.raises(UserError, match=f"^data.test is `{csv.parent}`, .*: {csv.parent} is a folder"):
         digest(csv, test=str(csv.parent))
-
-
-def test_a_file_that_breaks_while_it_is_read_is_named(csv, monkeypatch):
-    def broken(path, **_):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(data.store, "digest_file", broken)
-    with pytest.raises(UserError, match=rf"^{csv} cannot be read \(Input/output error\)$"):
-        digest(csv)
-
-
-def test_files_of_their_own_for_test_and_validation(csv, tmp_path):
-    (tmp_path / "test.jsonl").write_text('{"text": "text 1", "label": "b"}\n{"text": "new", "label": "a"}\n')
-    splits = data.load_splits(Data(source=f"file:{csv}", test=str(tmp_path / "test.jsonl"), validation=3))
-    assert splits.test.texts == ["text 1", "new"]
-    assert (len(splits.validation), len(splits.train)) == (3, 16)
 
 
 def test_pairs_are_content_and_a_split_of_its_own_needs_none(tmp_path):

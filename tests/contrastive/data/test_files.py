@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -29,14 +28,6 @@ def test_every_format_gives_the_same_rows_and_names_its_columns_where_one_is_mis
     assert (rows.texts, rows.labels) == (TEXTS, LABELS)
     with pytest.raises(UserError, match="no column `Labels`; did you mean `label`.*`text`.*data.label"):
         files.read_file(path, {"text": "text", "label": "Labels"})
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("ending", files.READERS)
-def test_ten_megabytes_in_one_row(tmp_path, ending):
-    texts = ["short", "long " * 2_000_000]
-    rows = files.read_file(write(tmp_path / f"long{ending}", texts, ["a", "b"]), COLUMNS)
-    assert [len(text) for text in rows.texts] == [5, 10_000_000]
 
 
 @pytest.mark.parametrize("ending", files.READERS)
@@ -81,29 +72,20 @@ def test_damage_in_parquet(tmp_path, table, message):
     "name, content, message",
     [
         ("twice.csv", "text,label,text\na,b,c\n", "has 2 columns `text`; rename all but one"),
-        ("twice.jsonl", '{"text": "a", "label": "b", "text": "c"}\n', "has 2 columns `text`; rename all but one"),
         ("empty.csv", "", "is empty: its first row must name the columns"),
-        ("empty.jsonl", "", "has no rows"),
         ("comma.csv", "text,label\nfine,a\noh, no,b\n", r"row 2 \(line 3\): 3 fields instead of 2"),
         ("open.csv", 'text,label\n"never closed,a\n', "open.csv, line 2: .*double the quotes inside a text"),
         ("wide.csv", 'text,label\n"two\nlines",a,b\n', r"row 1 \(lines 2 to 3\): 3 fields instead of 2"),
-        ("wide.jsonl", '{"text": ' * 2000, r"row 1: not a JSON object"),
         (
             "long.jsonl",
             '{"text": "a", "label": 1',
             r"row 1: not a JSON object \(.*column 25 .*write one JSON object a line",
         ),
-        ("names.jsonl", '{"te\\u001bxt": 1}', r"has no column `text`; did you mean `te\\u001bxt`\?"),
-        ("infinite.jsonl", '{"text": "a", "label": Infinity}', "inf is not a label; use a word or a number"),
-        ("list.jsonl", '["a", 1]', "row 1: not a JSON object"),
         ("number.jsonl", '{"text": 5, "label": 1}', r"row 1: the text is 5 \(number\)"),
         ("labels.jsonl", '{"text": "a", "label": [1, 2]}', r"row 1: \[1, 2\] is not a label"),
         ("half.jsonl", '{"text": "oh \\ud83d", "label": 1}', "row 1: contains half of a surrogate pair"),
         ("no.parquet", "text", "not readable as parquet"),
-        ("wide.csv", "text,label\nfine,a\n".encode("utf-16"), "line 1: 0xff is not UTF-8; save the file as UTF-8"),
         ("x.csv", b'text,label\n"two\nlines",a\nbad \xff,b\n', "x.csv, line 4: 0xff is not UTF-8; save"),
-        ("x.tsv", b"text\tlabel\rgut\tb\rsch\xf6n\ta\r", "x.tsv, line 3: 0xf6 is not UTF-8"),
-        ("x.jsonl", b'{"text": "a", "label": 1}\n{"text": "\xe4"}', "x.jsonl, line 2: 0xe4 is not UTF-8"),
         ("reviews.xlsx", "text", r"cannot read `.xlsx` files; give one of .csv, .tsv, .jsonl, .parquet"),
     ],
 )
@@ -111,11 +93,6 @@ def test_other_damage(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=message):
         files.read_file(tmp_path / name, COLUMNS)
-
-
-def test_a_byte_order_mark_is_no_part_of_a_column(tmp_path):
-    (tmp_path / "excel.csv").write_bytes(b"\xef\xbb\xbftext,label\na,b\n")
-    assert files.read_file(tmp_path / "excel.csv", COLUMNS).texts == ["a"]
 
 
 @pytest.mark.parametrize("ending", files.READERS)
@@ -149,22 +126,6 @@ def test_scores_are_numbers(tmp_path):
         read("very")
 
 
-@pytest.mark.parametrize(
-    "name, content, advice",
-    [
-        ("x.csv", "text;label\nfine, good;a\n", "are separated by `;`: separate all columns by `,` in a .csv file"),
-        ("x.csv", "text;label;note, free\nfine, good;a;b\n", "`text;label;note, free`, are separated by `;`"),
-        ("x.csv", "text\tlabel\nfine, good\ta\n", "are separated by tabs"),
-        ("x.tsv", "text,label\nfine, good,a\n", "are separated by `,`"),
-        ("x.csv", "text,note; free\nfine,good\n", "has no column `label`; It has `text`, `note; free`. Set data.label"),
-    ],
-)
-def test_another_delimiter_is_recognised_and_told(tmp_path, name, content, advice):
-    (tmp_path / name).write_text(content)
-    with pytest.raises(UserError, match=re.escape(advice)):
-        files.read_file(tmp_path / name, COLUMNS)
-
-
 @pytest.mark.parametrize("row", ['"broken,a\n', 'a,"broken\n', '"two\nlines","broken\n'])
 @pytest.mark.parametrize("end", ["", '"closed",b\n'])
 def test_a_broken_quote_is_told_by_the_lines_of_its_row(tmp_path, row, end):
@@ -177,10 +138,8 @@ def test_a_broken_quote_is_told_by_the_lines_of_its_row(tmp_path, row, end):
 
 
 LINKED = "reviews.csv is a link to gone.csv, which does not exist; name the file itself"
-LOOP = "reviews.csv is a link that leads back to itself; name the file itself"
 NO_FILES = {
     "a pipe": (os.mkfifo, "", "reviews.csv is a pipe, not a file; save its output in a file, and name that"),
-    "a loop": (lambda path: path.symlink_to(path.name), "", LOOP),
     "a dangling link": (lambda path: path.symlink_to("gone.csv"), "", LINKED),
     "a folder": (Path.mkdir, "", "reviews.csv is a folder, not a file; name a file in it"),
     "below a file": (Path.touch, "more.csv", "there is no file .*more.csv: .*reviews.csv is not a folder"),
@@ -238,13 +197,3 @@ def test_a_number_in_json_is_the_label_that_it_is_in_a_csv_file(tmp_path, number
 def test_a_number_in_parquet_is_the_label_that_it_is_in_a_csv_file(tmp_path, labels):
     found = files.read_file(write(tmp_path / "n.parquet", ["x", "y"], labels), COLUMNS).labels
     assert found == files.read_file(write(tmp_path / "n.csv", ["x", "y"], [str(one) for one in labels]), COLUMNS).labels
-
-
-@pytest.mark.parametrize("value", ["\x1b[31m", "\x07", "\x9b2J", "\u202eevil", "x" * 5_000_000])
-def test_no_message_repeats_what_commands_a_terminal_or_is_long(tmp_path, value):
-    path = tmp_path / "odd.jsonl"
-    for line in ({value: 1}, {"text": "a", "label": [value]}, {"text": [value], "label": "a"}):
-        path.write_text(json.dumps(line))
-        with pytest.raises(UserError) as caught:
-            files.read_file(path, COLUMNS)
-        assert str(caught.value).isprintable() and len(str(caught.value)) < 2000

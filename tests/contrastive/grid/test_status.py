@@ -10,7 +10,6 @@ import pytest
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.evaluation.evaluate_cell import evaluate_cell
-from contrastive.grid import estimate
 from contrastive.grid.status import Status, statuses
 from contrastive.runs import store
 from contrastive.training.failures import record_failure
@@ -110,15 +109,6 @@ def test_damaged_scores_are_only_measured_again(home: Path, source: str):
     assert only(make(source)).action == "evaluate"
 
 
-def test_damage_outside_of_the_grid_stops_no_plan(home: Path, source: str):
-    for content in ("{", "[]", '{"files": 1, "identity": []}'):
-        (folder_of(make(source)) / "config.json").write_text(content)
-        assert only(make(source, seed=7)).action == "run"
-    for path in home.glob("cache/tokens/*/*.offsets.npy"):
-        path.write_bytes(b"")
-    assert not estimate.texts_of(make(source)).counted
-
-
 def test_a_cell_that_failed_or_was_interrupted_runs_and_says_why(home: Path, source: str):
     failed, interrupted = make(source, seed=5), make(source, seed=6)
     record_failure(folder_of(failed), RuntimeError("the reason"))
@@ -126,18 +116,3 @@ def test_a_cell_that_failed_or_was_interrupted_runs_and_says_why(home: Path, sou
     assert status.action == "run" and "the reason" in status.why
     folder_of(interrupted).mkdir()
     assert (only(interrupted).action, only(interrupted).why) == ("run", "interrupted")
-
-
-def test_a_cell_that_failed_and_was_then_measured_is_no_longer_said_to_have_failed(home: Path, source: str):
-    folder = folder_of(make(source))
-    (folder / "DONE").unlink()
-    record_failure(folder, RuntimeError("the disk was full"))
-    evaluate_cell(folder, Evaluation())
-    assert store.failure(folder) is None and only(make(source)).action == "reuse"
-
-
-def test_scores_of_an_older_version_are_measured_again(source, home, monkeypatch):
-    assert only(make(source)).action == "reuse"
-    monkeypatch.setattr("contrastive.grid.identity.EVALUATION_VERSION", 5)
-    status = only(make(source))
-    assert (status.action, status.why) == ("evaluate", "evaluated with other settings")

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import UserError
-from contrastive.losses.projected import FROZEN_STEPS, Barlow, Byol, Moco, Sccl, Swav
+from contrastive.losses.projected import FROZEN_STEPS, Byol, Moco, Sccl, Swav
 from contrastive.losses.similarity import least
 from contrastive.losses.supcon import supcon
 
@@ -42,11 +42,6 @@ def test_the_floor_counts_only_kept_vectors_and_anchors_with_positives():
     for views in (2, 4):  # of a text, whose own views are all its positives
         floor = least("text", torch.tensor([0, 0]), torch.ones(2, views, dtype=torch.bool))
         assert float(floor) == pytest.approx(math.log(views - 1))
-
-
-def test_the_projector_of_barlow_has_three_layers_of_one_width():
-    widths = [layer.out_features for layer in Barlow(4, projector=8).modules() if isinstance(layer, torch.nn.Linear)]
-    assert widths == [8, 8, 8]
 
 
 def test_the_centres_of_sccl_begin_where_k_means_puts_them():

@@ -9,7 +9,6 @@ from torch import nn
 from transformers import AutoModel, BertConfig, DebertaV2Config, DistilBertConfig, RobertaConfig
 
 from contrastive.config.cell import Encoder, Lora, Scratch, Training, Tune
-from contrastive.data import locate
 from contrastive.errors import UserError
 from contrastive.models import attention, tuning
 from contrastive.models import encoder as encoders
@@ -29,23 +28,6 @@ def batch(*lengths: int) -> Batch:
     return Batch(ids * mask, mask, ~mask, torch.zeros(len(lengths), dtype=torch.long))
 
 
-def test_the_real_encoder_knows_what_sentences_mean():
-    """Its embeddings put a paraphrase nearer than another topic: these are trained weights."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(locate.model_folder(MINILM.model), local_files_only=True)
-    texts = ["A man plays the guitar.", "Someone is making music on a guitar.", "The stock market fell sharply today."]
-    encoded = tokenizer(texts, padding=True, return_tensors="pt")
-    mask = encoded["attention_mask"].bool()
-    given = Batch(encoded["input_ids"], mask, ~mask, torch.zeros(3, dtype=torch.long))
-    model = encoders.load_encoder(MINILM, 0, 0).eval()
-    assert model.config._attn_implementation == "sdpa"
-    with torch.no_grad():
-        vectors = encoders.encode(model, given, "mean", nn.Identity()).pooled()
-    near, far = nn.functional.cosine_similarity(vectors[[0, 0]], vectors[[1, 2]])
-    assert near > 0.7 and far < 0.2
-
-
 @pytest.mark.parametrize("model", ["scratch:bert", "scratch:deberta-v2", MINILM.model])
 def test_attention_dropout_is_the_recipes_or_the_models_own(model: str):
     given = MINILM if model == MINILM.model else small(model)
@@ -57,13 +39,6 @@ def test_attention_dropout_is_the_recipes_or_the_models_own(model: str):
             if name.endswith("attention.self")
         }
         assert found == {rate}
-
-
-def test_attention_dropout_of_a_model_that_has_it_not_is_refused():
-    from transformers import DistilBertConfig
-
-    with pytest.raises(UserError, match="a distilbert has no attention_probs_dropout_prob"):
-        encoders.set_attention_dropout(DistilBertConfig(), small().model_copy(update={"attention_dropout": 0.0}))
 
 
 @pytest.mark.parametrize("model", ["scratch:bert", "scratch:deberta-v2"])

@@ -182,19 +182,6 @@ def test_a_convolution_after_the_first_block_is_read_from_the_configuration(robe
     path.write_text(before)
 
 
-def test_changes_of_embeddings_and_positions_compute_the_whole_encoder(
-    source: str, shared_home: Path, monkeypatch: pytest.MonkeyPatch
-):
-    model, batch = built(cell_of(source, "scratch:bert", {"last_blocks": 1}, loss="ce"))
-    apart: list[int] = []
-    real = tuning.outputs_below
-    monkeypatch.setattr(tuning, "outputs_below", lambda *given: apart.append(given[2]) or real(*given))
-    places = torch.arange(batch.input_ids.shape[1]).expand(batch.input_ids.shape)
-    for changes in ({"alter": torch.zeros_like}, {"positions": places.flip(1)}):
-        assert model.encode(batch, **changes).hidden.first == 0 and apart == []
-    assert model.encode(batch).hidden.first == 3 and apart == [3]
-
-
 def test_a_block_that_was_computed_apart_says_so_where_it_is_asked_for():
     states = [torch.full((1, 1, 1), float(number)) for number in range(2, 5)]  # into blocks 2 and 3, and the output
     hidden = Hidden(states, 2)
@@ -204,19 +191,6 @@ def test_a_block_that_was_computed_apart_says_so_where_it_is_asked_for():
     for ask in (lambda: hidden[0], lambda: hidden[-4], lambda: hidden.into(1)):
         with pytest.raises(IndexError, match="the input of block 1 was not computed; those of blocks 2 to 3 were"):
             ask()
-
-
-def test_the_encoder_is_itself_again_after_a_pass_that_fails(source: str, shared_home: Path):
-    model, _ = built(cell_of(source, "scratch:bert", {"last_blocks": 2}, loss="ce"))
-    names, own = [name for name, _ in model.named_parameters()], model.backbone.embeddings
-    with (
-        pytest.raises(RuntimeError, match="planted"),
-        tuning.restricted_to_blocks(model.backbone, slice(1), nn.Identity()),
-    ):
-        assert len(model.backbone.encoder.layer) == 1
-        raise RuntimeError("planted")
-    assert len(model.backbone.encoder.layer) == BLOCKS and model.backbone.embeddings is own
-    assert [name for name, _ in model.named_parameters()] == names
 
 
 def modes(backbone: nn.Module) -> list[bool]:

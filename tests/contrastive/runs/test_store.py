@@ -126,25 +126,6 @@ def test_a_folder_is_made_once_and_again_where_it_is_damaged(harm: str, tmp_path
     assert len(made) == (1 if harm == "nothing" else 2) and not path.parent.with_suffix(".unfinished").exists()
 
 
-def test_of_several_who_want_a_folder_at_once_one_makes_it(tmp_path: Path):
-    made, ready = list[Path](), threading.Barrier(3)
-
-    def make(folder: Path) -> None:
-        made.append(folder)
-        time.sleep(0.2)
-
-    def want() -> None:
-        ready.wait()
-        store.make_once(tmp_path / "key", make)
-
-    threads = [threading.Thread(target=want) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 1 and store.finished(tmp_path / "key")
-
-
 def test_a_json_file_that_cannot_be_read_is_named(tmp_path: Path):
     for content in ('{"kine": "code"}', "[]", "3", "{", ""):
         (tmp_path / "FAILED.json").write_text(content)
@@ -154,44 +135,12 @@ def test_a_json_file_that_cannot_be_read_is_named(tmp_path: Path):
         store.read_json(tmp_path / "scores.json")
 
 
-def test_a_file_or_a_lock_takes_the_place_of_a_folder(tmp_path: Path):
-    for name in ("numbers.json", "lock"):
-        (tmp_path / name / "something").mkdir(parents=True)
-    store.write_json(tmp_path / "numbers.json", {"seconds": 1})
-    assert store.read_json(tmp_path / "numbers.json") == {"seconds": 1}
-    with store.locked(tmp_path / "lock"):
-        assert (tmp_path / "lock").is_file()
-
-
-@pytest.mark.parametrize("link_to", [None, "runs", "nowhere"])
-def test_what_lies_in_the_place_of_a_folder_is_named_with_what_to_do(link_to: str | None, tmp_path: Path):
-    path = tmp_path / "runs"
-    path.symlink_to(tmp_path / link_to) if link_to else path.write_text("of somebody")
-    assert not store.finished(path / "abc")
-    with pytest.raises(OSError) as refused:
-        store.write_json(path / "abc" / "DONE", {})
-    what = "a broken link" if link_to else "a file"
-    assert store.explain_os_error(refused.value).startswith(
-        f"{path} is {what}, which cannot be used here: move it away"
-    )
-
-
 def test_a_full_disk_is_named_with_the_room_that_is_left(tmp_path: Path):
     said = store.explain_os_error(
         OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "not there" / "weights"))
     )
     assert said.startswith(f"the disk is full: could not write {tmp_path}/not there/weights; the disk at /")
     assert re.search(r"has \d+\.\d MiB left: make room there, or set ABLATE_HOME .* the same command goes on", said)
-
-
-def test_a_file_that_may_not_be_read_is_no_whole_one(folder: Path):
-    (folder / "DONE").chmod(0)
-    me = os.geteuid()
-    os.seteuid(65534 if me == 0 else me)  # root may read everything
-    try:
-        assert store.damage(folder, "DONE") == "DONE is not readable"
-    finally:
-        os.seteuid(me)
 
 
 def test_the_home_of_a_user_may_be_named(monkeypatch: pytest.MonkeyPatch):

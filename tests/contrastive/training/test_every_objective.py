@@ -163,12 +163,6 @@ def test_every_objective_of_images_trains_what_it_says(kind: str, objective: dic
     assert_trains_what_it_says(cell, tokens, tmp_path)
 
 
-def test_views_of_words_and_losses_of_words_have_none_for_images():
-    views = {objective.get("view") for _, objective in PICTURED} - {None}
-    assert views == {"cls", "one_stage", "two_stage", "multiview", "multicrop", "layers", "momentum", "copies"}
-    assert not [objective for _, objective in PICTURED if "mlm" in objective["loss"]]
-
-
 def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Path, tmp_path: Path):
     """The view contextual without the term mlm, on an encoder with a head of its own; and one without is refused."""
     learnt = make(source, loss="simcse+mlm")

@@ -170,28 +170,19 @@ def test_a_collapse_of_the_compared_tokens_is_seen(
         assert collapsed_since(log) == (0 if collapses and loss != "ce" else None)
 
 
-@pytest.mark.parametrize(
-    ("spreads", "since"),
-    [([0.5, 0.4], None), ([0.5, 0.05, 0.01], 20), ([0.01, 0.5], None), ([0.01, 0.5, 0.02], 40), ([0.02, 0.02], 0)],
-)
-def test_a_collapse_counts_when_it_lasts(spreads: list[float], since: int | None, tmp_path: Path):
-    rows = [{"step": 20 * i, "spread": spread} for i, spread in enumerate(spreads)] + [{"step": 99, "loss": 1.0}]
+COLLAPSES = [  # the measures of each look, and the step since which they have collapsed
+    ([{"spread": spread} for spread in (0.5, 0.4)], None),
+    ([{"spread": spread} for spread in (0.5, 0.05, 0.01)], 20),
+    ([{"spread": spread} for spread in (0.01, 0.5, 0.02)], 40),
+    ([{"spread": 0.5, "spread.compared": compared} for compared in (0.8, 0.15)], 20),  # less than a quarter is left
+    ([{"spread": 0.5, "spread.compared": compared} for compared in (0.8, 0.25)], None),
+    ([{"spread": 0.5, "spread.compared": compared} for compared in (0.3, 0.09)], 20),
+    ([{"spread": 0.5, "std.vicreg": deviation} for deviation in (0.4, 0.03, 0.02)], 20),  # less than a tenth
+]
+
+
+@pytest.mark.parametrize(("looks", "since"), COLLAPSES)
+def test_a_collapse_counts_when_it_lasts(looks: list[dict[str, float]], since: int | None, tmp_path: Path):
+    rows = [{"step": 20 * i} | look for i, look in enumerate(looks)] + [{"step": 99, "loss": 1.0}]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert collapsed_since(tmp_path / "metrics.jsonl") == since
-
-
-@pytest.mark.parametrize(
-    "spreads, since", [([0.8, 0.15], 20), ([0.8, 0.25], None), ([0.3, 0.09], 20), ([0.3, 0.11], None)]
-)
-def test_compared_vectors_that_lose_three_quarters_of_their_spread_have_collapsed(
-    spreads: list[float], since: int | None, tmp_path: Path
-):
-    rows = [{"step": 20 * i, "spread": 0.5, "spread.compared": spread} for i, spread in enumerate(spreads)]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert collapsed_since(tmp_path / "metrics.jsonl") == since
-
-
-def test_projections_that_shrink_to_a_tenth_have_collapsed(tmp_path: Path):
-    rows = [{"step": step, "spread": 0.5, "std.vicreg": std} for step, std in ((0, 0.4), (20, 0.03), (40, 0.02))]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert collapsed_since(tmp_path / "metrics.jsonl") == 20

@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-import torch
 
 from contrastive.config.cell import Cell, Training
-from contrastive.runs import stopping, store
+from contrastive.runs import store
 from contrastive.training import launch
 from contrastive.training.launch import Machines
 from tests.contrastive.training.launched import make, of_images, run, write_sources
@@ -87,35 +86,6 @@ def test_a_killed_process_ends_the_others_and_the_next_attempt_goes_on(sources: 
 
 
 @pytest.mark.full
-def test_a_job_whose_permit_is_taken_away_stops_with_a_checkpoint(
-    sources: tuple[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def has_begun(folder: Path) -> bool:
-        return (log := folder / "attempts" / "0001" / "metrics.jsonl").exists() and log.stat().st_size > 2000
-
-    with stopping.work_permit(home) as leave:
-        monkeypatch.setenv(stopping.VARIABLE, str(leave))
-        with in_background(make(sources, 2, training={"epochs": 200}), has_begun) as (folder, reports):
-            leave.unlink()
-    assert reports[0]["kind"] == "stopped" and store.failure(folder) is None
-    state = torch.load(folder / "attempts" / "0001" / "resume" / "state.pt", weights_only=True)
-    assert state["step"] == len(curve(folder / "attempts" / "0001"))
-
-
-@pytest.mark.full
-def test_the_death_of_what_forks_ends_the_cell_and_the_next_attempt_goes_on(sources: tuple[str, str], home: Path):
-    with in_background(make(sources, 2, training={"epochs": 200}), has_checkpoint, every=2) as (_, reports):
-        jobs = processes(home)
-        parents = {psutil.Process(pid).ppid() for pid in jobs}
-        assert len(jobs) == 2 and len(parents) == 1
-        os.kill(parents.pop(), signal.SIGKILL)
-    assert reports[0]["kind"] == "infrastructure" and "the fork server of training processes died" in str(reports[0])
-    wait(lambda: has_ended(jobs))
-    assert has_ended(jobs)
-    assert run(make(sources, 2, training={"epochs": 1}))[1] is None
-
-
-@pytest.mark.full
 def test_what_forks_has_neither_threads_nor_a_device_nor_what_no_training_needs():
     threads = (
         "import os, sys, contrastive.training.preloaded\n"
@@ -133,13 +103,6 @@ def test_what_forks_has_neither_threads_nor_a_device_nor_what_no_training_needs(
     assert subprocess.run([sys.executable, "-c", devices], **asked).returncode == 0
     done = subprocess.run([sys.executable, "-c", threads], **asked)
     assert done.stdout == "1\n\n", done.stderr[-1000:]
-
-
-@pytest.mark.full
-def test_what_a_process_says_went_wrong_is_the_cells_failure(sources: tuple[str, str]):
-    folder, report = run(make(sources, 2, training={"encoder_lr": 1e30, "head_lr": 1e30, "clip": 0, "warmup": 0}))
-    assert report is not None and report["kind"] == "diverged" and report["step"] >= 1
-    assert store.failure(folder) == report
 
 
 @pytest.mark.full

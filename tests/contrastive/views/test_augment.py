@@ -64,14 +64,6 @@ def test_a_crop_is_a_part_resized_to_the_whole(pictures: torch.Tensor):
     torch.testing.assert_close(found[:, :, inside, inside], part[:, :, inside, inside])
 
 
-def test_a_crop_keeps_the_area_that_was_drawn_whatever_its_shape():
-    for least in (0.05, 0.5, 0.9, 1.0):
-        moved = augment.placement(Augment(crop=(least, 1)), augment.Uniform(draws_of(0, 0, torch.arange(999).numpy())))
-        width, height = moved[:, 0, 0], moved[:, 1, 1]
-        assert (width * height >= least - 1e-5).all() and max(width.max(), height.max()) <= 1 + 1e-5
-        assert (width / height - 1).abs().max() > 0.05 or least == 1
-
-
 def test_an_erased_rectangle_has_the_area_that_was_drawn(pictures: torch.Tensor):
     found = augment.changed(pictures + 0.01, Augment(erase=1), Given(0.25, 0.5, 0, 1), SIDE)
     assert ((found == 0).sum((1, 2, 3)) == 3 * SIDE**2 / 4).all()
@@ -114,21 +106,6 @@ def test_the_same_place_of_a_batch_changes_alike_in_any_process_and_otherwise_in
     for first, second in zip([whole, *(other.input_ids for other in others)], others, strict=False):
         assert (first != second.input_ids).any(1).all()
     assert ((whole >= 0) & (whole <= 255)).all()
-
-
-def test_what_does_not_train_stays():
-    given = batch(None)
-    assert augment.augmented(given, SIMCLR, IMAGES, 0) is given
-
-
-def test_draws_are_uniform_and_unrelated():
-    uniform = augment.Uniform(draws_of(3, 0, torch.arange(20_000).numpy()))
-    first, second = uniform(), uniform()
-    for values in (first, second):
-        assert values.mean() == pytest.approx(0.5, abs=0.01) and values.var() == pytest.approx(1 / 12, abs=0.003)
-        assert values.min() >= 0 and values.max() < 1
-    assert abs(torch.corrcoef(torch.stack([first, second]))[0, 1]) < 0.03
-    assert abs(torch.corrcoef(torch.stack([first[1:], first[:-1]]))[0, 1]) < 0.03
 
 
 def test_mixing_is_splitmix64():

@@ -40,46 +40,6 @@ def test_the_order_is_decided_by_seed_and_epoch():
     assert all(a != b for i, a in enumerate(orders) for b in orders[:i])
 
 
-def test_buckets_save_padding_and_one_bucket_is_random():
-    def padded(bucket):
-        return sum(len(batch) * LENGTHS[batch].max() for batch in batches.order(LENGTHS, 8, bucket, 0, 0))
-
-    assert padded(100) < 1.1 * LENGTHS.sum() < padded(1)
-    firsts = [LENGTHS[batches.order(LENGTHS, 8, 100, seed, 0)[0]].mean() for seed in range(20)]
-    assert max(firsts) - min(firsts) > 20  # the batches themselves come in random order
-
-
-tokens_of_texts = st.lists(st.integers(1, 64) | st.sampled_from([30, 64]), min_size=1, max_size=60)
-
-
-@given(
-    tokens_of_texts, st.integers(1, 3), st.integers(7, 12), st.integers(0, 300), st.integers(1, 4), st.integers(0, 5)
-)
-def test_a_budget_is_kept_by_batches_that_have_enough_texts(texts, size, bucket, more, least, seed):
-    lengths, budget = np.array(texts), (2 * least - 1) * 64 + more
-    found = batches.order(lengths, size, bucket, seed, 1, budget, least)
-    assert sorted(np.concatenate(found).tolist()) == list(range(len(texts)))
-    assert all(len(batch) * lengths[batch].max() <= budget for batch in found)
-    assert all(min(least, len(texts)) <= len(batch) <= size * bucket for batch in found)
-    again = batches.order(lengths, size, bucket, seed, 1, budget, least)
-    assert [batch.tolist() for batch in again] == [batch.tolist() for batch in found]
-
-
-@given(tokens_of_texts, st.integers(192, 1000))
-def test_no_fewer_batches_would_keep_the_budget(texts, budget):
-    """And the fullest of them is as empty as it can be in that many."""
-    ordered = sorted(texts, reverse=True)
-    found = [0, *batches.balanced_starts(ordered, budget, 2)]
-    assert len(found) == len(batches.batch_starts(ordered, budget))
-    most = max((end - first) * ordered[first] for first, end in zip(found, [*found[1:], len(ordered)], strict=True))
-    assert most <= budget and (most <= 2 * ordered[0] or len(batches.batch_starts(ordered, most - 1)) > len(found))
-
-
-def test_a_budget_too_small_for_the_texts_is_no_order():
-    with pytest.raises(AssertionError, match="could not give"):
-        batches.order(LENGTHS, 8, 4, 0, 0, 3 * int(LENGTHS.max()) - 1, 2)
-
-
 def cell_of(seed: int = 0, objective: dict | None = None, encoder: dict | None = None, **training) -> Cell:
     return Cell(
         data=Data(source="package:any", test=1, max_length=64),
@@ -105,7 +65,7 @@ def flat(cell: Cell, tokens: Tokens = MIXED) -> list:
     return [(epoch, [batch.tolist() for batch in of_step]) for epoch, of_step in batches.optimizer_steps(cell, tokens)]
 
 
-@pytest.mark.parametrize("training", [{}, {"token_budget": 400}, {"token_budget": 400, "accumulate": 3}])
+@pytest.mark.parametrize("training", [{}, {"accumulate": 3}])
 def test_all_cells_of_a_section_have_one_order_and_steps_are_counted_as_they_are(training):
     mine = flat(cell_of(**training))
     assert len(mine) == batches.count_steps(cell_of(**training), MIXED)
@@ -121,32 +81,13 @@ def test_all_cells_of_a_section_have_one_order_and_steps_are_counted_as_they_are
 
 
 def test_a_seed_of_the_order_is_that_of_all_cells():
-    shared = [flat(cell_of(seed=seed, order_seed=5, token_budget=400)) for seed in (0, 1)]
-    assert shared[0] == shared[1] == flat(cell_of(seed=5, token_budget=400))
+    shared = [flat(cell_of(seed=seed, order_seed=5)) for seed in (0, 1)]
+    assert shared[0] == shared[1] == flat(cell_of(seed=5))
     assert flat(cell_of(seed=3, order_seed=0)) == flat(cell_of(seed=0))
 
 
-def test_no_batch_is_left_with_one_text_or_fewer_than_there_are_processes():
-    def sizes(texts: int, **training) -> list[int]:
-        tokens = tokens_with(of_lengths([62] * texts))
-        found = batches.optimizer_steps(cell_of(epochs=1, **training), tokens)
-        return sorted(len(batch) for _, of_step in found for batch in of_step)
-
-    assert sizes(7, token_budget=192) == sizes(7, token_budget=192, processes=2) == [2, 2, 3]  # 3, 3 and 1
-    assert sizes(43, token_budget=448, processes=4) == [4, 4, 7, 7, 7, 7, 7]  # 7 times 6 and 1
-    assert sizes(8, token_budget=4000, batch_size=1, bucket=7) == [4, 4]  # texts drawn together: 7 and 1
-    assert batches.balanced_starts([64, 30, 30, 30], 192, 2) == [2]  # 1 and 3 are as many tokens at most
-
-
-def test_the_budget_holds_for_partners_too():
-    lengths = np.random.default_rng(1).permutation(LENGTHS)
-    tokens = tokens_with(replace(of_lengths(LENGTHS), partners=(of_lengths(lengths),)))
-    found = [batch for _, of_step in batches.optimizer_steps(cell_of(token_budget=400), tokens) for batch in of_step]
-    assert all(len(batch) * max(LENGTHS[batch].max(), lengths[batch].max()) <= 400 for batch in found)
-
-
 def test_what_is_loaded_is_what_the_steps_say_from_any_step_on():
-    cell = cell_of(token_budget=400, processes=2, accumulate=2)
+    cell = cell_of(processes=2, accumulate=2)
     whole = [batch for _, of_step in batches.optimizer_steps(cell, MIXED) for batch in of_step]
     cpu = torch.device("cpu")
     coming = batches.training_batches(cell, MIXED, 3, 0, cpu)
@@ -178,22 +119,6 @@ def test_a_thread_makes_the_next_ones_in_their_order_and_draws_nothing():
     assert list(batches.prefetch(make, [])) == [] and list(batches.prefetch(make, [3])) == [9]
 
 
-def test_the_next_one_is_made_while_one_is_in_use_and_not_all_of_them():
-    made, third = [], threading.Event()
-
-    def make(item: int) -> int:
-        made.append(item)
-        if item == 2:
-            third.set()
-        return item
-
-    items = iter(range(100))
-    coming = batches.prefetch(make, items)
-    assert next(coming) == 0
-    assert third.wait(10) and made == [0, 1, 2] and next(items) == 3  # and nobody asked for 1 and 2
-    coming.close()
-
-
 def test_what_goes_wrong_ahead_is_raised_where_it_would_be_used():
     def make(item: int) -> int:
         if item == 3:
@@ -207,19 +132,10 @@ def test_what_goes_wrong_ahead_is_raised_where_it_would_be_used():
     assert seen == [0, 1, 2] and not ours()
 
 
-def test_a_loop_that_ends_early_leaves_no_thread():
-    slow = threading.Event()
-    coming = batches.prefetch(lambda item: (slow.wait(0.2), item), range(9))
-    next(coming)
-    assert len(ours()) == 1
-    coming.close()
-    assert not ours()
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_is_given_pinned_batches_of_the_same_texts():
-    cell, gpu = cell_of(token_budget=400), torch.device("cuda", 0)
+    cell, gpu = cell_of(), torch.device("cuda", 0)
     for one, other in zip(
         batches.training_batches(cell, MIXED, 0, 0, gpu),
         batches.training_batches(cell, MIXED, 0, 0, torch.device("cpu")),

@@ -72,13 +72,6 @@ def test_of_the_tokens_asked_for_most_are_masked_and_some_are_another_word(whole
     assert float((other & ~hidden).sum() / guesses.hidden.sum()) == pytest.approx(0.1, abs=0.03)
 
 
-def test_a_batch_in_which_nothing_is_hidden_gives_zero(whole: BertForMaskedLM, encode_with: Encode):
-    guesses = masked(whole)(encode_with, batch_of(0, 0))
-    value = mlm(guesses.surprise, hidden=guesses.hidden)
-    assert float(value.detach()) == 0.0 and guesses.hidden.tolist() == [0, 0]
-    value.backward()
-
-
 def test_guesses_are_drawn_as_likely_as_the_head_says(whole: BertForMaskedLM, encode_with: Encode):
     batch = batch_of(*[5] * 4000)
     asked = torch.zeros_like(batch.special)

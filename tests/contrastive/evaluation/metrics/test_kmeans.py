@@ -45,9 +45,7 @@ def test_the_size_of_the_vectors_does_not_matter(size):
     assert (clusters((vectors * size).astype(np.float32), 3) == clusters(vectors, 3)).mean() > 0.99
 
 
-@pytest.mark.parametrize(
-    ("accuracy", "share"), [(0.55, 0.46), (0.65, 0.5), (0.75, 0.54), (0.85, 0.46), (0.95, 0.5), (1.0, 0.54)]
-)
+@pytest.mark.parametrize(("accuracy", "share"), [(0.55, 0.46), (0.85, 0.54), (1.0, 0.5)])
 def test_what_the_unit_says_holds(accuracy, share):
     """Clusters in the line's two halves, whose texts are right in so many of a hundred cases, for either class."""
     generator = np.random.default_rng(0)

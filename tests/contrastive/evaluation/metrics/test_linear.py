@@ -9,12 +9,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from contrastive.evaluation import parallel
 from contrastive.evaluation.metrics import linear
 from contrastive.evaluation.metrics.linear import Classifiers, fit_classifiers
 
 both_losses = pytest.mark.parametrize("loss", ["hinge", "logistic"])
-scaled_or_not = pytest.mark.parametrize("scaled", [True, False])
 
 
 def one(vectors, classes, strength: float = 1.0, *, loss: str = "hinge", scaled: bool = False) -> Classifiers:
@@ -86,43 +84,6 @@ def test_the_size_of_the_vectors_does_not_matter_to_a_scaler(loss, size):
     plain = one(vectors, classes, loss=loss, scaled=True).decide(vectors, 0)
     other = (vectors.astype(np.float64) * size).astype(np.float32)
     assert one(other, classes, loss=loss, scaled=True).decide(other, 0) == pytest.approx(plain, abs=1e-3)
-
-
-@both_losses
-@scaled_or_not
-def test_dimensions_of_very_different_size(loss, scaled):
-    vectors, classes = clouds(200, 4, 2)
-    vectors = vectors * np.array([1e-15, 1, 1e3, 1e10], np.float32)
-    scores = one(vectors, classes, loss=loss, scaled=scaled).decide(vectors, 0)
-    assert np.isfinite(scores).all()
-    if scaled:
-        expected = peer(vectors, classes, 1.0, loss, scaled=True).decision_function(vectors.astype(np.float64))
-        assert scores == pytest.approx(expected, abs=1e-3)
-
-
-@both_losses
-def test_a_row_of_another_size_that_is_not_trained_on(loss):
-    """Its size decides in what units float32 has the others."""
-    vectors, classes = clouds(300, 10, 2)
-    vectors[0] *= 1e4
-    members = np.arange(300)[None] > 0
-    found = fit_classifiers(vectors, classes, members, np.ones(1), loss=loss, scaled=True).decide(vectors[1:], 0)
-    expected = peer(vectors[1:], classes[1:], 1.0, loss, scaled=True).decision_function(vectors[1:].astype(np.float64))
-    assert np.abs(found - expected).max() <= 3e-3 * np.abs(expected).max()
-
-
-@pytest.mark.full
-@both_losses
-@pytest.mark.parametrize("classes", [2, 3])
-def test_the_same_bits_with_one_thread_and_two(loss, classes):
-    vectors, labels = clouds(3000, 33, classes)
-    members = np.random.default_rng(0).random((3, 3000)) < 0.8
-    found = []
-    for count in (1, 2, 2):
-        with parallel.thread_limit(count):
-            found.append(fit_classifiers(vectors, labels, members, np.ones(3), loss=loss, scaled=True))
-    for other in found[1:]:
-        assert (other.weights == found[0].weights).all() and (other.intercepts == found[0].intercepts).all()
 
 
 def test_a_search_that_does_not_end_is_told(monkeypatch):

@@ -137,13 +137,3 @@ def test_neighbours_are_those_of_a_loop_over_pairs(name):
         apart, least = (np.square(exact[index] - exact).sum(1) for index in (found, expected))
         near = apart <= least + 1e-12 * np.square(exact).sum(1).max()
         assert ((found == expected) | (near & (not told_apart))).all()
-
-
-def test_neighbours_that_float32_cannot_tell_apart():
-    """Two neighbours of each text, the farther one first, by a difference that is lost among 500 large products."""
-    generator = np.random.default_rng(0)
-    middle = generator.normal(size=(30, 500))
-    away = 1e-3 * generator.normal(size=(30, 500))
-    vectors = np.concatenate([middle, middle + 1.0001 * away, middle - away]).astype(np.float32)
-    given = Inputs(vectors, np.tile(np.arange(3), 30), None, folds=5)
-    assert (neighbours(given)[0] == by_a_loop(vectors.astype(np.float64), given)).all()

@@ -54,18 +54,3 @@ def test_it_is_the_loop_that_ranks_other_classes_first(name):
     found = values(inputs(name))
     close = 1e-9 if name in ("clouds", "duplicates", "huge", "tiny", "one point", "zeros", "a point a class") else 0.02
     assert found == pytest.approx({"precision_at_1": np.mean(first), "map_at_r": np.mean(precision)}, abs=close)
-
-
-def test_tight_classes_are_no_copies():
-    """Two classes whose cosine inside is .99997, opposite each other: all of what is nearest has the class."""
-    generator = np.random.default_rng(0)
-    labels = np.arange(400) % 2
-    vectors = np.ones((400, 768)) * (1 - 2 * labels[:, None]) + 0.0055 * generator.normal(size=(400, 768))
-    wrong = np.flatnonzero(generator.random(400) < 0.05)
-    vectors[wrong] += 0.005 * generator.choice([-1, 1], size=768) * 4  # a group of their own beside the class
-    labels[wrong] = 1 - labels[wrong]
-    first = measure(["retrieval"], Inputs(vectors.astype(np.float32), labels, None, 5))[0]
-    exact = vectors.astype(np.float32).astype(np.float64)
-    exact /= np.linalg.norm(exact, axis=1, keepdims=True)
-    cosines = exact @ exact.T - 3 * np.eye(400)
-    assert first.value == np.mean(labels[cosines.argmax(1)] == labels) > 0.9

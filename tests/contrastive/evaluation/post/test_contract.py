@@ -100,12 +100,6 @@ def test_a_dimension_that_never_varies_in_training_counts_nothing(name):
     assert (made == 0).all(0).sum() == 1
 
 
-def test_two_equal_dimensions_are_one_direction():
-    train = clouds()
-    train[:, 3] = train[:, 2]
-    assert (fit_post("whiten", train)(train) == 0).all(0).tolist() == [False] * 11 + [True]
-
-
 def test_more_columns_than_dimensions():
     with pytest.raises(UserError, match="whiten:13 keeps 13 columns, but the embeddings have 12 dimensions.*whiten:12"):
         fit_post("whiten:13", clouds())
