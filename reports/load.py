@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 PAGE = 1000  # runs per request
 SQLITE = "sqlite:///"
-PATIENCE = 60.0  # seconds to wait for a writer
+WRITER_TIMEOUT = 60.0  # seconds to wait for a writer
 CURVES = ("loss", "gradient_norm")
 TERMS = ("gradient_norm.", "excess.")  # prefixes of curves of single loss terms
 POINTS = ["cell", "key", "step", "value"]
@@ -70,7 +70,7 @@ def runs_by_page(client: MlflowClient, experiment_id: str) -> list[Run]:
 def runs_in_sqlite(uri: str, experiment_id: str) -> list[Run]:
     """Return what `runs_by_page` returns, from MLflow's tables: its client takes five times as long for many runs."""
     where = "runs.experiment_id = ? AND runs.lifecycle_stage = 'active'"
-    with closing(sqlite3.connect(uri.removeprefix(SQLITE), timeout=PATIENCE)) as database:
+    with closing(sqlite3.connect(uri.removeprefix(SQLITE), timeout=WRITER_TIMEOUT)) as database:
         database.execute("BEGIN")  # all queries see one state of the database
         columns = "run_uuid, user_id, status, start_time, end_time, lifecycle_stage, artifact_uri, name"
         found = database.execute(

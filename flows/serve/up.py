@@ -26,7 +26,6 @@ POOL = "ablate"  # Prefect work pool of the deployments
 USER = "ablate"
 WORKER = "prefect-worker"
 SETUP = [sys.executable, "-m", "flows.serve.prefect_setup"]
-SETTLE = [sys.executable, "-m", "tasks.settle"]  # closes abandoned MLflow runs
 PAUSE = 1.0  # seconds before a process that died is restarted
 AUTH_INI = """[mlflow]
 default_permission = READ
@@ -87,7 +86,6 @@ def up(home: Path) -> None:
             started.start("prefect-server", server, f"{prefect}/api/health")
             deploy(started)
             started.start(WORKER, program(f"prefect worker start --pool {POOL}"))
-            started.run("settle", SETTLE)
             say(welcome(home, prefect, mlflow))
             keep_going(started, f"{prefect}/api/health")
 
@@ -152,7 +150,7 @@ def password(home: Path) -> str:
 
 
 def deploy(started: Services) -> None:
-    """Create the work pool and the automation, and the deployments of prefect.yaml."""
+    """Create the work pool and the deployments of prefect.yaml."""
     for command in (SETUP, program("prefect --no-prompt deploy --all")):
         if started.run("deploy", command) != 0:
             raise UserError(f"`{' '.join(command)}` failed in {CHECKOUT}; its log is {started.log('deploy')}")
@@ -171,8 +169,6 @@ def keep_going(started: Services, health: str) -> NoReturn:
             if name == WORKER:
                 started.run("deploy", SETUP)
             started.start(name, started.commands[name])
-            if name == WORKER:
-                started.run("settle", SETTLE)
         time.sleep(0.5)
 
 
