@@ -13,7 +13,6 @@ from contrastive.errors import UserError
 
 TRAINING = "workflowType=machine_learning"  # query of MLflow's pages for training; the default is for language models
 DATABASES = ("sqlite:", "postgresql:", "postgresql+", "mysql:", "mysql+", "mssql:", "mssql+")
-FILES = ("", "-journal", "-wal", "-shm")  # endings of SQLite's files
 NAMES = re.compile(
     r"(TOKEN|WEBHOOK|PASS|PASSWORD|PASSWD|PASSPHRASE|SECRET|AUTH_STRING|API_KEY|SECRET_KEY|ACCESS_KEY|PAT|CONNECTION_STRING)$",
     re.IGNORECASE,

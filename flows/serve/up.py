@@ -26,7 +26,6 @@ POOL = "ablate"  # Prefect work pool of the deployments
 USER = "ablate"
 WORKER = "prefect-worker"
 SETUP = [sys.executable, "-m", "flows.serve.prefect_setup"]
-PAUSE = 1.0  # seconds before a process that died is restarted
 AUTH_INI = """[mlflow]
 default_permission = READ
 database_uri = sqlite:///{users}
@@ -165,11 +164,10 @@ def keep_going(started: Services, health: str) -> NoReturn:
                 continue  # without its server a worker would die again
             servers.stop_process(process)  # its remaining children may keep the port
             say(f"{name} ended with code {code} and is restarted; its log is {started.log(name)}")
-            time.sleep(PAUSE)
             if name == WORKER:
                 started.run("deploy", SETUP)
             started.start(name, started.commands[name])
-        time.sleep(0.5)
+        time.sleep(1.0)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
