@@ -7,18 +7,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from filelock import FileLock, Timeout
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from ablate.metric import LARGEST, number_in
 from contrastive.errors import UserError, brief
+from contrastive.runs import store
 from contrastive.runs.store import write_atomic
 
 BASELINE, CANDIDATE = "baseline", "candidate"
@@ -173,15 +173,16 @@ class RunFolder:
         raise RunFailed(side, f"{side} failed twice with seed {seed}: {why}", seconds)
 
 
-def locked(folder: Path, tell: Callable[[str], None]) -> AbstractContextManager[object]:
-    """Lock a folder of runs, until the end of `with`. If another process uses it, `tell` so and wait."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / "lock")
-    try:
-        return lock.acquire(blocking=False)
-    except Timeout:
-        tell(f"another `ablate judge` is at work in {folder}; waiting for it")
-        return lock.acquire()
+@contextmanager
+def locked(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Lock a folder of runs. If another process uses it, `tell` so and wait."""
+    with store.locked(folder / "lock", timeout=0) as is_free:
+        if is_free:
+            yield
+            return
+    tell(f"another `ablate judge` is at work in {folder}; waiting for it")
+    with store.locked(folder / "lock"):
+        yield
 
 
 def append(path: Path, line: Mapping[str, object]) -> None:

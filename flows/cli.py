@@ -205,11 +205,11 @@ def report(
 
 def report_experiment(experiment: Path, paper: bool) -> None:
     tell(f"reading the results of {experiment}")
-    from contrastive.grid.load import load_experiment
+    from flows.upkeep import apply_file
     from tasks.report import build_report, paper_folder
 
-    name = load_experiment(experiment).experiment.name
-    built = build_report(name, paper, experiment)
+    name = apply_file(experiment)
+    built = build_report(name, paper)
     tell(built.finding)
     say(f"report: {built.path}")
     if paper:

@@ -22,7 +22,7 @@ from tasks import nights as tracked
 from tasks.engines import EngineName
 
 WEBHOOK = "ABLATE_WEBHOOK"
-PATIENCE = 10  # timeout of the webhook in seconds
+WEBHOOK_TIMEOUT = 10  # timeout of the webhook in seconds
 Commits: TypeAlias = list[tuple[str, str]]  # id and subject
 logger = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ def post(content: dict[str, Any]) -> None:
         if not address.startswith(("http://", "https://")):
             raise ValueError("it must begin with http:// or https://")
         body = json.dumps(content, ensure_ascii=False).encode()
-        with urlopen(Request(address, body, {"Content-Type": "application/json"}), timeout=PATIENCE):
+        with urlopen(Request(address, body, {"Content-Type": "application/json"}), timeout=WEBHOOK_TIMEOUT):
             pass
     except Exception as error:  # anything may be raised, and the text may quote the address
         said = getattr(error, "code", None) or type(getattr(error, "reason", error)).__name__

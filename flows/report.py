@@ -15,9 +15,9 @@ from prefect.states import Completed, Failed
 
 from contrastive.errors import brief
 from contrastive.evaluation.grid_references import known_references
-from contrastive.grid import load
 from contrastive.grid.plan import Plan, recorded_grid
 from flows.terminal import tell
+from flows.upkeep import apply_file
 from tasks.report import BuiltReport, build_preliminary, report_task
 
 
@@ -61,9 +61,8 @@ def report(experiment_file: str) -> str:
     """
     if refused := refusal(experiment_file):
         return refused
-    file = Path(experiment_file)
-    name = load.load_experiment(file).experiment.name
-    return show_report(name, report_task(name, file))
+    name = apply_file(Path(experiment_file))
+    return show_report(name, report_task(name))
 
 
 def grid_ended(name: str, total: int, failed: int, report: Path | None) -> None:

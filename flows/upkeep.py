@@ -49,10 +49,24 @@ def rewritten(planned: Plan) -> Path | None:
     return built.path
 
 
+def apply_file(file: Path) -> str:
+    """Bring MLflow to the labels, notes and shown scores of a file whose cells have all run; return its experiment.
+
+    Elsewhere, for example on a machine without the run folders, the report shows what MLflow has recorded.
+    """
+    from flows.study import plan_so_far
+
+    planned, stopping = plan_so_far(load_experiment(file), records=False)
+    if planned.to_do:
+        tell(f"{len(planned.to_do)} cells of {file} are not finished here: the report shows what MLflow has recorded")
+    else:
+        tell(update_mlflow(planned, stopping))
+    return planned.experiment.name
+
+
 def check_results(experiment: Path, mend: bool) -> str:
     """Print how run folders, MLflow and report differ; return a summary with advice, empty if they agree."""
     from flows.study import plan_so_far
-    from tasks.edits import audit_file
     from tasks.report import audit_report
     from tasks.settle import close_abandoned_runs
     from tasks.sync import audit, damaged_cache, mend_tracking, reset_damaged
@@ -66,15 +80,14 @@ def check_results(experiment: Path, mend: bool) -> str:
     close_abandoned_runs()
     stored = [*(why for _, why in damaged_cache()), *audit(planned)]
     has_report = report_folder(planned.experiment.name).exists()
-    of_file = audit_file(experiment) if has_report else []
-    edited = [*of_file, *audit_report(planned.experiment.name)]
+    edited = audit_report(planned.experiment.name)
     for line in (*stored, *edited):
         say(line)
     if stored:
         mends = "to repair, run `ablate audit EXPERIMENT --mend`, then `ablate run EXPERIMENT`"
         advice = "`ablate run EXPERIMENT` does the rest" if mend else mends
     else:
-        advice = "see above" if of_file else "`ablate report EXPERIMENT` rewrites the report"
+        advice = "`ablate report EXPERIMENT` rewrites the report"
     if count := len(stored) + len(edited):
         return f"{count} difference{'s' if count > 1 else ''}; {advice}"
     report_state = "the report is up to date" if has_report else "no report yet: run `ablate report EXPERIMENT`"

@@ -13,8 +13,6 @@ from contrastive.errors import UserError
 
 TRAINING = "workflowType=machine_learning"  # query of MLflow's pages for training; the default is for language models
 DATABASES = ("sqlite:", "postgresql:", "postgresql+", "mysql:", "mysql+", "mssql:", "mssql+")
-TABLES = {"experiments", "runs", "metrics", "params", "tags"}
-FILES = ("", "-journal", "-wal", "-shm")  # endings of SQLite's files
 NAMES = re.compile(
     r"(TOKEN|WEBHOOK|PASS|PASSWORD|PASSWD|PASSPHRASE|SECRET|AUTH_STRING|API_KEY|SECRET_KEY|ACCESS_KEY|PAT|CONNECTION_STRING)$",
     re.IGNORECASE,
@@ -57,30 +55,22 @@ def file_of(home: Path) -> Path | None:
     return path if tracking_uri(home) == f"sqlite:///{path}" else None
 
 
-def refuse_damaged(home: Path, *, thorough: bool = False) -> None:
+def refuse_damaged(home: Path) -> None:
     """Raise TrackingFailed if this home's database is damaged; MLflow would try to open it for minutes."""
     path = file_of(home)
-    if path is not None and os.path.lexists(path) and not is_sound(path, thorough=thorough):
+    if path is not None and os.path.lexists(path) and not is_sound(path):
         raise TrackingFailed(
             f"MLflow's database {path} is damaged: move {path.name}* away; `ablate sync EXPERIMENT` makes a new one "
             "from the run folders. Nights of `ablate nightly` and your own runs are only in the old file"
         )
 
 
-def is_sound(path: Path, *, thorough: bool = False) -> bool:
-    """Return whether SQLite finds no damage and MLflow's tables all exist, or none; `thorough` also compares indexes.
-
-    A file that is locked or cannot be reached counts as sound. MLflow cannot go on if killed while creating its tables.
-    """
-    pragma = "integrity_check" if thorough else "quick_check"
+def is_sound(path: Path) -> bool:
+    """Return whether SQLite finds no damage; a file that is locked counts as sound."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
-            if connection.execute(f"PRAGMA {pragma}(1)").fetchone() != ("ok",):
-                return False
-            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
     except sqlite3.OperationalError:
-        return path.exists() and not path.is_dir()
+        return path.is_file()
     except sqlite3.DatabaseError:
         return False
-    half_made = any(name.startswith("_alembic_tmp_") for name in names)
-    return not half_made and ("alembic_version" not in names or names >= TABLES)

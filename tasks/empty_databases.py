@@ -15,8 +15,6 @@ from contextlib import closing, suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from tasks.address import FILES
-
 FOLDER = Path(sys.prefix) / "share" / "ablate"
 LIBRARIES = ("mlflow", "prefect")
 
@@ -26,12 +24,9 @@ def empty_database(library: str) -> Path:
 
 
 def begin_with_copy(library: str, database: Path) -> None:
-    """Copy the empty database of a library, unless there is one already or none was made at the installation.
-
-    Beside a journal that an earlier database has left, SQLite would read it into the copy: then none is made.
-    """
+    """Copy the empty database of a library, unless there is one already or none was made at the installation."""
     empty = empty_database(library)
-    if any(os.path.lexists(f"{database}{ending}") for ending in FILES) or not empty.exists():
+    if os.path.lexists(database) or not empty.exists():
         return
     with suppress(OSError, sqlite3.Error), tempfile.TemporaryDirectory(dir=database.parent) as folder:
         copy = shutil.copyfile(empty, Path(folder) / database.name)

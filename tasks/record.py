@@ -52,7 +52,8 @@ class WantedRun:
 def wanted_run(folder: Path, key: str) -> WantedRun:
     """Return what the MLflow run of a cell should contain; `key` identifies the evaluation whose scores count."""
     status, reason = outcome(folder, key)
-    measured, work, provenance = status == "finished", claim.current_folder(folder), folder / "provenance.json"
+    measured = status == "finished"
+    work, provenance = claim.current_folder(folder), folder / "provenance.json"
     tags = {"ablate.status": status} | ({"ablate.error": reason[:5000]} if reason else {})
     if provenance.exists():
         tags["mlflow.source.git.commit"] = store.read_json(provenance)["commit"]
@@ -85,7 +86,7 @@ def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: l
         for path in wanted.files.values():
             client.log_artifact(run_id, str(path))
         log(client, run_id, wanted.rows[sent or 0 :], wanted.scores, wanted.params, wanted.tags | tags)
-        client.set_terminated(run_id, "FINISHED" if wanted.status == "finished" else "FAILED", ended(folder))
+        client.set_terminated(run_id, "FINISHED" if wanted.status == "finished" else "FAILED")
 
 
 def quick_tags(folder: Path, sections: list[str], key: str) -> dict[str, str]:
@@ -121,19 +122,7 @@ def fresh_run(client: MlflowClient, experiment: str, folder: Path, old: list[Run
     config = claim.current_folder(folder) / "config.json"
     tags = SOURCE | {"ablate.cell": folder.name, "ablate.kind": "cell"}
     name = str(store.read_json(config)["name"]) if config.exists() else folder.name
-    return str(client.create_run(experiment_id(client, experiment), started(folder), tags, name).info.run_id)
-
-
-def ended(folder: Path) -> int | None:
-    """Return when the work on a cell ended, in milliseconds; None while it goes on."""
-    marker = next((path for name in ("DONE", "FAILED.json") if (path := folder / name).exists()), None)
-    return None if marker is None else int(1000 * marker.stat().st_mtime)
-
-
-def started(folder: Path) -> int | None:
-    """Return when the work on a finished cell began, in milliseconds; None if it has not ended."""
-    end, path = ended(folder), folder / "provenance.json"
-    return end - int(1000 * store.read_json(path)["wall_seconds"]) if end and path.exists() else end
+    return str(client.create_run(experiment_id(client, experiment), tags=tags, run_name=name).info.run_id)
 
 
 def params_of(folder: Path) -> dict[str, str]:
@@ -152,14 +141,7 @@ def log(
 ) -> None:
     """Send lines of a log, scores, params and tags in as few calls as possible; a line is never divided."""
     now, batch = int(time.time() * 1000), list[Metric]()
-    curves = [
-        [
-            Metric(key, value, now, row["step"])
-            for key, value in row.items()
-            if key not in NOT_A_CURVE and isinstance(value, int | float) and math.isfinite(value)
-        ]
-        for row in rows
-    ]
+    curves = [[Metric(name, value, now, row["step"]) for name, value in finite_values(row)] for row in rows]
     for points in [*curves, *([Metric(name, value, now, 0)] for name, value in scores.items())]:
         if len(batch) + len(points) > BATCH:
             client.log_batch(run_id, metrics=batch)
@@ -167,6 +149,10 @@ def log(
         batch += points
     if batch or params or tags:
         client.log_batch(run_id, batch, [Param(*pair) for pair in params.items()], [RunTag(*p) for p in tags.items()])
+
+
+def finite_values(row: Row) -> list[tuple[str, float]]:
+    return [(k, v) for k, v in row.items() if k not in NOT_A_CURVE and isinstance(v, int | float) and math.isfinite(v)]
 
 
 def curve_rows(folder: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """Prefect task: the report of an experiment, built from MLflow alone."""
 
-import base64
 import logging
 import re
 from collections.abc import Iterator
@@ -14,18 +13,16 @@ from prefect import task
 from contrastive.errors import UserError
 from contrastive.runs import store
 from contrastive.runs.recorded import RecordedGrid
-from reports.build import TYPES, Report, build, differences
+from reports.build import Report, build, differences
 from reports.load import NotFetched, load
 from reports.looks import check_looks
 from reports.paper import build_paper
 from reports.study import Results
 from tasks.address import TRAINING, masked, refuse_damaged, tracking_uri
-from tasks.edits import apply_file
 from tasks.record import grid_runs
 from tasks.tracking import as_tracking_error, open_tracker, or_warning
 
-FIGURE = re.compile(r"!\[((?:\\.|[^\]\\])*)\]\((figures/[^)]+)\)")
-LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|data:)[^)]+\)")
+LOCAL_LINK = re.compile(r"!?\[((?:\\.|[^\]\\])*)\]\((?!https?:)[^)]+\)")  # of figures too
 
 logger = logging.getLogger(__name__)
 
@@ -38,14 +35,8 @@ class BuiltReport:
     finding: str
 
     def markdown(self) -> str:
-        """Return README.md as one self-contained text: figures are embedded, and links to other files removed."""
-
-        def inline(found: re.Match[str]) -> str:
-            content = base64.b64encode((self.path.parent / found[2]).read_bytes()).decode()
-            return f"![{found[1]}](data:{TYPES[Path(found[2]).suffix]};base64,{content})"
-
-        text = self.path.read_text(encoding="utf-8")
-        return LINK.sub(r"\1", FIGURE.sub(inline, text))
+        """Return README.md for the Prefect UI, which shows no other files: figures and links become their texts."""
+        return LOCAL_LINK.sub(r"\1", self.path.read_text(encoding="utf-8"))
 
 
 class ReportFailed(UserError):
@@ -53,18 +44,13 @@ class ReportFailed(UserError):
 
 
 @task(name="report", task_run_name="report · {experiment}", persist_result=False)
-def report_task(experiment: str, file: Path | None = None) -> BuiltReport:
-    return build_report(experiment, file=file)
+def report_task(experiment: str) -> BuiltReport:
+    return build_report(experiment)
 
 
-def build_report(experiment: str, paper: bool = False, file: Path | None = None) -> BuiltReport:
-    """Write the report of an experiment into the home; with `paper`, also LaTeX tables and PDF figures.
-
-    `file`: its experiment file, whose labels, notes and shown scores are applied first.
-    """
+def build_report(experiment: str, paper: bool = False) -> BuiltReport:
+    """Write the report of an experiment into the home; with `paper`, also LaTeX tables and PDF figures."""
     refuse_damaged(store.home())
-    if file is not None:
-        apply_file(file)
     with as_tracking_error():
         results = load(experiment, tracking_uri(store.home()))
     with as_tracking_error(NotFetched), as_report_error(experiment):

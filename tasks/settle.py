@@ -1,7 +1,4 @@
-"""Close abandoned MLflow runs: those that say RUNNING although the process that trained the cell was killed.
-
-`python -m tasks.settle` closes those of the home that ABLATE_HOME names.
-"""
+"""Close abandoned MLflow runs: those that say RUNNING although the process that trained the cell was killed."""
 
 from contrastive.runs import claim, store
 from tasks.address import file_of
@@ -48,7 +45,3 @@ def is_abandoned(cell_id: str, is_shared: bool) -> bool:
     """Return whether nobody works on a cell. On a shared server, a cell without a folder here may belong to others."""
     folder = store.run_folder(cell_id)
     return (folder.exists() or not is_shared) and not claim.is_held(folder)
-
-
-if __name__ == "__main__":
-    close_abandoned_runs()

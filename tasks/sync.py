@@ -53,7 +53,7 @@ def audit(plan: Plan) -> list[str]:
 @as_tracking_error()
 def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
     """Delete the MLflow runs that differ from their folders, and record the cells anew."""
-    refuse_damaged(store.home(), thorough=True)
+    refuse_damaged(store.home())
     client = open_tracker(store.home())
     for _, runs, differences in compare_cells(client, plan):
         if differences:

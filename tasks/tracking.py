@@ -26,7 +26,6 @@ logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 logger = logging.getLogger(__name__)
 
 RECORDED = "ablate.recorded"
-ADVICE = "(raised as a result of Query-invoked autoflush"  # SQLAlchemy puts this line before the error itself
 
 _open: dict[str, MlflowClient] = {}  # address → client
 
@@ -58,8 +57,8 @@ def explain_mlflow(error: Exception) -> str:
         error = OSError(errno.ENOSPC, "", str(store.home() / "mlflow.db"))
     if isinstance(error, OSError) and error.errno in store.FULL + store.FORBIDDEN + store.MISPLACED:
         return store.explain_os_error(error)
-    address, lines = masked(tracking_uri(store.home())), masked(str(error)).strip().split("\n")
-    first = next((line for line in lines if not line.startswith(ADVICE)), "") or type(error).__name__
+    address = masked(tracking_uri(store.home()))
+    first = masked(str(error)).strip().partition("\n")[0] or type(error).__name__
     anew = "If this stays so, move mlflow.db* away: `ablate sync EXPERIMENT` makes a new one"
     return (
         f"MLflow at {address} could not be used: {first}. Results are safe in their run folders: repeat the command to "

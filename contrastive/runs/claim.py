@@ -5,7 +5,6 @@ It works in the attempt's folder, and `publish` moves the files into the run fol
 others waiting until its engine kills it after `resources.hung_after`.
 """
 
-import fcntl
 import os
 import shutil
 import socket
@@ -16,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.runs import stopping, store
-
-LOOK_EVERY = 0.5  # seconds between two tries for a lock that another process holds
 
 
 class Attempt:
@@ -72,21 +69,10 @@ def begin_attempt(run: Path, stage: str, finished: Callable[[], bool]) -> Iterat
 @contextmanager
 def hold(run: Path, wait: bool = True) -> Iterator[bool]:
     """Hold the lock on a cell; yield False if another process holds it and `wait` is False."""
-    path = run / ".claim"
-    run.mkdir(parents=True, exist_ok=True)
-    with open(path, "a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not wait:
-                    yield False
-                    return
-            if stopping.stop_requested():
-                raise stopping.Stopped
-            time.sleep(LOOK_EVERY)
-        yield True
+    with store.locked(run / ".claim", -1 if wait else 0, stopping.stop_requested) as is_free:
+        if wait and not is_free:
+            raise stopping.Stopped
+        yield is_free
 
 
 def is_held(run: Path) -> bool:

@@ -6,22 +6,24 @@ A stage ends with a marker file that holds the digest of every file it covers: `
 
 import codecs
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+
+from filelock import FileLock, Timeout
 
 from contrastive.errors import UserError
 from contrastive.paths import expand_user
 
 EVALUATED = ("scores.json", "examples.npz", "picture.npz")  # files of evaluation; all others come from training
+LOCK_POLL = 0.1  # seconds between two tries for a lock that another process holds
 NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "attempts", "attempt.json", "resume")
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -119,12 +121,19 @@ def _digest(path: str, size: int, changed: int, as_text: bool) -> str:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `path`; the system frees it if the process dies."""
+def locked(path: Path, timeout: float = -1, give_up: Callable[[], bool] | None = None) -> Iterator[bool]:
+    """Hold an exclusive lock on `path`; the system frees it if the process dies.
+
+    Yield False if the lock is not free within `timeout` seconds (-1: wait for ever) or before `give_up` returns True.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    lock = FileLock(path, poll_interval=LOCK_POLL, fallback_to_soft=False)  # a soft lock would outlive its process
+    try:
+        held = lock.acquire(timeout, cancel_check=give_up)
+    except Timeout:
+        held = None
+    with held or nullcontext():
+        yield held is not None
 
 
 def clear_stage(folder: Path, marker: str) -> None:

@@ -26,7 +26,7 @@ COLLAPSED = 0.1  # vectors count as collapsed below this fraction of the spread 
 SHRUNK = 0.1  # and projections below this fraction of their first standard deviation
 NARROWED = 0.25  # and vectors that a term compares below this fraction of their first spread: contrast should widen it
 COMPARED = "spread.compared"
-PATIENCE = 10  # optimizer steps in which every term and parameter must have shown a gradient
+STEPS_TO_SHOW_GRADIENTS = 10  # optimizer steps in which every term and parameter must have shown a gradient
 
 
 class GradientPathError(RuntimeError):
@@ -79,13 +79,13 @@ class GradientAudit:
         self.silent = [name for name, is_reached in zip(self.silent, reached, strict=True) if not is_reached]
 
     def saw_step(self) -> None:
-        """Note which parameters changed. Call after the optimizer's step; at step PATIENCE it checks all gradients."""
+        """Note which parameters changed, after the optimizer's step; at STEPS_TO_SHOW_GRADIENTS check all gradients."""
         self.steps += 1
         now = {name: self.shared.local_part(self.parameters[name]) for name in self.unmoved}
         moved = any_rank([not torch.equal(now[name], before) for name, before in self.unmoved.items()])
         still = [name for name, has_moved in zip(self.unmoved, moved, strict=True) if not has_moved]
         self.unmoved = {name: self.unmoved[name] for name in still}
-        if self.steps == PATIENCE:
+        if self.steps == STEPS_TO_SHOW_GRADIENTS:
             self.raise_if_no_gradient()
 
     def raise_if_no_gradient(self) -> None:

@@ -1,4 +1,4 @@
-"""Set up Prefect's server before a worker connects: create the pool and the automation, mark dead runs as crashed.
+"""Set up Prefect's server before a worker connects: create the pool, mark runs of a dead worker as crashed.
 
 Runs as a separate program, since importing Prefect's client takes seconds.
 """
@@ -6,18 +6,15 @@ Runs as a separate program, since importing Prefect's client takes seconds.
 import json
 import os
 
-import yaml
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import FlowRunFilter, WorkPoolFilter
 from prefect.client.schemas.objects import State
-from prefect.events.schemas.automations import AutomationCore
 from prefect.states import Crashed
 
 from flows.serve.servers import CHECKOUT
 from flows.serve.up import POOL
 
-AUTOMATION = CHECKOUT / "configs" / "automations" / "zombie-flows.yaml"
 TEMPLATE = CHECKOUT / "configs" / "work-pools" / "process.json"
 
 
@@ -28,26 +25,19 @@ def main() -> None:
         template = json.loads(TEMPLATE.read_text(encoding="utf-8"))
         pool = WorkPoolCreate(name=POOL, type="process", base_job_template=template)
         client.create_work_pool(pool, overwrite=True)
-        create_automation(client, yaml.safe_load(AUTOMATION.read_text(encoding="utf-8")))
 
 
 def give_up_cut_off_runs(client: SyncPrefectClient) -> None:
     """Mark flow runs of a dead worker as crashed, since they hold the slot of their deployment.
 
     Only for a server that is not shared: Prefect stores a process number without its machine. On a shared server the
-    automation finds these runs.
+    automation of configs/automations finds these runs.
     """
     unfinished = FlowRunFilter.model_validate({"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}})
     ours = WorkPoolFilter.model_validate({"name": {"any_": [POOL]}})
     crashed: State[None] = Crashed(message="its worker died or was stopped; run it again, finished cells are reused")
     for run in client.read_flow_runs(flow_run_filter=unfinished, work_pool_filter=ours):
         client.set_flow_run_state(run.id, crashed)
-
-
-def create_automation(client: SyncPrefectClient, automation: dict[str, object]) -> None:
-    """Create the automation; keep an existing one of this name, since users may have edited it."""
-    if not client.read_automations_by_name(str(automation["name"])):
-        client.create_automation(AutomationCore.model_validate(automation))
 
 
 if __name__ == "__main__":

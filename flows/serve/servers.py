@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from contrastive.errors import UserError
 from contrastive.runs import store
 
@@ -153,35 +151,23 @@ def answers(url: str) -> bool:
 @contextmanager
 def only_one(home: Path) -> Iterator[None]:
     """Hold the home's lock of `ablate up`, with the id of this process in the file `locks/up.process`."""
-    lock, holder = up_lock(home)
-    try:
-        held = lock.acquire(timeout=0)
-    except Timeout:
-        raise UserError(f"`ablate up` is already running for {home}; `ablate down` stops it") from None
-    with held:
-        holder.write_text(f"{os.getpid()} {socket.gethostname()}", encoding="utf-8")
+    with store.locked(home / "locks" / "up", timeout=0) as is_free:
+        if not is_free:
+            raise UserError(f"`ablate up` is already running for {home}; `ablate down` stops it")
+        (home / "locks" / "up.process").write_text(f"{os.getpid()} {socket.gethostname()}", encoding="utf-8")
         yield
 
 
 def stop_up(home: Path) -> bool:
     """Stop the `ablate up` of a home; return False if there is none."""
-    lock, holder = up_lock(home)
-    try:
-        with lock.acquire(timeout=0):
+    with store.locked(home / "locks" / "up", timeout=0) as is_free:
+        if is_free:
             return False
-    except Timeout:
-        pid, host = holder.read_text(encoding="utf-8").split()
+    pid, host = (home / "locks" / "up.process").read_text(encoding="utf-8").split()
     if host != socket.gethostname():
         raise UserError(f"`ablate up` for {home} runs on {host}; stop it there")
     os.kill(int(pid), signal.SIGTERM)
-    try:
-        with lock.acquire(timeout=STOP_ALL):
-            return True
-    except Timeout:
-        raise UserError(f"`ablate up` (process {pid}) has not stopped within {STOP_ALL:.0f} s") from None
-
-
-def up_lock(home: Path) -> tuple[FileLock, Path]:
-    folder = home / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    return FileLock(folder / "up"), folder / "up.process"
+    with store.locked(home / "locks" / "up", timeout=STOP_ALL) as has_stopped:
+        if not has_stopped:
+            raise UserError(f"`ablate up` (process {pid}) has not stopped within {STOP_ALL:.0f} s")
+    return True

@@ -27,6 +27,7 @@ LAST_EVENTS = 60.0  # seconds in which the server must have accepted the last ev
 @dataclass(frozen=True)
 class Server:
     process: subprocess.Popen[bytes]
+    log: Path
     api: str
     auth: str
 
@@ -56,10 +57,6 @@ def server_folder() -> Path:
     return folder
 
 
-def server_log() -> Path:
-    return server_folder() / "prefect-server.log"
-
-
 def start() -> Server:
     """Start a server that ends with this command."""
     url, auth = servers.url(servers.any_free_port()), f"ablate:{secrets.token_urlsafe(18)}"
@@ -67,9 +64,10 @@ def start() -> Server:
     environment = {"PREFECT_HOME": str(server_folder())} | os.environ | {"PREFECT_SERVER_API_AUTH_STRING": auth}
     if environment["PREFECT_HOME"] == str(server_folder()):
         begin_with_copy("prefect", server_folder() / "prefect.db")
-    process = servers.start_process(command, server_log(), environment)
+    log = server_folder() / "prefect-server.log"
+    process = servers.start_process(command, log, environment)
     atexit.register(servers.stop_process, process)
-    return Server(process, f"{url}/api", auth)
+    return Server(process, log, f"{url}/api", auth)
 
 
 @contextmanager
@@ -86,7 +84,7 @@ def server() -> Iterator[None]:
     tell("starting Prefect")
     started = started or start()
     try:
-        servers.wait_until_it_answers(f"{started.api}/health", started.process, server_log())
+        servers.wait_until_it_answers(f"{started.api}/health", started.process, started.log)
         with temporary_settings({PREFECT_API_URL: started.api, PREFECT_API_AUTH_STRING: started.auth}):
             try:
                 yield

@@ -26,8 +26,6 @@ POOL = "ablate"  # Prefect work pool of the deployments
 USER = "ablate"
 WORKER = "prefect-worker"
 SETUP = [sys.executable, "-m", "flows.serve.prefect_setup"]
-SETTLE = [sys.executable, "-m", "tasks.settle"]  # closes abandoned MLflow runs
-PAUSE = 1.0  # seconds before a process that died is restarted
 AUTH_INI = """[mlflow]
 default_permission = READ
 database_uri = sqlite:///{users}
@@ -87,7 +85,6 @@ def up(home: Path) -> None:
             started.start("prefect-server", server, f"{prefect}/api/health")
             deploy(started)
             started.start(WORKER, program(f"prefect worker start --pool {POOL}"))
-            started.run("settle", SETTLE)
             say(welcome(home, prefect, mlflow))
             keep_going(started, f"{prefect}/api/health")
 
@@ -152,7 +149,7 @@ def password(home: Path) -> str:
 
 
 def deploy(started: Services) -> None:
-    """Create the work pool and the automation, and the deployments of prefect.yaml."""
+    """Create the work pool and the deployments of prefect.yaml."""
     for command in (SETUP, program("prefect --no-prompt deploy --all")):
         if started.run("deploy", command) != 0:
             raise UserError(f"`{' '.join(command)}` failed in {CHECKOUT}; its log is {started.log('deploy')}")
@@ -167,13 +164,10 @@ def keep_going(started: Services, health: str) -> NoReturn:
                 continue  # without its server a worker would die again
             servers.stop_process(process)  # its remaining children may keep the port
             say(f"{name} ended with code {code} and is restarted; its log is {started.log(name)}")
-            time.sleep(PAUSE)
             if name == WORKER:
                 started.run("deploy", SETUP)
             started.start(name, started.commands[name])
-            if name == WORKER:
-                started.run("settle", SETTLE)
-        time.sleep(0.5)
+        time.sleep(1.0)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -5,9 +5,8 @@ import logging
 import os
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -41,9 +40,12 @@ class Slot:
 
     def run(self, work: Callable[..., Any], *arguments: Any, watch: Watch | None = None) -> Any:
         """Run `work` in this slot's process, while `watch` checks its progress. A process that died is replaced."""
+        try:
+            future = self.pool.submit(work, *arguments)
+        except (EOFError, OSError, RuntimeError) as error:  # the fork server has died, or the pool was shut down
+            raise self._lost("no worker process could be started") from error
         why = "the worker process died (killed, or out of memory)"
         try:
-            future = self._begin(work, *arguments)
             while True:
                 try:
                     return future.result(timeout=LOOK_EVERY)
@@ -54,30 +56,15 @@ class Slot:
                         why, watch = hung, None  # killed; now wait until the pool notices
                         self._kill()
         except (BrokenProcessPool, CancelledError) as error:  # cancelled: the slot was closed before a worker started
-            if self.closed:
-                raise Stopped from None
-            self._replace()
-            raise WorkerLost(why) from error
+            raise self._lost(why) from error
 
-    def _begin(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        for patience in (0.2, 2.0, 0.0):
-            try:
-                return self.pool.submit(work, *arguments)
-            except (EOFError, OSError) as error:  # the fork server has just died; nothing has begun
-                if self.closed:
-                    raise Stopped from None
-                why = error
-                time.sleep(patience)
-                self._replace()
-            except RuntimeError:  # the pool is shut down
-                if self.closed:
-                    raise Stopped from None
-                raise
-        raise WorkerLost("no worker process could be started") from why
-
-    def _replace(self) -> None:
+    def _lost(self, why: str) -> Stopped | WorkerLost:
+        """Replace the worker process, unless this slot was closed; return the error to raise."""
+        if self.closed:
+            return Stopped()
         self.pool.shutdown(wait=False)
         self._start()
+        return WorkerLost(why)
 
     def _kill(self) -> None:
         for process in list((self.pool._processes or {}).values()):

@@ -9,7 +9,6 @@ import logging
 import os
 import socket
 import sys
-import time
 from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -43,7 +42,6 @@ class OnRay(Engine):
         super().__init__(permit, resources.gpus_per_cell if any(count(node, "GPU") for node in nodes()) else 0.0)
         self.threads, self.slots = threads, resources.slots
         self.packages = needed_packages()
-        self.capacity, self.counted = 0, -100.0
 
     def run(
         self,
@@ -73,12 +71,11 @@ class OnRay(Engine):
                 self.check()
             places = placement_group_table(group)["bundles_to_node_id"]
             host = next(node["NodeManagerAddress"] for node in nodes() if node["NodeID"] == places[0])
-            everyone = [partial(work, machines=Machines(host, tuple(shares)))]
-            everyone += [partial(assist, index) for index in range(1, len(shares))]
-            begun = [
-                self.begin(piece, self.needs(share), PlacementGroupSchedulingStrategy(group, index))
-                for index, (piece, share) in enumerate(zip(everyone, shares, strict=True))
-            ]
+            begun = []
+            for index, share in enumerate(shares):
+                leads = index == 0
+                piece = partial(work, machines=Machines(host, tuple(shares))) if leads else partial(assist, index)
+                begun.append(self.begin(piece, self.needs(share), PlacementGroupSchedulingStrategy(group, index)))
             return self.result_of(begun, watch)
         finally:
             remove_placement_group(group)
@@ -87,7 +84,7 @@ class OnRay(Engine):
         given = {"ABLATE_HOME": str(store.home()), "ABLATE_COMMIT": commit(), stopping.VARIABLE: str(self.permit)}
         given |= {"OMP_NUM_THREADS": str(self.threads)} | ({} if needs["num_gpus"] else {"CUDA_VISIBLE_DEVICES": ""})
         task = in_worker.options(**needs, scheduling_strategy=where)
-        return task.remote(given, os.getcwd(), self.packages, work)
+        return task.remote(given, os.getcwd(), work)
 
     def result_of(self, begun: list[Any], watch: Watch | None) -> Any:
         """Return the result of the first task, None or a failure report.
@@ -138,10 +135,8 @@ class OnRay(Engine):
         return min(2 * self.parallel_trainings(), self.slots or sys.maxsize)
 
     def parallel_trainings(self) -> int:
-        if time.monotonic() - self.counted > 5:  # nodes come and go
-            self.capacity = sum(how_many(node, self.needs(1)) for node in nodes())
-            self.counted = time.monotonic()
-        return min(max(1, self.capacity), self.slots or sys.maxsize)
+        capacity = sum(how_many(node, self.needs(1)) for node in nodes())
+        return min(max(1, capacity), self.slots or sys.maxsize)
 
     def look_at_nodes(self) -> None:
         """Raise UserError if a node has other package versions than the driver, or does not see the home."""
@@ -193,38 +188,31 @@ def connect(permit: Path, resources: Resources, threads: int) -> OnRay:
 
 def knock(address: str) -> None:
     """Raise UserError if nothing answers at the address; Ray itself would try for ten minutes."""
-    if address == "auto":
-        return
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or "/" in host:
-        raise UserError(f"RAY_ADDRESS is `{address}`; give HOST:PORT, as `ray start --head` prints it, or auto")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-    except (OSError, OverflowError) as error:
+        if address != "auto":
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError, ValueError) as error:
         raise UserError(
-            f"no Ray cluster answers at RAY_ADDRESS={address} ({error}); start one with `ray start "
-            "--head`, or correct RAY_ADDRESS"
+            f"no Ray cluster answers at RAY_ADDRESS={address} ({error}); start one with `ray start --head`, and give "
+            "HOST:PORT, as it prints it, or auto"
         ) from error
 
 
 @ray.remote(max_retries=0, max_calls=0)  # max_calls=0: also keep workers with GPUs
-def in_worker(environment: dict[str, str], folder: str, expected: dict[str, str], work: Callable[[], Any]) -> Any:
+def in_worker(environment: dict[str, str], folder: str, work: Callable[[], Any]) -> Any:
     """Run in a Ray worker: pass the work on to its warm process."""
-    if other := other_versions(expected, needed_packages()):
-        raise UserError(
-            f"the node {socket.gethostname()} has other package versions ({other}); install the same "
-            "versions on all nodes"
-        )
     if "CUDA_VISIBLE_DEVICES" not in environment:
         environment = environment | {"CUDA_VISIBLE_DEVICES": os.environ["CUDA_VISIBLE_DEVICES"]}
-    kind = bool(environment["CUDA_VISIBLE_DEVICES"])
-    if kind not in _slots or _slots[kind].environment != environment:
-        if kind in _slots:
-            _slots.pop(kind).close()
+    with_devices = bool(environment["CUDA_VISIBLE_DEVICES"])
+    slot = _slots.get(with_devices)
+    if slot is None or slot.environment != environment:
+        if slot is not None:
+            slot.close()
         if os.path.isdir(folder):  # relative paths of an experiment file start there
             os.chdir(folder)
-        _slots[kind] = Slot(environment)
-    return _slots[kind].run(work)
+        slot = _slots[with_devices] = Slot(environment)
+    return slot.run(work)
 
 
 @ray.remote(max_retries=0, num_cpus=0)
@@ -268,6 +256,6 @@ def count(node: dict[str, Any], kind: str) -> float:
 
 def how_many(node: dict[str, Any], needs: dict[str, float]) -> int:
     """Return how many cells with these needs fit on a node at a time."""
-    return int(
-        count(node, "GPU") // needs["num_gpus"] if needs["num_gpus"] else count(node, "CPU") // needs["num_cpus"]
-    )
+    if needs["num_gpus"]:
+        return int(count(node, "GPU") // needs["num_gpus"])
+    return int(count(node, "CPU") // needs["num_cpus"])

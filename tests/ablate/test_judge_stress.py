@@ -1,14 +1,13 @@
 """`ablate judge` under stress: what a run depends on, full disks, damaged files, exit codes, runs that misbehave."""
 
-import fcntl
 import json
 import os
 import re
 import resource
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -17,6 +16,7 @@ from typer.testing import CliRunner
 
 from ablate.commands import read_lines, run_command
 from contrastive.errors import UserError
+from contrastive.runs import store
 from flows.cli import app
 
 CHECKOUT = Path(__file__).parents[2]
@@ -170,10 +170,10 @@ def test_the_exit_codes_of_a_ledger_can_be_trusted(kept, place):
 
 
 def test_a_ledger_waits_for_another_call(kept):
-    with open(kept / "lock", "a", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        threading.Timer(1, lambda: fcntl.flock(lock, fcntl.LOCK_UN)).start()
-        done = propose("sh train.sh {seed} -100")
+    with ThreadPoolExecutor(1) as other, store.locked(kept / "lock"):
+        waiting = other.submit(propose, "sh train.sh {seed} -100")
+        time.sleep(1)
+    done = waiting.result()
     assert done.exit_code == 1 and done.output.count("is at work") == 1
 
 

@@ -15,7 +15,7 @@ import psutil
 
 from contrastive.runs import claim
 from tests.chaos import grid, processes
-from tests.chaos.ways import PATIENCE, Command, Way
+from tests.chaos.ways import NEXT_EVENT, Command, Way
 from tests.waiting import alive, left_after, soon
 
 GRACE = 15.0  # seconds after which what a killed process had begun must be gone too
@@ -65,7 +65,7 @@ class Soak:
 
     def finish(self) -> None:
         """The same command again until it is done, then nothing may be left of it."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + NEXT_EVENT
         while self.way.running() or not self.way.succeeded():
             self._go_on(deadline)
         self.check()
@@ -77,7 +77,7 @@ class Soak:
         while True:
             if not self.way.running() and self.way.succeeded():
                 self.next_lap()
-            self._go_on(begun + PATIENCE)
+            self._go_on(begun + NEXT_EVENT)
             found = self.way.of_kind(kind)
             if not found or not (self._trains() if at_work else self.way.of_kind("worker")):
                 due = None if not found else due

@@ -14,7 +14,7 @@ from tests.chaos import processes
 from tests.e2e.conftest import ABLATE
 from tests.waiting import left_after, soon
 
-PATIENCE = 180.0  # seconds until the next process to kill must be there, or a run be over
+NEXT_EVENT = 180.0  # seconds until the next process to kill must be there, or a run be over
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
@@ -115,7 +115,7 @@ class Deployment(Way):
 
     def end(self) -> list[str]:
         """Also a flow run that says Running although nobody runs it."""
-        cut_off = left_after(PATIENCE, self._unfinished)
+        cut_off = left_after(NEXT_EVENT, self._unfinished)
         assert self.up is not None
         self.up.send_signal(signal.SIGTERM)
         self.up.wait(60)

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import yaml
 from prefect.client.orchestration import SyncPrefectClient
+from prefect.events.schemas.automations import AutomationCore
 
-from flows.serve import prefect_setup
 from tests.asked import ask
 from tests.waiting import soon
 
 pytestmark = [pytest.mark.full, pytest.mark.e2e]
 CHECKOUT = Path(__file__).parents[2]
+AUTOMATION = CHECKOUT / "configs" / "automations" / "zombie-flows.yaml"
 FLOWS = """
 import sys, time
 from pathlib import Path
@@ -50,12 +51,12 @@ def killed(server: str, prefect_home: Path, deployment: str) -> Iterator[dict[st
     """One flow run that has finished, and one whose process is killed: state → id."""
     text = (CHECKOUT / "docs" / "guide" / "prefect.md").read_text()
     (documented,) = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
-    shipped = yaml.safe_load(prefect_setup.AUTOMATION.read_text())
+    shipped = yaml.safe_load(AUTOMATION.read_text())
     assert shipped["trigger"]["within"] == 90
     shipped["trigger"]["within"] = 10  # the least that Prefect takes
     with SyncPrefectClient(server) as client:
-        for automation in (yaml.safe_load(documented.replace("DEPLOYMENT", deployment)), shipped, shipped):
-            prefect_setup.create_automation(client, automation)
+        for automation in (yaml.safe_load(documented.replace("DEPLOYMENT", deployment)), shipped):
+            client.create_automation(AutomationCore.model_validate(automation))
     environment = os.environ | {"PREFECT_API_URL": server, "PREFECT_HOME": str(prefect_home)}
     process = subprocess.Popen(
         [sys.executable, "-c", FLOWS], cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True

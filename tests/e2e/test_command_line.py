@@ -56,20 +56,15 @@ def test_an_experiment_of_another_name_reuses_the_cells_and_reports_them(home: P
     assert ablate_in(home, "audit", path).returncode == 0
 
 
-def test_an_edit_of_the_file_is_audited_and_reaches_the_report_or_is_refused(
+def test_an_edit_of_the_file_reaches_the_report_which_names_a_changed_margin(
     home: Path, ablate_in: Ablate, tmp_path: Path
 ):
     path, text = tmp_path / "smoke.yaml", home / "reports" / "output" / "smoke" / "README.md"
     path.write_text(SMOKE.read_text() + "report: {labels: {ce+supcon: SupCon}}\n")
-    done = ablate_in(home, "audit", path)
-    assert done.returncode == 1 and f"run `ablate report {path}`" in done.stdout
     assert ablate_in(home, "report", path).returncode == 0 and "SupCon" in text.read_text()
-    assert ablate_in(home, "audit", path).returncode == 0
     path.write_text(path.read_text().replace("{labels", "{margin: {accuracy: 0.3}, labels"))
-    for command in ("report", "audit"):
-        done = ablate_in(home, command, path)
-        assert done.returncode and "margin of test.accuracy from 0.01 to 0.3" in done.stdout + done.stderr
-    assert ablate_in(home, "run", path).returncode == 0 and ablate_in(home, "audit", path).returncode == 0
+    assert ablate_in(home, "report", path).returncode == 0 and ablate_in(home, "audit", path).returncode == 0
+    assert "margin of test.accuracy from 0.01 to 0.3" in text.read_text()
 
 
 def test_an_edit_of_the_code_makes_cells_stale_unless_they_are_kept(home: Path, ablate_in: Ablate, tmp_path: Path):

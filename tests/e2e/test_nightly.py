@@ -17,7 +17,6 @@ import yaml
 from contrastive.errors import UserError
 from flows import nightly
 from flows.panel import failures, read_settings
-from flows.serve import prefect_setup
 from reports.nightly import write_nightly
 from tasks.nights import past
 from tests.asked import ask
@@ -207,7 +206,7 @@ def test_cells_without_a_result_are_named():
 
 
 def test_the_automation_for_zombies_knows_the_flow():
-    declared = yaml.safe_load(prefect_setup.AUTOMATION.read_text())
+    declared = yaml.safe_load((CHECKOUT / "configs/automations/zombie-flows.yaml").read_text())
     assert "nightly" in declared["trigger"]["match_related"]["prefect.resource.name"]
     (deployment,) = [
         one for one in yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"] if "schedules" in one

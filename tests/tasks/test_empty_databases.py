@@ -39,13 +39,6 @@ def test_the_database_of_prefect_is_whole(made: Path):
         assert connection.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
 
 
-@pytest.mark.parametrize("left", ["-wal", "-journal", "-shm"])
-def test_beside_what_an_earlier_database_has_left_none_is_made(made: Path, left: str):
-    (made / f"mlflow.db{left}").write_bytes(b"of another database")
-    begin_with_copy("mlflow", made / "mlflow.db")
-    assert not (made / "mlflow.db").exists()
-
-
 def test_without_a_database_of_this_version_the_library_makes_its_own(made: Path):
     empty_database("mlflow").unlink()
     begin_with_copy("mlflow", made / "mlflow.db")

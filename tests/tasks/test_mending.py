@@ -15,6 +15,8 @@ from contrastive.grid import plan as plans
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan
 from contrastive.runs import claim, store
+from flows import upkeep
+from reports.load import load_grid
 from tasks import address, record, settle, sync, tracking
 from tasks.address import TrackingFailed
 from tasks.report import build_report
@@ -62,24 +64,13 @@ def flip_behind_the_clock(path: Path) -> None:
     store._digest.cache_clear()
 
 
-def truncated(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def half_made(path: Path) -> None:
-    """As MLflow leaves it that is killed while it makes its tables; it cannot go on from there."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE _alembic_tmp_experiments (experiment_id INTEGER)")
-
-
-@pytest.mark.parametrize("harm", [truncated, half_made])
 def test_a_damaged_database_is_refused_and_made_again_once_it_is_away(
-    harm: Callable[[Path], None], plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     place = tmp_path / "other"
     shutil.copytree(store.home(), place, ignore=shutil.ignore_patterns("other"))
     monkeypatch.setenv("ABLATE_HOME", str(place))  # another address than what MLflow's pool still has open
-    harm(place / "mlflow.db")
+    os.truncate(place / "mlflow.db", (place / "mlflow.db").stat().st_size // 2)
     for command in (lambda: build_report(plan.experiment.name), lambda: sync.sync(plan)):
         with pytest.raises(TrackingFailed, match=r"is damaged: move mlflow.db\* away; `ablate sync EXPERIMENT`"):
             command()
@@ -95,6 +86,18 @@ def test_a_database_that_is_empty_or_locked_is_not_damaged(plan: Plan):
         assert address.is_sound(path)
     path.write_bytes(b"")
     address.refuse_damaged(store.home())
+
+
+def test_what_an_edited_file_shows_reaches_mlflow_once_its_cells_have_run(plan: Plan):
+    store.mark_finished(folder_of(plan), "TRAINED")
+    file = store.home() / "one.yaml"
+    written = file.read_text()
+    file.write_text(written + "description: Two questions.\n")
+    assert upkeep.apply_file(file) == "one"
+    uri = tracking.tracking_uri(store.home())
+    assert load_grid("one", uri).experiment.description == "Two questions."
+    file.write_text(written.replace("[0]", "[0, 1]"))  # a cell that has not run
+    assert upkeep.apply_file(file) == "one" and len(load_grid("one", uri).experiment.seeds) == 1
 
 
 def test_a_flipped_bit_behind_the_clock_is_set_back(plan: Plan):

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -132,8 +133,8 @@ def test_whoever_waits_ends_when_its_permit_is_taken_away(run: Path, tmp_path: P
     with stopping.work_permit(tmp_path) as leave, claim.hold(run):
         monkeypatch.setenv(stopping.VARIABLE, str(leave))
         leave.unlink()
-        with pytest.raises(stopping.Stopped), claim.begin_attempt(run, "train", lambda: False):
-            pass
+        with ThreadPoolExecutor(1) as other, pytest.raises(stopping.Stopped):
+            other.submit(claim.begin_attempt(run, "train", lambda: False).__enter__).result(60)
 
 
 def test_only_a_stage_that_is_damaged_is_set_back_and_none_that_somebody_works_on(run: Path):
