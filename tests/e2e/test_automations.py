@@ -22,7 +22,7 @@ CHECKOUT = Path(__file__).parents[2]
 FLOWS = """
 import sys, time
 from pathlib import Path
-from flows.report import grid_ended
+from flows.rebuild import grid_ended
 from prefect import flow
 
 @flow(name="ablation-grid", persist_result=False)
