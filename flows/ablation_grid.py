@@ -108,7 +108,9 @@ def ablation_grid(
     message = show_report(name, report)
     grid_ended(name, total, len(failed), report.path)
     if failed:
-        raise GridFailed(summary(failed, report.path, total))
+        lines = [f"  {outcome.name} ({outcome.id}): {outcome.failed}" for outcome in failed]
+        headline = f"{len(failed)} of {total} cells failed, the others are done; report: {report.path}"
+        raise GridFailed("\n".join([headline, *lines]))
     return message
 
 
@@ -196,8 +198,3 @@ def await_ended(ended: EndedQueue, in_flight: int) -> None:
         while in_flight and (left := deadline - time.monotonic()) > 0:
             ended.get(timeout=left)
             in_flight -= 1
-
-
-def summary(failed: list[Outcome], report: Path, total: int) -> str:
-    lines = [f"{len(failed)} of {total} cells failed, the others are done; report: {report}"]
-    return "\n".join(lines + [f"  {outcome.name} ({outcome.id}): {outcome.failed}" for outcome in failed])

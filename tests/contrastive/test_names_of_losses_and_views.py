@@ -30,7 +30,7 @@ MEANT = {
     ("contrastive/models/encoder.py", "layers"): 1,  # how many blocks
     ("contrastive/data/locate.py", "layers"): 1,  # how many blocks
     ("contrastive/models/images.py", "layers"): 2,  # how many blocks
-    ("flows/gpu_check.py", "layers"): 3,  # how many blocks
+    ("flows/gpu_check.py", "layers"): 2,  # how many blocks
 }
 
 
