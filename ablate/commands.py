@@ -2,13 +2,13 @@
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -79,11 +79,13 @@ def run_command(command: str, metric: str, log: str, timeout: float | None = Non
 
     Or None and what went wrong.
     """
-    popen, pipe, words = subprocess.Popen, subprocess.PIPE, [sys.executable, "-P", "-c", WRAPPER, command]
-    code = None
+    words, code = [sys.executable, "-P", "-c", WRAPPER, command], None
+    environment = os.environ | {"PYTHONSAFEPATH": ""}  # commands may import from their own folder
     with (
         open(log, "wb") as out,
-        popen(words, stdin=pipe, stdout=out, stderr=out, start_new_session=True) as process,  # closes stdin at the end
+        subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=out, stderr=out, start_new_session=True, env=environment
+        ) as process,  # closes stdin at the end
         suppress(subprocess.TimeoutExpired),
     ):
         code = process.wait(timeout)
@@ -130,27 +132,26 @@ class RunFolder:
         Raises RunFailed if a run failed twice, when all that have begun are finished. After the deadline no run begins.
         """
         present = {(run.side, run.seed) for run in self.runs}
-        missing = [key for key in dict.fromkeys(wanted) if key not in present]
-        jobs, thread = iter(range(self.jobs)), threading.local()
-        pool = ThreadPoolExecutor(self.jobs, initializer=lambda: setattr(thread, "job", next(jobs)))
+        missing = iter([key for key in dict.fromkeys(wanted) if key not in present])
+        errors = list[Exception]()
 
-        def run(side: str, seed: int) -> bool:
-            if time.monotonic() > self.deadline:
-                return False
+        def work(job: int) -> None:
             try:
-                self.record(self.run_twice(side, commands[side], seed, job=thread.job))
-            except Exception:
-                self.deadline = -math.inf  # no other run begins
-                raise
-            return True
+                while not errors and time.monotonic() <= self.deadline and (key := next(missing, None)):
+                    side, seed = key
+                    self.record(self.run_twice(side, commands[side], seed, job=job))
+            except Exception as error:
+                errors.append(error)
 
-        futures = [pool.submit(run, side, seed) for side, seed in missing]
-        try:
-            wait(futures)
-        finally:  # Ctrl-C waits for no run, and what has not begun does not begin
-            pool.shutdown(wait=False, cancel_futures=True)
-        done = [future.result() for future in futures]  # raises what a run has raised
-        return all(done)
+        # Ctrl-C ends the program without waiting for daemons
+        threads = [threading.Thread(target=work, args=(job,), daemon=True) for job in range(self.jobs)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        return set(wanted) <= {(run.side, run.seed) for run in self.runs}
 
     def record(self, run: Run) -> None:
         with RECORDING:

@@ -232,11 +232,12 @@ class Ledger:
     def known(self, candidate: str, baseline: str) -> Proposal | None:
         """Return the proposal that was kept last, or the last one against this baseline, if it is this one, with the
         code that it had. An interrupted one is judged anew."""
-        last_kept = [each for each in self.proposals if each.result == "kept"][-1:]
-        last = [each for each in self.proposals[-1:] if each.baseline == baseline]
-        for each in (*last_kept, *last):
-            if each.candidate == candidate and each.candidate_code == self.code_of(candidate, each.baseline):
-                return each
+        last_kept = [proposal for proposal in self.proposals if proposal.result == "kept"][-1:]
+        last = [proposal for proposal in self.proposals[-1:] if proposal.baseline == baseline]
+        for proposal in (*last_kept, *last):
+            code = self.code_of(candidate, proposal.baseline)
+            if (proposal.candidate, proposal.candidate_code) == (candidate, code):
+                return proposal
         return None
 
     def judge(self, candidate: str, baseline: str = "") -> Proposal:
@@ -309,7 +310,7 @@ class Ledger:
                 line = LedgerRun(**asdict(finished), proposal=number, command=command)
                 self.folder.record(line)
             if (line.side, line.seed) != (side, seed):
-                place = next(place for place, each in enumerate(self.folder.runs, 1) if each is line)
+                place = self.folder.runs.index(line) + 1
                 raise damaged(file, place, f"here belongs a run of the {side} with seed {seed}")
             return sign * line.value
 
@@ -317,11 +318,11 @@ class Ledger:
 
     def summary(self) -> str:
         """Return the last line of a ledger that is shown: what it has tried and kept, and what that cost."""
-        kept = sum(each.result == "kept" for each in self.proposals)
-        done = range(1, len(self.proposals) + 1)  # of these, the seconds count runs that failed too
-        others = [run for run in self.folder.runs if not (isinstance(run, LedgerRun) and run.proposal in done)]
-        hours = (sum(each.seconds for each in self.proposals) + sum(run.seconds for run in others)) / 3600
-        return f"{len(self.proposals)} proposals, {kept} kept, {len(self.folder.runs)} runs, {hours:.1f} h"
+        count, kept = len(self.proposals), sum(proposal.result == "kept" for proposal in self.proposals)
+        judged = [run for number in range(1, count + 1) for run in self._runs(number)]
+        failed = sum(proposal.seconds for proposal in self.proposals) - sum(run.seconds for run in judged)
+        hours = (self.folder.seconds + failed) / 3600
+        return f"{count} proposals, {kept} kept, {len(self.folder.runs)} runs, {hours:.1f} h"
 
 
 def settings(path: Path, metric: str, lower: bool | None) -> Settings:

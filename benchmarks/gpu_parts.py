@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.gpu_beside import everything
 from benchmarks.gpu_speed import BASE, speed
-from flows.gpu_check import Row, Sizes, cell, described, everything, home, texts, trained, tried, weights
+from flows.gpu_check import Row, Sizes, cell, described, home, texts, trained, tried, weights
 
 QUICKSTART = Path("configs/quickstart.yaml")
 
@@ -134,6 +135,7 @@ OBJECTIVES: dict[str, Row] = {
     "GradCache, whole batch": {"loss": "simcse"},
     "MoCo": {"loss": "moco", "view": "momentum", "queue": 64},
     "R-Drop": {"loss": "rdrop", "view": "one_stage"},
+    "token views": {"loss": "ce+supcon", "view": "topk_tokens", "k": 4},
 }
 
 

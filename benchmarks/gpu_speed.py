@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flows.gpu_check import TINY, Row, Sizes, cell, home, made_up_words, texts, tried, write_tokenizer
+from benchmarks.gpu_beside import write_tokenizer
+from flows.gpu_check import TINY, Row, Sizes, cell, home, made_up_words, texts, tried
 
 BASE = {"layers": 12, "hidden": 768, "heads": 12, "vocabulary": 4000}
 WARM = 10  # steps before the clock

@@ -63,7 +63,7 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
     from prefect import flow as prefect_flow
 
     from flows import ablation_grid
-    from flows.report import Preliminary
+    from flows.rebuild import Preliminary
     from flows.serve import temporary_server
     from tasks import cell
 

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
@@ -10,7 +10,6 @@ from queue import Empty, SimpleQueue
 from typing import Annotated, Any, TypeAlias
 
 from prefect import flow
-from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
 from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
@@ -25,11 +24,10 @@ from contrastive.grid.status import Status
 from contrastive.training.job import TrainRequest
 from flows.forecast import preflight_report, resources_of
 from flows.progress import Progress
-from flows.report import Preliminary, experiment_of_run, grid_ended, refusal, show_report
+from flows.rebuild import Preliminary, experiment_of_run, grid_ended, refusal, show_report
 from flows.serve.servers import begin_flow
-from flows.study import Study
-from flows.terminal import MOST_SEEDS, check_study, seconds_of
-from reports.markdown import plain
+from flows.terminal import LARGEST_MAX_SEEDS, ExitWith, check_seed_options, seconds_of
+from flows.until_decided import GrowingGrid
 from tasks import engines
 from tasks.address import TrackingFailed
 from tasks.cell import Job, Outcome, cell, prefix, references
@@ -39,9 +37,9 @@ from tasks.settle import prepare_tracking
 from tasks.sync import sync
 
 GRACE = 25.0  # seconds for running cells to write a checkpoint; Prefect kills the flow after 30 s
-USUAL_SEEDS = 20  # most seeds of a study, if max_seeds is left out
+USUAL_MAX_SEEDS = 20  # if max_seeds is left out
 Share = Annotated[float, Field(ge=0, le=1)]
-Seeds = Annotated[int, Field(ge=2, le=MOST_SEEDS)]
+Seeds = Annotated[int, Field(ge=2, le=LARGEST_MAX_SEEDS)]
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +48,7 @@ EndedQueue: TypeAlias = SimpleQueue[tuple[Job, PrefectFuture[Outcome]]]
 supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=10_000)
 
 
-class GridFailed(RuntimeError):
+class GridFailed(ExitWith):
     """Some cells failed. The other cells are done, and the report names the failures."""
 
 
@@ -81,23 +79,24 @@ def ablation_grid(
     if refused := refusal(experiment_file):
         return refused
     resolved = load.load_experiment(Path(experiment_file))
-    check_study(until_decided, max_seeds, budget or None, regardless)
-    given = max_seeds or USUAL_SEEDS, seconds_of("the budget", budget) if budget else None
-    study = Study(resolved, *given, keep_stale=keep_stale, gives_up=not regardless) if until_decided else None
-    plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.full_plan
+    check_seed_options(until_decided, max_seeds, budget, regardless)
+    growing = None
+    if until_decided:
+        most, seconds = max_seeds or USUAL_MAX_SEEDS, seconds_of("the budget", budget) if budget else None
+        growing = GrowingGrid(resolved, most, seconds, keep_stale=keep_stale, gives_up=not regardless)
+    plan = growing.full_plan if growing else plans.make_plan(resolved, keep_stale=keep_stale)
     problems = preflight_report(plan, gpus_per_cell, engine)
     problems.refuse()
     for warning in problems.warnings:
         logger.warning(warning)
-    plans.declare_plan(plan, None if study is None else study.stopping())
+    plans.declare_plan(plan, growing.stopping() if growing else None)
     with engines.start(engine, resources_of(plan, gpus_per_cell), plan.most_threads) as devices:
         devices.check_capacity(max((status.cell.training.processes for status in plan.to_do), default=1))
         prepare_tracking(plan.experiment.name)
         references(plan, devices)
         share_prefixes(plan, devices)
-        outcomes = run_cells(plan, devices, Preliminary(), study)
-    plan, stopping = (plan, None) if study is None else (study.plan(), study.stopping())
-    show_states(plan, outcomes)
+        outcomes = run_cells(plan, devices, Preliminary(), growing)
+    plan, stopping = (growing.plan(), growing.stopping()) if growing else (plan, None)
     failed = [outcome for outcome in outcomes if outcome.failed]
     name, total = plan.experiment.name, len(plan.statuses)
     try:
@@ -109,7 +108,9 @@ def ablation_grid(
     message = show_report(name, report)
     grid_ended(name, total, len(failed), report.path)
     if failed:
-        raise GridFailed(summary(failed, report.path, total))
+        lines = [f"  {outcome.name} ({outcome.id}): {outcome.failed}" for outcome in failed]
+        headline = f"{len(failed)} of {total} cells failed, the others are done; report: {report.path}"
+        raise GridFailed("\n".join([headline, *lines]))
     return message
 
 
@@ -134,16 +135,15 @@ def stores_to_make(plan: Plan) -> list[tuple[Cell, Speed, str]]:
     return list({frozen_readers.store_identity(*store, plan.token_key(store[0])): store for store in read}.values())
 
 
-def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | None = None) -> list[Outcome]:
+def run_cells(plan: Plan, devices: Engine, page: Preliminary, growing: GrowingGrid | None = None) -> list[Outcome]:
     """Run every unfinished cell, longest first, with just enough cells in flight to keep the devices busy."""
-    to_do = plan.to_do if study is None else study.begin(devices)
-    current_plan = (lambda: plan) if study is None else study.plan
+    to_do = growing.begin(devices) if growing else plan.to_do
+    current_plan = growing.plan if growing else lambda: plan
     total = len(current_plan().statuses)
     fit = CostEstimator(plan.experiment.evaluation, plan.experiment.speed)
     waiting = iter(ordered(to_do, fit))
     ended: EndedQueue = SimpleQueue()
     outcomes, in_flight = list[Outcome](), set[Job]()
-    show = progress_artifact(plan, len(to_do))
     with page, Progress(total, total - len(to_do), steps_of(to_do, fit)) as progress:
         try:
             while True:
@@ -154,14 +154,12 @@ def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | Non
                 done, ending = progress.next_ended(ended, in_flight)
                 outcome = ending.result()
                 in_flight.remove(done)
-                progress.job_ended(done)
                 outcomes.append(outcome)
-                progress.ended(outcome.name, str(outcome))
+                progress.ended(done, str(outcome))
                 page.cell_ended(current_plan, progress.done, progress.total)
-                if study is not None and (added := study.after(outcome.id)):
+                if growing and (added := growing.after(outcome.id)):
                     waiting = chain(waiting, ordered(added, fit))
                     progress.more(len(added), steps_of(added, fit))
-                show(len(outcomes))
         except BaseException:  # Ctrl-C, or SIGTERM as Prefect raises it
             devices.finish()
             progress.say(f"stopping: running cells write a checkpoint ({GRACE:.0f} s at most); Ctrl-C again stops now")
@@ -200,37 +198,3 @@ def await_ended(ended: EndedQueue, in_flight: int) -> None:
         while in_flight and (left := deadline - time.monotonic()) > 0:
             ended.get(timeout=left)
             in_flight -= 1
-
-
-def progress_artifact(plan: Plan, total: int) -> Callable[[int], None]:
-    """Return a function that shows the share of ended cells in the Prefect UI, at most every two seconds."""
-    artifact: Any = create_progress_artifact(
-        0.0, key=f"progress-{plan.experiment.name}", description="Cells that have ended"
-    )
-    updated = time.monotonic()
-
-    def show(count: int) -> None:
-        nonlocal updated
-        if count >= total or time.monotonic() - updated > 2:
-            update_progress_artifact(artifact, min(100.0, 100.0 * count / total))
-            updated = time.monotonic()
-
-    return show
-
-
-def show_states(plan: Plan, outcomes: list[Outcome]) -> None:
-    """Show the state of every cell as a table in the Prefect UI, with its texts escaped for Markdown."""
-    ended = {outcome.id: outcome for outcome in outcomes}
-    rows = []
-    for status in plan.statuses.values():
-        outcome = ended.get(status.id)
-        state, _, why = ("reused", "", status.why) if outcome is None else str(outcome).partition(": ")
-        rows.append({"cell": plain(plan.name(status.cell)), "state": state, "why": plain(why), "id": status.id})
-    create_table_artifact(
-        key=f"grid-{plan.experiment.name}", table=rows, description=f"Cells of {plan.experiment.name}"
-    )
-
-
-def summary(failed: list[Outcome], report: Path, total: int) -> str:
-    lines = [f"{len(failed)} of {total} cells failed, the others are done; report: {report}"]
-    return "\n".join(lines + [f"  {outcome.name} ({outcome.id}): {outcome.failed}" for outcome in failed])

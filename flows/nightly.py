@@ -1,13 +1,9 @@
 """Flow `nightly`: measure a fixed panel, record it as a night, and report its comparison (reports/nightly.py)."""
 
-import json
-import logging
-import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.request import Request, urlopen
 
 from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact
@@ -17,17 +13,15 @@ from contrastive.runs import provenance, store
 from contrastive.runs.fingerprint import key
 from flows import panel as panels
 from flows.serve.servers import CHECKOUT, begin_flow
+from flows.terminal import ExitWith
 from reports.nightly import NIGHT, VERSION, Nightly, NightVerdict, write_against
 from tasks import nights as tracked
 from tasks.engines import EngineName
 
-WEBHOOK = "ABLATE_WEBHOOK"
-WEBHOOK_TIMEOUT = 10  # timeout of the webhook in seconds
 Commits: TypeAlias = list[tuple[str, str]]  # id and subject
-logger = logging.getLogger(__name__)
 
 
-class NightFailed(RuntimeError):
+class NightFailed(ExitWith):
     """Something got worse or was not measured; the message names it."""
 
 
@@ -47,7 +41,7 @@ def nightly(
         against: a commit to measure too and compare with, as for a pull request; then no night is recorded
     """
     begin_flow()
-    commit, rules = panels.commit_of(against) if against else "", panels.read_settings(Path(settings), Path(panel))
+    commit, rules = panels.commit_of(against) if against else "", panels.read_settings(Path(settings))
     with store.locked(store.home() / "locks" / "nightly"):
         try:
             if commit:
@@ -60,8 +54,6 @@ def nightly(
         finally:
             shutil.rmtree(night_folder(), ignore_errors=True)
     create_markdown_artifact(key="nightly-against" if commit else "nightly", markdown=page.read_text(encoding="utf-8"))
-    if not commit:
-        post(webhook_content(verdict))
     if verdict.failing:
         lines = [f"  {name}: {kind}" for kind, name in verdict.failing]
         raise NightFailed("\n".join([f"{verdict.headline}; report: {page}", *lines]))
@@ -106,33 +98,3 @@ def document(
         "settings": settings.model_dump(mode="json"),
         **{name: value for name, value in measured.items() if name != "devices"},
     }
-
-
-def webhook_content(verdict: NightVerdict) -> dict[str, Any]:
-    """Return the message for a webhook; chat programs show its `text`."""
-    return {
-        "text": f"nightly at {verdict.night.commit or 'unknown'}: {verdict.headline}",
-        "when": verdict.night.when,
-        "commit": verdict.night.commit,
-        "failed": bool(verdict.failing),
-        "verdicts": {name: kind for kind, names in verdict.names.items() for name in names},
-    }
-
-
-def post(content: dict[str, Any]) -> None:
-    """Post a verdict to ABLATE_WEBHOOK, whose address may hold a secret and is never shown.
-
-    A failure is logged as a warning, so that it does not hide the verdict.
-    """
-    address = os.environ.get(WEBHOOK)
-    if not address:
-        return
-    try:
-        if not address.startswith(("http://", "https://")):
-            raise ValueError("it must begin with http:// or https://")
-        body = json.dumps(content, ensure_ascii=False).encode()
-        with urlopen(Request(address, body, {"Content-Type": "application/json"}), timeout=WEBHOOK_TIMEOUT):
-            pass
-    except Exception as error:  # anything may be raised, and the text may quote the address
-        said = getattr(error, "code", None) or type(getattr(error, "reason", error)).__name__
-        logger.warning("the verdict could not be sent to %s (%s)", WEBHOOK, said)

@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import requires, version
 from pathlib import Path
 from statistics import median
@@ -18,10 +19,7 @@ from packaging.requirements import Requirement
 from pydantic import ValidationError
 
 from contrastive.errors import UserError
-from contrastive.grid.check import score_names_of
-from contrastive.grid.expand import LoadedExperiment
 from contrastive.grid.load import load_experiment
-from contrastive.grid.messages import nearest_name
 from contrastive.runs.fingerprint import key
 from contrastive.runs.provenance import processor
 from flows.serve.servers import CHECKOUT
@@ -31,13 +29,13 @@ from reports.nightly import Nightly
 from reports.study import Results
 
 STOP = 60.0  # seconds until a panel that does not end after SIGTERM is killed
-TOLD = 30  # last lines of output shown when a panel could not be run
+LAST_LINES = 30  # of the output, shown when a panel could not be run
 
 
-def read_settings(path: Path, panel: Path) -> Nightly:
-    """Read the settings of the verdict; raise UserError if they name a score that the panel does not measure."""
+def read_settings(path: Path) -> Nightly:
+    """Read the settings of the verdict."""
     try:
-        settings = Nightly(**yaml.safe_load(path.read_text(encoding="utf-8")))
+        return Nightly(**yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a file with the settings of the verdict") from None
     except ValidationError as error:
@@ -45,32 +43,15 @@ def read_settings(path: Path, panel: Path) -> Nightly:
         raise UserError("\n".join(mistakes)) from None
     except (yaml.YAMLError, TypeError, UnicodeDecodeError):
         raise UserError(f"{path} is not a map of settings in YAML; see configs/nightly/verdict.yaml") from None
-    names = measured_scores(load_experiment(panel))
-    if unknown := [name for name in settings.quality if name not in names]:
-        lines = [f"{path}: quality: {panel} does not measure {name}{nearest_name(name, names)}" for name in unknown]
-        raise UserError("\n".join(lines))
-    return settings
-
-
-def measured_scores(panel: LoadedExperiment) -> list[str]:
-    """Return the names of all scores of a panel: those of trained vectors, and with prefixes those of further vectors
-    (`cls/`) and of post-processing (`whiten/`)."""
-    evaluation = panel.experiment.evaluation
-    return [
-        f"{vectors}{post}{name}"
-        for vectors in ("", *(f"{vectors}/" for vectors in evaluation.vectors))
-        for post in ("", *(f"{post}/" for post in evaluation.post))
-        for name in score_names_of(evaluation)
-    ]
 
 
 def measure_panel(panel: Path, home: Path, engine: str, code: Path = CHECKOUT) -> dict[str, Any]:
     """Return scores and timings of a panel; failed cells have none. The home is created and removed again."""
     home.mkdir(parents=True)
     try:
-        done, said = run_ablate(["run", str(panel), "--engine", engine], home, code)
-        if not (home / "mlflow.db").exists() or done not in (0, 1):
-            raise UserError(f"the panel {panel} could not be run (exit code {done}): {said or 'no output'}")
+        exit_code, output = run_ablate(["run", str(panel), "--engine", engine], home, code)
+        if not (home / "mlflow.db").exists() or exit_code not in (0, 1):
+            raise UserError(f"the panel {panel} could not be run (exit code {exit_code}): {output or 'no output'}")
         return measured(load(load_experiment(panel).experiment.name, f"sqlite:///{home / 'mlflow.db'}"), home)
     finally:
         shutil.rmtree(home, ignore_errors=True)
@@ -78,60 +59,53 @@ def measure_panel(panel: Path, home: Path, engine: str, code: Path = CHECKOUT) -
 
 def measured(results: Results, home: Path) -> dict[str, Any]:
     rows = rows_by_label(results)
-    cells = [cell for own in rows.values() for cell in own]
-    noted = [results.provenance(cell) for cell in cells]
+    cells = [cell for row in rows.values() for cell in row]
+    provenances = [results.provenance(cell) for cell in cells]
     directions = {score: kind.higher_is_better for score, kind in sorted(results.kinds.items())}
     higher = {score: direction for score, direction in directions.items() if direction is not None}
     return {
         "scores": {
-            score: {label: [finite(results.by_score[score].get(cell)) for cell in own] for label, own in rows.items()}
+            score: {label: [finite(results.by_score[score].get(cell)) for cell in row] for label, row in rows.items()}
             for score in higher
         },
         "higher": higher,
         "texts": {score: kind.count for score, kind in sorted(results.kinds.items()) if kind.count},
         "timings": {
-            "training_seconds": [each and each.wall_seconds for each in noted],
+            "training_seconds": [run and run.wall_seconds for run in provenances],
             "texts_per_second": [texts_per_second(home / "runs" / cell) for cell in cells],
         },
         "failed": failures(results, rows),
-        "devices": ", ".join(sorted({each.hardware.device for each in noted if each})),
+        "devices": ", ".join(sorted({run.hardware.device for run in provenances if run})),
     }
 
 
 def run_ablate(arguments: list[str], home: Path, code: Path) -> tuple[int, str]:
     """Run `ablate` with the code in a folder; print its output, and return the exit code and the last lines."""
     command = [sys.executable, "-P", "-c", "from flows.cli import main; main()", *arguments]
-    said = list[str]()
-    with subprocess.Popen(
-        command,
-        env=surroundings(home, code),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
+    lines = deque[str](maxlen=LAST_LINES)
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    environment = surroundings(home, code)
+    with subprocess.Popen(command, env=environment, text=True, errors="replace", **pipes) as process:
         try:
             for line in process.stdout or ():
                 tell(line.rstrip("\n"))
-                said = [*said, line][-TOLD:]
+                lines.append(line)
             process.wait()
         except BaseException:  # Ctrl-C, or the exception that Prefect makes of SIGTERM
             process.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(STOP)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            process.kill()  # without effect if it has ended
             raise
-    return process.returncode, "".join(said).strip()
+    return process.returncode, "".join(lines).strip()
 
 
 def surroundings(home: Path, code: Path) -> dict[str, str]:
     """Return the environment of a panel: its own home and MLflow store, and this Prefect server."""
     from prefect.settings import get_current_settings
 
-    own = ("MLFLOW_TRACKING_URI", "ABLATE_COMMIT", "ABLATE_WEBHOOK")
-    kept = {name: value for name, value in os.environ.items() if name not in own and not name.startswith("PREFECT__")}
+    ours = ("MLFLOW_TRACKING_URI", "ABLATE_COMMIT")
+    kept = {name: value for name, value in os.environ.items() if name not in ours and not name.startswith("PREFECT__")}
     server = get_current_settings().api.url
     return kept | {"ABLATE_HOME": str(home), "PYTHONPATH": str(code)} | ({"PREFECT_API_URL": server} if server else {})
 
@@ -207,16 +181,16 @@ def commits_after(since: str) -> list[tuple[str, str]]:
     """Return id and subject of the commits after another one, newest first; nothing if Git does not know it."""
     if not since:
         return []
-    said = git("log", "-n50", "--format=%h%x09%s", f"{since.rstrip('+')}..HEAD", check=False).stdout
-    parts = [line.partition("\t") for line in said.splitlines()]
+    log = git("log", "-n50", "--format=%h%x09%s", f"{since.rstrip('+')}..HEAD", check=False).stdout
+    parts = [line.partition("\t") for line in log.splitlines()]
     return [(commit, subject) for commit, _, subject in parts]
 
 
 def commit_of(name: str) -> str:
-    asked = git("rev-parse", "--verify", "--quiet", "--short", f"{name}^{{commit}}", check=False)
-    if asked.returncode:
+    commit = git("rev-parse", "--verify", "--quiet", "--short", f"{name}^{{commit}}", check=False).stdout.strip()
+    if not commit:
         raise UserError(f"{CHECKOUT} has no commit {name}")
-    return asked.stdout.strip()
+    return commit
 
 
 def git(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -1,14 +1,13 @@
-"""Progress of a grid in the terminal: one line per ended cell, and progress bars or a line per minute."""
+"""Progress of a grid in the terminal: one line per ended cell, and a bar or a line per minute with what runs."""
 
 import sys
-import threading
 import time
 from collections.abc import Collection
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from contrastive.errors import brief_name, printable
@@ -16,9 +15,9 @@ from tasks.cell import Job
 
 
 class Progress:
-    """In a terminal, a bar for all cells and one per running cell; otherwise one line per minute.
+    """In a terminal, a bar of all cells with what runs beside it; otherwise a line per minute.
 
-    `steps`: optimizer steps of all cells to train. Thread-safe.
+    `steps`: optimizer steps of all cells to train.
     """
 
     def __init__(self, total: int, reused: int, steps: int):
@@ -26,18 +25,10 @@ class Progress:
         self.total, self.done, self.steps, self.steps_ended = total, reused, steps, 0
         self.every = 1.0 if self.console.is_terminal else 60.0  # seconds
         self.began = self.shown = time.monotonic()
-        self.lock = threading.Lock()
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[unit]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
+        text = TextColumn("{task.description}", markup=False)
+        columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), text
         self.bar = Bar(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.task = self.bar.add_task("all", total=total, completed=reused, unit="cells")
-        self.bars: dict[Job, TaskID] = {}
+        self.task = self.bar.add_task("", total=total, completed=reused)
 
     def __enter__(self) -> Self:
         self.say(f"{self.total} cells, {self.done} of them finished before")
@@ -49,24 +40,18 @@ class Progress:
 
     def more(self, count: int, steps: int) -> None:
         """Add cells to the total."""
-        with self.lock:
-            self.total += count
-            self.steps += steps
-            self.bar.update(self.task, total=self.total)
+        self.total += count
+        self.steps += steps
+        self.bar.update(self.task, total=self.total)
 
     def say(self, text: str) -> None:
-        self.console.print(printable(text), markup=False, soft_wrap=True)  # printed above the bars
+        self.console.print(printable(text), markup=False, soft_wrap=True)  # printed above the bar
 
-    def ended(self, name: str, result: str) -> None:
-        with self.lock:
-            self.done += 1
-            self.bar.advance(self.task)
-            self.say(f"[{self.done}/{self.total}] {name}: {result}")
-
-    def job_ended(self, job: Job) -> None:
+    def ended(self, job: Job, result: str) -> None:
+        self.done += 1
         self.steps_ended += job.steps
-        if job in self.bars:
-            self.bar.remove_task(self.bars.pop(job))
+        self.bar.advance(self.task)
+        self.say(f"[{self.done}/{self.total}] {job.name}: {result}")
 
     def next_ended(self, ended: SimpleQueue[Any], running: Collection[Job]) -> Any:
         """Return the next item of `ended`; show the progress of the running cells meanwhile."""
@@ -78,17 +63,14 @@ class Progress:
                 self.show(running)
 
     def show(self, running: Collection[Job]) -> None:
-        """Print a progress line, or update the bars."""
+        """Update the bar, or print a line."""
         seconds, step = time.monotonic() - self.began, self.steps_ended + sum(job.step() for job in running)
-        if not self.console.is_terminal:
-            left = f", about {minutes(seconds * (self.steps - step) / step)} left" if 0 < step < self.steps else ""
-            names = "; ".join(f"{brief_name(job.name)}, step {job.step()} of {job.steps}" for job in running)
-            self.say(f"{minutes(seconds)}: {self.done} of {self.total} cells have ended{left}; running: {names}")
-            return
-        for job in running:
-            if job not in self.bars:
-                self.bars[job] = self.bar.add_task(brief_name(job.name), total=job.steps, unit="steps")
-            self.bar.update(self.bars[job], completed=job.step())
+        left = f"about {minutes(seconds * (self.steps - step) / step)} left, " if 0 < step < self.steps else ""
+        names = "; ".join(f"{brief_name(job.name)}, step {job.step()} of {job.steps}" for job in running)
+        if self.console.is_terminal:
+            self.bar.update(self.task, description=printable(f"{left}running: {names}"))
+        else:
+            self.say(f"{minutes(seconds)}: {self.done} of {self.total} cells have ended, {left}running: {names}")
 
 
 def minutes(seconds: float) -> str:

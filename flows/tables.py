@@ -5,7 +5,8 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from ablate.columns import Columns
 from ablate.table import MLFLOW, read
@@ -20,28 +21,21 @@ from tasks.address import tracking_uri
 MOST_SHOWN = 20  # comparisons in the terminal
 
 
-def report_table(
-    source: str,
-    given: Columns,
-    baseline: str | None,
-    margins: Sequence[str],
-    lower: Sequence[str],
-    higher: Sequence[str],
-) -> None:
-    """Read a table, say which column was taken for what, and write its report."""
+def report_table(source: str, columns: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    """Read a table, say which column was taken for what, and write its report. `columns` and `asked`: the options."""
     tell(f"reading {source}")
-    question = Question(baseline, dict(map(parsed_margin, margins)), tuple(lower), tuple(higher))
+    given = Columns(**{**columns, "row": tuple(columns["row"] or ()), "scores": tuple(columns["scores"] or ())})
+    margins = dict(parsed_margin(margin) for margin in asked["margin"] or ())
+    question = Question(asked["baseline"], margins, tuple(asked["lower"] or ()), tuple(asked["higher"] or ()))
     command = shlex.join(["ablate", *sys.argv[1:]])
     verdicts = judge_table(read(source, tracking_uri(home())), given, question, command)
     study = verdicts.results.study
     tell(f"{study.source}: {len(verdicts.results.cells)} runs; {verdicts.columns}")
     page = verdicts.report(home() / "reports" / "tables" / folder_name(source, study.name))
-    used = {score.value: score.margin for score in verdicts.comparisons if score.margin is not None}
-    if used:
-        shown = ", ".join(
-            f"{name} {unit(name) * size:.2g}{' points' * (unit(name) > 1)}" for name, size in used.items()
-        )
-        tell(f"differences too small to matter: {shown}; --margin SCORE=SIZE, in the unit of the table, changes one")
+    margins = {score.value: score.margin for score in verdicts.comparisons if score.margin is not None}
+    if margins:
+        sizes = [f"{name} {unit(name) * size:.2g}{' points' * (unit(name) > 1)}" for name, size in margins.items()]
+        tell(f"differences too small to matter: {', '.join(sizes)}; --margin SCORE=SIZE changes one")
     for warning in verdicts.warnings:
         tell(f"warning: {warning}")
     for score in verdicts.comparisons[:MOST_SHOWN]:

@@ -1,13 +1,13 @@
-"""Print for commands, with control characters escaped, since file names, columns and labels are untrusted; read times
-as people write them; refuse options that have no effect together with the others of a command."""
+"""Print for commands, with control characters escaped, since file names, columns and labels are untrusted; turn
+exceptions into messages and exit codes; read times as people write them."""
 
-import gc
 import logging
 import re
-from collections.abc import Collection, Iterator
+import traceback
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeAlias
 
 import typer
 
@@ -15,15 +15,49 @@ from contrastive.errors import UserError, brief, printable
 from tasks.address import masked
 
 LONGEST_LINE = 4000  # characters per line of an error, which may quote a file
-MOST_SEEDS = 200  # the limit of --max-seeds
+LARGEST_MAX_SEEDS = 200  # the limit of --max-seeds
 TRAIN = "`pip install '.[train]' -c constraints.txt` in the checkout"
-TRAIN_MODULES = (  # what the extra `train` installs, by the names that are imported
-    *("accelerate", "deepspeed", "fastapi", "huggingface_hub", "mlflow", "ninja", "openTSNE", "peft", "prefect"),
-    *("pyarrow", "pynvml", "safetensors", "sentencepiece", "sklearn", "sqlalchemy", "threadpoolctl", "tokenizers"),
-    *("torch", "transformers"),
-)
 TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 UNITS = (3600.0, 60.0, 1.0)
+SeedOptions: TypeAlias = tuple[bool, int | None, str, bool]  # until_decided, max_seeds, budget, regardless
+
+
+class ExitWith(UserError):
+    """Ends a command with its message and its own exit code, after work whose result is a failure."""
+
+    exit_code = 1
+
+
+@contextmanager
+def errors_exit_with(code: int) -> Iterator[None]:
+    """Give an error in the block this exit code, unless it has one from a block inside."""
+    try:
+        yield
+    except (typer.Exit, ExitWith):
+        raise
+    except Exception as error:
+        vars(error).setdefault("exit_code", code)
+        raise
+
+
+def exit_code(error: Exception) -> int:
+    """Print an error; return its exit code. A fault of the program is raised again, or printed with its traceback."""
+    from contrastive.runs.store import explain_os_error
+
+    message = ""
+    if isinstance(error, UserError):
+        message = str(error)
+    elif isinstance(error, ModuleNotFoundError):
+        message = missing_extra(error)
+    elif isinstance(error, OSError):
+        message = explain_os_error(error)
+    if message:
+        complain(message)
+    elif not hasattr(error, "exit_code"):
+        raise error
+    else:
+        traceback.print_exception(error)
+    return getattr(error, "exit_code", 2)
 
 
 def say(text: object) -> None:
@@ -60,11 +94,11 @@ def require_training() -> None:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
 
-def missing_extra(error: ModuleNotFoundError, command: str) -> str:
-    """Return how to install what a command lacks, or an empty string if it is not of the extra `train`."""
+def missing_extra(error: ModuleNotFoundError) -> str:
+    """Return how to install what a command lacks, or an empty string if it is a part of this project."""
     name = (error.name or "").partition(".")[0]
-    known = name in TRAIN_MODULES and find_spec(name) is None
-    return f"`ablate {command}` needs packages that are not installed (no {name}): {TRAIN}" if known else ""
+    ours = name in ("ablate", "contrastive", "flows", "reports", "tasks")
+    return "" if ours else f"this command needs packages that are not installed (no {name}): {TRAIN}"
 
 
 def human_span(seconds: float) -> str:
@@ -82,45 +116,12 @@ def seconds_of(option: str, text: str) -> float:
     return seconds
 
 
-def refuse_without_effect(context: typer.Context, names: Collection[str], why: str, advice: str) -> None:
-    """Raise UserError if any parameter of these names was given on the command line."""
-    given = [
-        param.opts[0] if param.param_type_name == "option" else str(param.metavar)
-        for param in context.command.params
-        if param.name in names and _is_given(context, param.name)
-    ]
-    if given:
-        verb, them = ("has", "it") if len(given) == 1 else ("have", "them")
-        raise UserError(f"{', '.join(given)} {verb} no effect {why}: leave {them} out, or {advice}")
-
-
-def names_in_panel(context: typer.Context, panel: str) -> list[str]:
-    """Return the names of a command's options that its help shows in a panel."""
-    params = context.command.params
-    return [param.name for param in params if param.name and getattr(param, "rich_help_panel", None) == panel]
-
-
-def _is_given(context: typer.Context, name: str | None) -> bool:
-    source = context.get_parameter_source(name) if name else None
-    return source is not None and source.name == "COMMANDLINE"
-
-
-@contextmanager
-def quick_imports() -> Iterator[None]:
-    """Import without collecting garbage, of which imports make none: it takes a quarter of their time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-def check_study(until_decided: bool, max_seeds: int | None, budget: str | None, regardless: bool) -> None:
-    """Raise UserError if options of a study are wrong, or have no effect; called before heavy imports."""
-    if not until_decided and (max_seeds is not None or budget is not None or regardless):
+def check_seed_options(until_decided: bool, max_seeds: int | None, budget: str, regardless: bool) -> None:
+    """Raise UserError if options of --until-decided are wrong, or have no effect; called before heavy imports."""
+    if not until_decided and (max_seeds is not None or budget or regardless):
         raise UserError(
             "--max-seeds, --budget and --regardless need --until-decided: add it, or leave them out (in Prefect: the "
             "parameters max_seeds, budget, regardless and until_decided)"
         )
-    if budget is not None:
+    if budget:
         seconds_of("the budget", budget)

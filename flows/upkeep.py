@@ -9,8 +9,27 @@ from contrastive.grid.plan import Plan, declare_plan, recorded_grid
 from contrastive.grid.status import result_mark
 from contrastive.runs.recorded import Stopping
 from contrastive.runs.store import home, report_folder, run_folder
-from flows.terminal import say, tell
+from flows.terminal import ExitWith, say, tell
 from tasks.address import file_of
+
+
+def report_experiment(file: Path, paper: bool) -> None:
+    tell(f"reading the results of {file}")
+    from tasks.report import build_report, paper_folder  # which imports Prefect
+
+    name = apply_file(file)
+    built = build_report(name, paper)
+    tell(built.finding)
+    say(f"report: {built.path}")
+    if paper:
+        say(f"LaTeX and PDF: {paper_folder(name)}")
+
+
+def sync_experiment(file: Path) -> None:
+    tell(f"reading the run folders of {file}")
+    from flows.until_decided import plan_so_far
+
+    say(update_mlflow(*plan_so_far(load_experiment(file), records=True)))
 
 
 def update_mlflow(planned: Plan, stopping: Stopping | None = None) -> str:
@@ -54,7 +73,7 @@ def apply_file(file: Path) -> str:
 
     Elsewhere, for example on a machine without the run folders, the report shows what MLflow has recorded.
     """
-    from flows.study import plan_so_far
+    from flows.until_decided import plan_so_far
 
     planned, stopping = plan_so_far(load_experiment(file), records=False)
     if planned.to_do:
@@ -64,9 +83,10 @@ def apply_file(file: Path) -> str:
     return planned.experiment.name
 
 
-def check_results(experiment: Path, mend: bool) -> str:
-    """Print how run folders, MLflow and report differ; return a summary with advice, empty if they agree."""
-    from flows.study import plan_so_far
+def check_results(experiment: Path, mend: bool) -> None:
+    """Print how run folders, MLflow and report differ; raise ExitWith with advice if they do."""
+    tell(f"checking the results of {experiment}")
+    from flows.until_decided import plan_so_far
     from tasks.report import audit_report
     from tasks.settle import close_abandoned_runs
     from tasks.sync import audit, damaged_cache, mend_tracking, reset_damaged
@@ -89,7 +109,6 @@ def check_results(experiment: Path, mend: bool) -> str:
     else:
         advice = "`ablate report EXPERIMENT` rewrites the report"
     if count := len(stored) + len(edited):
-        return f"{count} difference{'s' if count > 1 else ''}; {advice}"
+        raise ExitWith(f"{count} difference{'s' if count > 1 else ''}; {advice}")
     report_state = "the report is up to date" if has_report else "no report yet: run `ablate report EXPERIMENT`"
     say(f"run folders are complete, MLflow agrees with them, {report_state}")
-    return ""

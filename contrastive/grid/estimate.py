@@ -137,11 +137,6 @@ class CostEstimator:
         """Return seconds of evaluation; 0 if no cell was evaluated with the same settings."""
         return (self.evaluation_rate or 0.0) * self._texts_in(cell, self.evaluation.splits)
 
-    def embedding_seconds(self, cell: Cell, texts: int) -> float | None:
-        """Return seconds to embed that many texts."""
-        rate = self._rate(cell)
-        return None if rate is None else rate * block_count(cell) * self.texts(cell).length * texts
-
     def texts(self, cell: Cell) -> Texts:
         key = token_settings(cell)
         if key not in self._texts:

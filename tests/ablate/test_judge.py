@@ -15,9 +15,9 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from ablate.code_state import code_digest
 from ablate.commands import RunFailed, RunFolder, read_lines
 from ablate.duel import Duel, fight, judged
-from ablate.identity import identity_of
 from ablate.metric import lower_is_better, number_in
 from contrastive.errors import UserError
 from flows.cli import app, main
@@ -69,10 +69,6 @@ def test_a_metric_that_is_better_if_lower_needs_its_direction(metric: str, tmp_p
                   "acc: ([0-9.]+), loss", r"accuracy (\S+) after \S+ seconds"):  # fmt: skip
         assert lower_is_better(other, None) is False
     assert lower_is_better(metric, True) is True and lower_is_better(metric, False) is False
-
-
-def code_digest(*commands: str, metric: str) -> str:
-    return identity_of(*commands, metric=metric).digest
 
 
 def runs(tmp_path: Path) -> list[str]:
@@ -326,7 +322,7 @@ def test_a_percent_sign_on_one_side_is_an_error_and_no_run(printed, tmp_path, mo
 def test_commands_that_the_seed_does_not_change_stop_early(script, tmp_path):
     done = judge("echo loss: 1 {seed};", "false {seed} || echo loss: 2", "--json")
     assert done.exit_code == 2 and json.loads(done.output.splitlines()[-1])["runs"] == 8, done.output
-    assert "the seed changes neither" in done.output
+    assert "differ by the same size at every seed" in done.output
 
 
 def test_after_a_run_that_failed_twice_no_other_begins(script, tmp_path):

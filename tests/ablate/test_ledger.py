@@ -163,13 +163,11 @@ def test_an_interrupted_proposal_is_not_mixed_with_another(propose, tmp_path):
         (["--baseline", "x {seed}"], "a new ledger needs --metric"),
         (["--metric", METRIC, "--lower"], "a new ledger needs --baseline"),
         (["--baseline", "x", "--metric", METRIC, "--lower"], "--baseline `x` has no"),
-        (["--baseline", "x {seed}", "--metric", METRIC, "--jobs", "2"], "No such option"),
     ],
 )
 def test_mistakes(propose, arguments, message):
     done = propose("--lift 0.1", *arguments)
-    assert done.exit_code == 2 or message in str(done.exception), done.output
-    assert message in done.output + str(done.exception)
+    assert message in str(done.exception)
     settings = ("--metric", METRIC, "--lower", "--baseline", propose.script)
     assert propose("--lift -0.3", *settings).exit_code == 1  # the mistake was not written down
 

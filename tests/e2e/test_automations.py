@@ -23,7 +23,7 @@ AUTOMATION = CHECKOUT / "configs" / "automations" / "zombie-flows.yaml"
 FLOWS = """
 import sys, time
 from pathlib import Path
-from flows.report import grid_ended
+from flows.rebuild import grid_ended
 from prefect import flow
 
 @flow(name="ablation-grid", persist_result=False)

@@ -1,13 +1,9 @@
 """`ablate nightly` for real: nights of a panel of seconds, one of them with a harmful change, and a search for it."""
 
-import json
 import os
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +11,6 @@ import pytest
 import yaml
 
 from contrastive.errors import UserError
-from flows import nightly
 from flows.panel import failures, read_settings
 from reports.nightly import write_nightly
 from tasks.nights import past
@@ -26,44 +21,16 @@ from tests.e2e.preloaded import preloaded
 from tests.reports.made import made, put
 
 
-class Received(HTTPServer):
-    """A webhook's other side."""
-
-    def __init__(self) -> None:
-        self.bodies: list[dict[str, object]] = []
-        bodies = self.bodies
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.server_port}/hook"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-
-@pytest.fixture(scope="module")
-def webhook() -> Iterator[Received]:
-    server = Received()
-    yield server
-    server.shutdown()
-
-
 @pytest.fixture(scope="module")
 def nights(
-    tmp_path_factory: pytest.TempPathFactory, webhook: Received, prefect_home: Path, server: str, empty_store: Path
+    tmp_path_factory: pytest.TempPathFactory, prefect_home: Path, server: str, empty_store: Path
 ) -> dict[str, Any]:
     """Two nights as they should be, one at which accuracy is worse, and that code against its last commit."""
     home, code = tmp_path_factory.mktemp("home"), copy_of_the_code(tmp_path_factory.mktemp("code"))
     shutil.copy(empty_store, home / "mlflow.db")
     (home / "verdict.yaml").write_text(yaml.safe_dump(SETTINGS))
     arguments = ("nightly", panel(home), "--engine", "inline", "--settings", home / "verdict.yaml")
-    settings = {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server, "ABLATE_WEBHOOK": webhook.address}
+    settings = {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server}
     ended, texts = [], []
     with preloaded(kept(settings) | {"PYTHONPATH": str(code)}) as line:
         for number in range(3):
@@ -90,14 +57,11 @@ def test_the_second_night_says_that_every_score_is_the_same_and_progress_is_pass
 
 @pytest.mark.e2e
 @pytest.mark.full
-def test_a_harmful_change_fails_the_night_and_names_the_score_everywhere(nights, webhook, server):
+def test_a_harmful_change_fails_the_night_and_names_the_score_everywhere(nights, server):
     last, rows = nights["ended"][2], nights["texts"][2].splitlines()
     assert last.returncode == 1 and "  accuracy (test) of ce: worse\n" in last.stderr, last.stderr
     assert rows[0] == "# Nightly: 1 worse (accuracy (test) of ce), 1 the same at every seed"
     assert any(row.startswith("| ce | ▼ worse ") for row in rows)
-    told = webhook.bodies[-1]
-    assert len(webhook.bodies) == 3 and told["failed"] and told["verdicts"]["accuracy (test) of ce"] == "worse"
-    assert not webhook.bodies[1]["failed"]
     wanted = {"flows": {"name": {"any_": ["nightly"]}}, "sort": "START_TIME_DESC"}
     runs = ask(f"{server}/flow_runs/filter", wanted)
     assert [run["state_type"] for run in runs] == ["FAILED", "FAILED", "COMPLETED", "COMPLETED"]
@@ -176,26 +140,16 @@ def test_git_bisect_names_the_commit_that_does_harm_and_skips_what_cannot_be_mea
     assert len(list((home / "cache/nightly").iterdir())) == 1  # the good commit is measured once
 
 
-def test_a_webhook_that_fails_is_a_warning_without_its_address(monkeypatch, caplog):
-    for address in ("http://127.0.0.1:1/services/secret-token", "file:///etc/secret-token"):
-        monkeypatch.setenv(nightly.WEBHOOK, address)
-        nightly.post({"text": "x"})
-    assert len(caplog.records) == 2 and "secret-token" not in caplog.text
-
-
 def test_settings_that_are_wrong_are_named(tmp_path):
-    path, experiment = tmp_path / "verdict.yaml", panel(tmp_path)
+    path = tmp_path / "verdict.yaml"
     path.write_text("window: 1\nquality: {test.accuracy: 0}\nspeed: 1")
     with pytest.raises(UserError, match=r"verdict.yaml: window: .*\n.*quality.test.accuracy: .*greater than 0"):
-        read_settings(path, experiment)
+        read_settings(path)
     path.write_text("- a list")
     with pytest.raises(UserError, match="not a map of settings"):
-        read_settings(path, experiment)
-    path.write_text("quality: {test.acuracy: 0.1, test.svm_accuracy: 0.1}\nspeed: 1")
-    with pytest.raises(UserError, match=r"does not measure test.acuracy; .*test.accuracy.*\n.*test.svm_accuracy"):
-        read_settings(path, experiment)
+        read_settings(path)
     shipped = CHECKOUT / "configs"
-    assert read_settings(shipped / "nightly/verdict.yaml", shipped / "nightly.yaml").window == 10
+    assert read_settings(shipped / "nightly/verdict.yaml").window == 10
 
 
 def test_cells_without_a_result_are_named():

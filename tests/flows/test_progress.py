@@ -29,11 +29,12 @@ def test_while_nothing_ends_a_line_says_how_far_cells_are(capfd: pytest.CaptureF
         working = [job(80, 30, "ce · seed 0"), job(40, 20, "rdrop · seed 0")]
         Timer(0.5, ended.put, ["it ended"]).start()
         assert progress.next_ended(ended, working) == "it ended"
-        progress.job_ended(working[0])
-    first, line, *_ = capfd.readouterr().err.splitlines()
+        progress.ended(working[0], "done")
+    first, line, *_, last = capfd.readouterr().err.splitlines()
     assert first == "5 cells, 1 of them finished before"
     at_work = "ce · seed 0, step 30 of 80; rdrop · seed 0, step 20 of 40"
-    assert line == f"2 min: 1 of 5 cells have ended, about 6 min left; running: {at_work}"
+    assert line == f"2 min: 1 of 5 cells have ended, about 6 min left, running: {at_work}"
+    assert last == "[2/5] ce · seed 0: done"
     assert progress.steps_ended == 80
 
 

@@ -155,12 +155,9 @@ def test_names_stay_names_in_reports_artifacts_shells_and_paths(finished, settin
     assert "## ../../x \\| &lt;script&gt;alert(1)&lt;/script&gt; \\`\\$(touch pwned)\\` # head\n" in report
     assert "<script" not in report and "[d](" not in report
     api = f"http://127.0.0.1:{settings['ABLATE_PREFECT_PORT']}/api"
-    keys = ("report-tiny", "grid-tiny")
-    wanted = ({"artifacts": {"key": {"any_": [key]}}} for key in keys)
-    auth = SECRETS["PREFECT_SERVER_API_AUTH_STRING"]
-    (shown,), (table,) = (ask(f"{api}/artifacts/filter", body, auth) for body in wanted)
-    for data in (shown["data"], str(table["data"])):
-        assert "<script" not in data and "[d](" not in data
+    auth, wanted = SECRETS["PREFECT_SERVER_API_AUTH_STRING"], {"artifacts": {"key": {"any_": ["report-tiny"]}}}
+    (shown,) = ask(f"{api}/artifacts/filter", wanted, auth)
+    assert "<script" not in shown["data"] and "[d](" not in shown["data"]
     printed = ablate(settings, "cell", cell(settings), "--folder", f"{home}/'; touch pwned; `id`").stdout
     words = shlex.split(printed)
     assert words[-1] == f"{home}/'; touch pwned; `id`" and words[-3] == "contrastive.training.job"

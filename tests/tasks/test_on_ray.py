@@ -23,7 +23,7 @@ from contrastive.grid.identity import cell_id, identity
 from contrastive.runs.store import run_folder
 from contrastive.training.job import TrainRequest
 from contrastive.training.launch import Machines
-from flows.judging import RunOptions, judge_pair
+from flows.judging import RunOptions, decide_pair
 from tasks import engines, worker_calls
 from tasks.engines import Engine, Watch, WorkerLost
 from tasks.engines.on_ray import OnRay, split_over_nodes
@@ -279,11 +279,11 @@ def test_judge_runs_its_commands_on_the_cluster_each_with_a_device(
     command = f"{meet}; echo devices $CUDA_VISIBLE_DEVICES score: $((10 + {{seed}} % 2 {{}}))"
     on_ray = RunOptions("ray", jobs=2)
     duel = Duel(command.replace("{}", ""), command.replace("{}", "+ 90 + {seed} % 3"), "score: ([0-9]+)")
-    assert judge_pair(duel, on_ray, tmp_path / "kept").verdict == "better"
+    assert decide_pair(duel, on_ray, tmp_path / "kept").verdict == "better"
     logs = [file.read_text() for file in (tmp_path / "kept").glob("*.log")]
     assert {text.split()[1] for text in logs} == {"0", "1"} and len(logs) == len(
         read_lines(tmp_path / "kept/runs.jsonl")
     )
     broken = Duel("exit {seed}9", "exit {seed}9", "(x)")
     with pytest.raises(RunFailed):
-        judge_pair(broken, on_ray, tmp_path / "broken")
+        decide_pair(broken, on_ray, tmp_path / "broken")

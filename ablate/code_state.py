@@ -6,7 +6,6 @@ import os
 import shlex
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from contrastive.errors import UserError
@@ -14,25 +13,14 @@ from contrastive.errors import UserError
 OPERATORS = set("();<>|&")  # of the shell
 
 
-@dataclass(frozen=True)
-class Identity:
-    """A digest of what commands would do, and what it was made of, in words."""
-
-    digest: str
-    checked: str
-
-
-def identity_of(*commands: str, metric: str) -> Identity:
+def code_digest(*commands: str, metric: str) -> str:
     """Identify commands and their metric, with the files that they name and Git's state of the folders they work in."""
     named = [pair for command in commands for pair in named_words(command)]
     paths = sorted({str(folder / word) for folder, word in named})
     files = {path: file_digest(path) for path in paths if os.path.isfile(path)}
     states = {folder: git_state(folder) for folder in sorted({str(folder) for folder, _ in named})}
     content = [*commands, metric, os.getcwd(), files, states]
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
-    commits = [f"commit {state[:7]} with its changes" for state in states.values() if state]
-    counted = [f"{len(files)} file{'s' * (len(files) != 1)}"] if files else []
-    return Identity(digest, ", ".join(["commands", *counted, *dict.fromkeys(commits)]))
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def named_words(command: str) -> Iterator[tuple[Path, str]]:
@@ -63,13 +51,11 @@ def file_digest(path: str) -> str:
 
 def git_state(folder: str) -> str:
     """Return the commit of a folder and a digest of the changes since; an empty string without Git."""
-    commit, changes = git(folder, "rev-parse", "HEAD"), git(folder, "diff", "HEAD")
-    return f"{commit.decode().strip()} {hashlib.sha256(changes).hexdigest()}" if commit and changes is not None else ""
-
-
-def git(folder: str, *words: str) -> bytes | None:
-    """Return what Git prints in a folder; None if it fails, or is not installed."""
-    try:
-        return subprocess.run(["git", "-C", folder, *words], capture_output=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return None
+    state = ""
+    for words in (("rev-parse", "HEAD"), ("diff", "HEAD")):
+        try:
+            printed = subprocess.run(["git", "-C", folder, *words], capture_output=True, check=True).stdout
+        except (OSError, subprocess.CalledProcessError):
+            return ""
+        state += hashlib.sha256(printed).hexdigest()
+    return state

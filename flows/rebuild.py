@@ -36,9 +36,7 @@ def refusal(experiment_file: str) -> str:
         return ""
     message = f"experiment_file: there is no file {brief(path)}"
     if not path.is_absolute():
-        message += (
-            f" in {Path.cwd()}, the folder of the deployment: give an absolute path, or one relative to this folder"
-        )
+        message += f" in {Path.cwd()}, the folder of the deployment: give an absolute path, or one relative to it"
     return cast(str, Failed(message=message))
 
 

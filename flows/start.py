@@ -1,0 +1,66 @@
+"""Start a flow for a command: check what can be checked before Prefect is imported, which takes a second, and begin a
+Prefect server beside the import."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+from contrastive.grid.load import load_experiment
+from contrastive.grid.plan import make_plan
+from flows.serve import temporary_server
+from flows.serve.servers import require_checkout
+from flows.terminal import SeedOptions, check_seed_options, errors_exit_with, say, tell
+from tasks.engines import EngineName
+
+SKIP = 125  # the exit code at which `git bisect run` skips a commit
+
+
+def run_experiment(
+    experiment: Path, engine: EngineName, gpus_per_cell: float | None, keep_stale: bool, seeds: SeedOptions
+) -> None:
+    """Run what is missing of an experiment. If nothing is, no flow starts."""
+    tell(f"reading {experiment}")
+    from flows.forecast import preflight_report
+    from flows.upkeep import current_report, rewritten
+
+    check_seed_options(*seeds)
+    planned = make_plan(load_experiment(experiment))
+    preflight_report(planned, gpus_per_cell, engine).refuse()
+    until_decided = seeds[0]
+    if not until_decided and (shown := current_report(planned) or rewritten(planned)):
+        return say(f"{len(planned.statuses)} cells, all finished before\nreport: {shown}")
+    from contrastive.training.processes import start_fork_server
+
+    temporary_server.before_import()
+    if engine == "local":
+        start_fork_server()
+    from flows.ablation_grid import ablation_grid
+    from tasks.engines import Stopped
+
+    try:
+        with temporary_server.server():
+            say(f"report: {ablation_grid(str(experiment), engine, keep_stale, gpus_per_cell, *seeds)}")
+    except Stopped as stopped:
+        raise KeyboardInterrupt from stopped
+
+
+def measure_night(panel: Path, settings: Path, engine: EngineName, against: str) -> None:
+    """Measure a night, or compare with a commit: then what cannot be measured is skipped by `git bisect run`."""
+    with errors_exit_with(SKIP) if against else nullcontext():
+        require_checkout("nightly")
+        tell(f"reading {panel}")
+        from flows.panel import commit_of, read_settings
+
+        read_settings(settings)  # report mistakes in the files or the commit before anything starts
+        if against:
+            commit_of(against)
+        temporary_server.before_import()
+        from flows.nightly import nightly
+
+        with temporary_server.server():
+            say(nightly(str(panel), str(settings), engine, against))
+
+
+def acknowledge_night(reason: str) -> None:
+    from tasks import nights
+
+    say(f"acknowledged: {reason}\nreport: {nights.acknowledge(reason)}")
