@@ -13,7 +13,7 @@ from contrastive.config.scores import title_of
 from contrastive.errors import brief
 from reports.compare import Comparison, Section
 from reports.forest import ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
-from reports.guards.rows import Guard, listed
+from reports.guards import Guard
 from reports.markdown import (
     SPLITS,
     common_places,
@@ -27,7 +27,7 @@ from reports.markdown import (
     unit,
     with_unit,
 )  # fmt: skip
-from reports.messages import N_, _, n_
+from reports.messages import N_, _, listed, n_
 from reports.next_step import next_step
 from reports.provenance import cells_by_data, counts_of
 from reports.statistics.decide import DECIDED, verdict

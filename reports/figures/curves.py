@@ -10,8 +10,7 @@ from matplotlib.ticker import LogLocator
 
 from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.figures import canvas
-from reports.guards.rows import listed
-from reports.messages import _
+from reports.messages import _, listed
 from reports.study import Results
 
 TOGETHER = 8  # lines in a panel; more lines get further panels on the same scale

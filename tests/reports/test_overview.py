@@ -12,7 +12,7 @@ from contrastive.runs.recorded import RecordedGrid, Reference
 from reports import figures, findings
 from reports import overview as overviews
 from reports.build import together
-from reports.guards.rows import Guard
+from reports.guards import Guard
 from reports.looks import compare_section
 from reports.markdown import common_places, difference_text
 from reports.messages import Language, using
