@@ -53,7 +53,8 @@ def axis_number(row: Row, name: str) -> float | None:
         return None
     value = setting(row, path(name))
     if name == "tune" and isinstance(value, dict):
-        value = None if value.get("lora") else value.get("last_blocks") or math.inf
+        blocks = value.get("last_blocks")
+        value = None if value.get("lora") else math.inf if blocks is None else blocks
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

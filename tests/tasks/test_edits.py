@@ -126,7 +126,7 @@ REFUSED = {
         "the margin of test.accuracy from 0.02 to 0.05",
     ),
     "a row": (with_section(1, axes={"k": [2, 3, 4], "alpha": [0.1]}), "rows added to Tokens: k=4"),
-    "a section": (FEWER, "section Tokens removed"),
+    "a section": (FEWER, "rows removed from Tokens: ce, k=2 · α=0.1 and k=3 · α=0.1"),
     "seeds": (SETTINGS | {"seeds": [0, 1]}, "the seeds from 0, 1, 2, fixed in advance to 0, 1, fixed in advance"),
     "epochs": (SETTINGS | {"training": {"epochs": 7}}, "training.epochs from 3 to 7"),
     "a primary score": (SETTINGS | {"report": {"margin": {"accuracy": 0.02}}}, "the primary score from test.accuracy"),
