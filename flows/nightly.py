@@ -1,4 +1,4 @@
-"""Flow `nightly`: measure a fixed panel, record it as a night, and report its comparison (reports/nightly.py)."""
+"""Flow `nightly`: measure a fixed panel, record it as a night, and report its comparison (reports/night.py)."""
 
 import shutil
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from contrastive.runs.fingerprint import key
 from flows import panel as panels
 from flows.serve.servers import CHECKOUT, begin_flow
 from flows.terminal import ExitWith
-from reports.nightly import NIGHT, VERSION, Nightly, NightVerdict, write_against
+from reports.night import NIGHT, VERSION, NightSettings, NightVerdict, write_against
 from tasks import nights as tracked
 from tasks.engines import EngineName
 
@@ -60,7 +60,7 @@ def nightly(
     return f"{verdict.headline}; {page}"
 
 
-def compare_with(commit: str, panel: Path, settings: Nightly, engine: EngineName) -> tuple[Path, NightVerdict]:
+def compare_with(commit: str, panel: Path, settings: NightSettings, engine: EngineName) -> tuple[Path, NightVerdict]:
     """Measure the panel at a commit and with the current code; keep the commit's results for bisection."""
     name = key("night", commit=commit, surroundings=panels.conditions(panel, engine))
     kept = store.home() / "cache" / "nightly" / f"{name}.json"
@@ -85,7 +85,7 @@ def night_folder() -> Path:
 
 
 def document(
-    panel: Path, settings: Nightly, engine: EngineName, commit: str, commits: Commits, code: Path = CHECKOUT
+    panel: Path, settings: NightSettings, engine: EngineName, commit: str, commits: Commits, code: Path = CHECKOUT
 ) -> dict[str, Any]:
     """Measure the panel with the code in a folder; return the content of night.json, which `Night` reads."""
     measured = run_panel(panel, engine, code)

@@ -25,17 +25,17 @@ from contrastive.runs.provenance import processor
 from flows.serve.servers import CHECKOUT
 from flows.terminal import tell
 from reports.load import load
-from reports.nightly import Nightly
+from reports.night import NightSettings
 from reports.study import Results
 
 STOP = 60.0  # seconds until a panel that does not end after SIGTERM is killed
 LAST_LINES = 30  # of the output, shown when a panel could not be run
 
 
-def read_settings(path: Path) -> Nightly:
+def read_settings(path: Path) -> NightSettings:
     """Read the settings of the verdict."""
     try:
-        return Nightly(**yaml.safe_load(path.read_text(encoding="utf-8")))
+        return NightSettings(**yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a file with the settings of the verdict") from None
     except ValidationError as error:

@@ -25,9 +25,8 @@ from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, tables
 from reports.compare import Section
 from reports.figures import Figure, LeftOut
-from reports.findings import answer, not_shown, reading, sentences, several_names, tuning
-from reports.guards import general
-from reports.guards.rows import Guard
+from reports.findings import answer, reading, sentences, several_names
+from reports.guards import Guard, general, tuning
 from reports.looks import compare_section
 from reports.markdown import code, plain
 from reports.messages import _, n_, using
@@ -131,7 +130,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
         notes,
         sections,
         figures.overview(results, folder),
-        [*reading(results), *everywhere, *several_names(results), *not_shown(results)],
+        [*reading(results), *everywhere, *several_names(results)],
         [*class_tables(results), *row_tables(results)],
         footer(results),
         everywhere,

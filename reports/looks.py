@@ -15,9 +15,6 @@ from reports.statistics.decide import DECIDED
 from reports.statistics.futility import FUTILE
 from reports.study import Results
 
-# Blocking guards that leave complete rows comparable, seed by seed; after any other, no two rows are.
-COVERAGE = {"missing", "missing score", "seeds", "one seed"}
-
 
 @dataclass(frozen=True)
 class LooksSoFar:
@@ -32,9 +29,10 @@ def compare_section(section: RecordedSection, results: Results) -> tuple[list[Gu
     """Run the guards of a section and compare its rows as far as they allow. While cells are running nothing is
     compared: an early look would count as one more test."""
     running = results.progress is not None
-    fired = [guard for guard in guards(section, results) if not (running and guard.kind in COVERAGE)]
-    blocking = {guard.kind for guard in fired if guard.blocks_ranking}
-    return fired, compare(section, results, may_rank=not blocking, may_compare=blocking <= COVERAGE and not running)
+    fired = [guard for guard in guards(section, results) if not (running and guard.leaves_rows_comparable)]
+    blocking = [guard for guard in fired if guard.blocks_ranking]
+    may_compare = not running and all(guard.leaves_rows_comparable for guard in blocking)
+    return fired, compare(section, results, may_rank=not blocking, may_compare=may_compare)
 
 
 def replay_looks(section: RecordedSection, results: Results, most_seeds: int, gives_up: bool = True) -> LooksSoFar:

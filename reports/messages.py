@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -11,6 +11,7 @@ from typing import Literal
 
 Language = Literal["en", "zh"]
 CATALOGUES = Path(__file__).parent / "locale"
+NAMED_ITEMS = 5  # items that a list names; the others are counted
 LINES = r'(?:"[^\n]*"\n?)+'
 # the singular is the key in English; Chinese has no other form
 ENTRY = re.compile(rf"^msgid ({LINES})(?:msgid_plural {LINES})?msgstr(?:\[0\])? ({LINES})", re.MULTILINE)
@@ -42,6 +43,16 @@ def n_(singular: str, several: str, /, count: int, **values: object) -> str:
 def N_(text: str) -> str:
     """Mark a constant for the catalogues; `_(CONSTANT)` translates it."""
     return text
+
+
+def listed(items: Sequence[object], most: int = NAMED_ITEMS) -> str:
+    """Join items in a sentence: `a, b and c`, or `a, b, c, d, e and 4 more`."""
+    if len(items) > most:
+        first = _(", ").join(map(str, items[:most]))
+        return _("{first} and {rest} more", first=first, rest=len(items) - most, all=len(items))
+    if len(items) < 2:
+        return "".join(map(str, items))
+    return _("{first} and {last}", first=_(", ").join(map(str, items[:-1])), last=items[-1])
 
 
 @cache

@@ -10,7 +10,7 @@ from contrastive.config.scores import title_of
 from contrastive.errors import brief
 from reports.compare import Comparison, Section
 from reports.forest import Chart, ForestRow, PrimaryComparison, forest_rows, grouped, reference_rows, winner
-from reports.guards.rows import Guard, listed
+from reports.guards import Guard
 from reports.markdown import (
     SPLITS,
     common_places,
@@ -22,7 +22,7 @@ from reports.markdown import (
     unit,
     with_unit,
 )  # fmt: skip
-from reports.messages import N_, _, n_
+from reports.messages import N_, _, listed, n_
 from reports.next_step import NextStep, next_step
 from reports.provenance import cells_by_data, counts_of
 from reports.statistics.decide import DECIDED, verdict

@@ -1,7 +1,6 @@
 """Data tables and footer of a report: class counts, dropped rows, hardware, time, energy, cost, versions."""
 
 from collections.abc import Mapping, Sequence
-from statistics import median
 
 from contrastive.runs.recorded import DataCounts, Provenance
 from reports.markdown import duration
@@ -9,6 +8,7 @@ from reports.messages import N_, _, n_
 from reports.study import Results
 from reports.tables import Entry, Table
 
+HOUR = 3600.0  # seconds
 # Why rows are dropped: key in grid.json → words
 REASONS = {
     "repeated": N_("repeated"),
@@ -25,17 +25,11 @@ def class_tables(results: Results) -> list[Table]:
         counts = {split: by_class for split, by_class in counts_of(results, cells).items() if any(by_class.values())}
         classes = list(dict.fromkeys(name for by_class in counts.values() for name in by_class))
         seed = seed_of_draw(results, cells)
-        names = {
-            split: f"{split} (seed {seed})" if split == "train" and seed is not None else split for split in counts
-        }
-        body = [
-            [
-                Entry(names[split]),
-                *(count_entry(by_class.get(name, 0)) for name in classes),
-                count_entry(sum(by_class.values())),
-            ]
-            for split, by_class in counts.items()
-        ]
+        body = []
+        for split, by_class in counts.items():
+            name = f"{split} (seed {seed})" if split == "train" and seed is not None else split
+            numbers = [by_class.get(label, 0) for label in classes]
+            body.append([Entry(name), *map(count_entry, [*numbers, sum(numbers)])])
         if body:
             head = _("Split of {data}", data=data) if data else _("Split")
             tables.append(Table(None, [head, *classes, _("all")], body))
@@ -62,10 +56,9 @@ def count_entry(count: int) -> Entry:
 
 def named(data: DataCounts) -> str:
     """Return ` of tweets`; an empty text if there is a single data set."""
-    name = data.name
     if data.transfer:
-        return _(" of transfer {name}", name=name)
-    return _(" of {name}", name=name) if name else _("")
+        return _(" of transfer {name}", name=data.name)
+    return _(" of {name}", name=data.name) if data.name else ""
 
 
 def rows_dropped(counts: dict[str, int]) -> int:
@@ -85,16 +78,19 @@ def dropped_sentence(part: str, data: DataCounts, counts: dict[str, int]) -> str
 
 def counts_of(results: Results, cells: list[str]) -> Mapping[str, Mapping[str, int]]:
     """Return split → class → number of texts of the first cell with provenance; empty if none has it."""
-    recorded = (provenance for cell in cells if (provenance := results.provenance(cell)))
-    first = next(recorded, None)
-    return first.class_counts if first else {}
+    for cell in cells:
+        if provenance := results.provenance(cell):
+            return provenance.class_counts
+    return {}
 
 
 def seed_of_draw(results: Results, cells: list[str]) -> int | None:
     """Return the seed whose training texts `counts_of` counts; None if all seeds share their training texts."""
-    first = next((cell for cell in cells if results.provenance(cell)), None)
-    rows = [row for section in results.study.sections for row in section.rows if row.drawn and first in row.cells]
-    return rows[0].seeds[rows[0].cells.index(str(first))] if rows else None
+    counted = next((cell for cell in cells if results.provenance(cell)), None)
+    for row in (row for section in results.study.sections for row in section.rows):
+        if row.drawn and counted in row.cells:
+            return row.seeds[row.cells.index(counted)]
+    return None
 
 
 def cells_by_data(results: Results) -> dict[str, list[str]]:
@@ -104,13 +100,6 @@ def cells_by_data(results: Results) -> dict[str, list[str]]:
         for row in section.rows:
             cells.setdefault(row.data, []).extend(cell for cell in row.cells if cell in results.cells)
     return cells
-
-
-HOUR = 3600.0
-KEPT = {
-    "full": N_("frozen blocks kept in full precision"),
-    "half": N_("frozen blocks kept in half precision"),
-}
 
 
 def footer(results: Results) -> list[str]:
@@ -127,7 +116,6 @@ def footer(results: Results) -> list[str]:
     versions = sorted({", ".join(f"{name} {version}" for name, version in p.packages.items()) for p in provenances})
     lines: list[str] = [_("Hardware: {line}", line=line) for line in hardware]
     lines.append(cost_line(results, provenances))
-    lines += [line for line in (predicted(provenances), ways(provenances)) if line]
     lines += [_("Versions: {line}", line=line) for line in versions]
     if commits := ", ".join(sorted({p.commit for p in provenances if p.commit})):
         lines.append(_("Commit: {commits}", commits=commits))
@@ -149,34 +137,6 @@ def energy(provenances: Sequence[Provenance]) -> dict[str, float]:
         for kind in ("cpu", "gpu")
         if joules and all(kind in cell for cell in joules)
     }
-
-
-def predicted(provenances: Sequence[Provenance]) -> str | None:
-    """Compare the time that `ablate plan` predicted with what the cells took; None without predictions."""
-    cells = [(p, p.predicted) for p in provenances if p.predicted and p.predicted.seconds > 0]
-    if not cells:
-        return None
-    before = duration(sum(forecast.seconds for _p, forecast in cells))
-    after = duration(sum(p.wall_seconds for p, _forecast in cells))
-    ratios = sorted(p.wall_seconds / forecast.seconds for p, forecast in cells)
-    middle, low, high = (f"{ratio:.2f}" for ratio in (median(ratios), ratios[0], ratios[-1]))
-    parts: list[str] = [
-        _("Predicted: {before} for {cells} cells; measured: {after}", before=before, cells=len(cells), after=after),
-        _(
-            "a cell took {low} to {high} times as long as predicted (median {middle})",
-            low=low,
-            high=high,
-            middle=middle,
-        ),
-    ]
-    return _("; ").join(parts)
-
-
-def ways(provenances: Sequence[Provenance]) -> str | None:
-    """Name the precisions in which outputs of frozen blocks were kept: they change the last digits of results."""
-    kinds = {(p.speed or {}).get("reuse") for p in provenances}
-    names = [_(name) for kind, name in KEPT.items() if kind in kinds]
-    return _("Computed with {ways}", ways=_(" and ").join(names)) if names else None
 
 
 def cost_line(results: Results, provenances: Sequence[Provenance]) -> str:

@@ -25,7 +25,7 @@ class Explanation:
 
 def explained(section: Section, results: Results) -> list[Effect]:
     """Return the effects on each tested score."""
-    rows, found = rows_for_anova(section), list[Effect]()
+    rows, adjusted = rows_for_anova(section), list[Effect]()
     for value in section.tested:
         parts = [
             effects(part.values, part.factors, value, part.from_texts)
@@ -33,20 +33,20 @@ def explained(section: Section, results: Results) -> list[Effect]:
         ]
         terms = sum(map(len, parts))
         for part in parts:  # adjust p for all terms and scores; effects() has done so within its part
-            found += [
+            adjusted += [
                 replace(effect, p=min(1.0, effect.p * terms / len(part) * len(section.tested)))
                 for effect in part
                 if not math.isnan(effect.f)  # axes that change together cannot be separated
             ]
-    return found
+    return adjusted
 
 
-def level_means(found: list[Effect], section: Section, results: Results) -> list[Level]:
+def level_means(shown: list[Effect], section: Section, results: Results) -> list[Level]:
     """Return the mean of every level of each axis, for the scores that have effects."""
-    rows, terms = rows_for_anova(section), {(effect.value, effect.factors) for effect in found}
+    rows, terms = rows_for_anova(section), {(effect.value, effect.factors) for effect in shown}
     return [
         level
-        for value in dict.fromkeys(effect.value for effect in found)
+        for value in dict.fromkeys(effect.value for effect in shown)
         for part in explanations(rows, value, section, results)
         for factor in part.factors
         if (value, (factor,)) in terms
@@ -100,13 +100,13 @@ def explain_by_vectors(rows: list[Row], value: str, section: Section, results: R
 def by_text(rows: list[Row], value: str, section: Section) -> np.ndarray | None:
     """Average the values for each seed and text over rows; None if a row has no values for texts."""
     measured = [section.measured.get((row.number, value)) for row in rows]
-    each = [values.per_text for values in measured if values is not None and values.per_text is not None]
-    if len(each) < len(rows):
+    per_text = [values.per_text for values in measured if values is not None and values.per_text is not None]
+    if len(per_text) < len(rows):
         return None
-    return each[0] if len(rows) == 1 else np.mean(np.stack(each), 0, dtype=float)  # may have millions of values
+    return per_text[0] if len(rows) == 1 else np.mean(np.stack(per_text), 0, dtype=float)  # may have millions of values
 
 
-def noise_of_texts(each: list[np.ndarray | None]) -> float:
+def noise_of_texts(levels_by_text: list[np.ndarray | None]) -> float:
     """Return the mean square that other test texts would add; 0 if values for each text are missing."""
-    parts = [part for part in each if part is not None]
-    return interaction_of_texts(np.stack(parts)) if len(parts) == len(each) else 0.0
+    known = [values for values in levels_by_text if values is not None]
+    return interaction_of_texts(np.stack(known)) if len(known) == len(levels_by_text) else 0.0

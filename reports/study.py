@@ -3,7 +3,6 @@
 The recorded grid of an experiment and another program's table (package `ablate`) are turned into a Study.
 """
 
-import json
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
@@ -203,11 +202,6 @@ class Results:
             return {}
         with zipfile.ZipFile(path) as arrays:
             return {entry.filename.removesuffix(".npy"): entry.CRC for entry in arrays.infolist()}
-
-    def code_files(self, cell: str) -> dict[str, str]:
-        """Map modules to digests of the code that computed a cell; empty for old runs, which did not record it."""
-        path = self._file(cell, "config.json")
-        return {} if path is None else json.loads(path.read_bytes()).get("files", {})
 
     def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
         """Read the arrays with these names that exist, and the checksums of the texts' ids."""

@@ -12,8 +12,8 @@ from mlflow.entities import Metric, Run
 
 from contrastive.errors import UserError
 from contrastive.runs import store
-from reports import nightly
 from reports.load import Artifacts, all_runs
+from reports.night import NIGHT, PANEL, VERSION, Night, NightVerdict, write_nights
 from tasks.tracking import as_tracking_error, experiment_id, open_tracker
 
 EXPERIMENT, DOCUMENT = "nightly", "night.json"
@@ -29,15 +29,15 @@ def night_runs() -> list[Run]:
     return [run for run in runs if run.data.tags.get("ablate.kind") == "night" and run.info.status == "FINISHED"]
 
 
-def past() -> list[nightly.Night]:
+def past() -> list[Night]:
     """Return the recorded nights, oldest first, without those that another version recorded."""
     artifacts, nights = Artifacts(open_tracker(store.home())), []
     for run in night_runs():
         with as_tracking_error():
             path = artifacts.path(run.info.run_id, run.info.artifact_uri or "", DOCUMENT)
         content = None if path is None else json.loads(path.read_text(encoding="utf-8"))
-        if content and content["version"] == nightly.VERSION:
-            night = nightly.NIGHT.validate_python(content)
+        if content and content["version"] == VERSION:
+            night = NIGHT.validate_python(content)
             nights.append(replace(night, acknowledged=run.data.tags.get(ACKNOWLEDGED, "")))
     return sorted(nights, key=lambda night: night.when)
 
@@ -45,8 +45,8 @@ def past() -> list[nightly.Night]:
 def record_night(document: dict[str, Any]) -> None:
     """Record a night as a run: its document as an artifact, means over the panel as metrics for the MLflow UI."""
     client, now = open_tracker(store.home()), int(time.time() * 1000)
-    night = nightly.NIGHT.validate_python(document)
-    values = {score: night.values(score, nightly.PANEL) for score in night.scores}
+    night = NIGHT.validate_python(document)
+    values = {score: night.values(score, PANEL) for score in night.scores}
     means = {score: float(each.mean()) for score, each in values.items() if each is not None}
     means |= {name: math.exp(log) for name in night.timings if (log := night.log_of(name)) is not None}
     tags = {"ablate.kind": "night", "mlflow.source.git.commit": night.commit}
@@ -68,8 +68,8 @@ def acknowledge(reason: str) -> Path:
     return report_night()[0]
 
 
-def report_night() -> tuple[Path, nightly.NightVerdict]:
+def report_night() -> tuple[Path, NightVerdict]:
     """Write the nightly report from MLflow into the home."""
     if not (nights := past()):
         raise UserError(NONE)
-    return nightly.write_nightly(nights, store.report_folder("nightly"))
+    return write_nights(nights, store.report_folder("nightly"))

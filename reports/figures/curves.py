@@ -10,8 +10,7 @@ from matplotlib.ticker import LogLocator
 
 from contrastive.runs.recorded import RecordedSection
 from reports.figures import canvas
-from reports.guards.rows import listed
-from reports.messages import _
+from reports.messages import _, listed
 from reports.study import Results
 
 DASHES = ("-", "--", ":", "-.")  # with the colours, 32 configurations can be told apart

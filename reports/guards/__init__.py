@@ -1,31 +1,30 @@
 """Guards: checks that put a warning above a table, or the whole report, whose results would mislead a reader.
 
-`same.SAME` lists what must be equal in all cells of a section. Other checks are functions: of cells beside each other
-in `same`, of single rows in `rows`. Those of the whole report are here: changed declarations, stale cells, several
-commits or devices, odd data.
+`same` checks that cells of a section differ only in its axes, `results` looks for missing and odd results, `tuning`
+names limits of a finding. Guards of the whole report are here: changed declarations, stale cells, odd data.
 """
 
 from collections.abc import Iterator
 from itertools import pairwise
 
 from contrastive.runs.recorded import Declaration, RecordedSection
-from reports.guards import rows, same
-from reports.guards.rows import Guard, listed, section_cells
-from reports.messages import _, n_
+from reports.guards.results import ABSENT, ODD, Guard, section_cells
+from reports.guards.same import CHECKS
+from reports.guards.tuning import tuning
+from reports.messages import _, listed, n_
 from reports.provenance import dropped_sentence, named, rows_dropped
 from reports.study import Results
 
-__all__ = ["Guard", "changed_declarations", "general", "guards"]
+__all__ = ["Guard", "changed_declarations", "general", "guards", "tuning"]
 
-CHECKS = (*rows.CHECKS, *same.CHECKS, *same.SCORE_CHECKS)
 MUCH = 0.05  # a data set with more than this share of its rows dropped gets a warning
 
 
 def guards(section: RecordedSection, results: Results) -> list[Guard]:
     """Return the warnings of a section; those that block ranking come first."""
     cells = section_cells(section, results)
-    found = [guard for check in CHECKS for guard in check(section, results, cells)]
-    return sorted(found, key=lambda guard: not guard.blocks_ranking)
+    fired = [guard for check in (*ABSENT, *CHECKS, *ODD) for guard in check(section, results, cells)]
+    return sorted(fired, key=lambda guard: not guard.blocks_ranking)
 
 
 def general(results: Results) -> list[Guard]:
@@ -35,14 +34,15 @@ def general(results: Results) -> list[Guard]:
 
 def redeclared(results: Results) -> Iterator[Guard]:
     """Warn of declarations (margins, rows, seeds …) that were made or changed after there were results."""
-    if results.study.declared and (count := results.study.declared[0].finished):
+    declared = results.study.declared
+    if declared and (count := declared[0].finished):
         words = n_(
             "{count} cell had results before the analysis was declared.",
             "{count} cells had results before the analysis was declared.",
             count,
         )
         yield Guard("declared", words)
-    for before, after in pairwise(results.study.declared):
+    for before, after in pairwise(declared):
         if changes := list(changed_declarations(before, after)):
             words = n_(
                 "Changed after {count} cell had results: {changes}.",
@@ -55,38 +55,38 @@ def redeclared(results: Results) -> Iterator[Guard]:
 
 def changed_declarations(before: Declaration, after: Declaration) -> Iterator[str]:
     """Yield a phrase for each change between two declarations."""
-    for name in sorted({*before.margins, *after.margins}):
-        was, now = (f"{d.margins[name]:g}" if name in d.margins else "none" for d in (before, after))
+    old, new = rules(before), rules(after)
+    for name in sorted({*old, *new}):
+        was, now = old.get(name, "none"), new.get(name, "none")
         if was != now:
-            yield _("the margin of {name} from {was} to {now}", name=name, was=was, now=now)
-    for title in sorted({*before.families, *after.families}):
-        if title not in before.families or title not in after.families:
-            done = _("added") if title in after.families else _("removed")
-            yield _("section {title} {done}", title=title, done=done)
-            continue
-        was, now = (", ".join(sorted(d.families[title])) for d in (before, after))
-        if was != now:
-            yield _("the tested scores of {title} from {was} to {now}", title=title, was=was, now=now)
+            yield _("{name} from {was} to {now}", name=name, was=was, now=now)
+    for title in sorted({*before.configurations, *after.configurations}):
         yield from changed_rows(title, before, after)
-    if before.embeddings != after.embeddings:
-        was, now = (" / ".join(["those that trained", *(d.embeddings or [])]) for d in (before, after))
-        yield _("the compared embeddings from {was} to {now}", was=was, now=now)
-    if before.test_texts != after.test_texts:
-        was, now = (" / ".join(d.test_texts) for d in (before, after))
-        yield _("the test examples from {was} to {now}", was=was, now=now)
-    old, new = design(before), design(after)
-    if old != new:
-        yield _("the seeds from {old} to {new}", old=old, new=new)
+
+
+def rules(declaration: Declaration) -> dict[str, str]:
+    """Return how results are judged: name of a rule → its value."""
+    margins, families = declaration.margins.items(), declaration.families.items()
+    return {
+        **{_("the margin of {name}", name=name): f"{margin:g}" for name, margin in margins},
+        **{_("the tested scores of {title}", title=title): ", ".join(sorted(names)) for title, names in families},
+        _("the compared embeddings"): " / ".join(["those that trained", *(declaration.embeddings or [])]),
+        _("the test examples"): " / ".join(declaration.test_texts),
+        _("the seeds"): design(declaration),
+    }
 
 
 def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterator[str]:
-    old, new = (declaration.configurations[title] for declaration in (before, after))
+    """Yield a phrase for rows of a section that were added or removed, and for another baseline: by their settings,
+    since labels depend on the other rows."""
+    old, new = (declaration.configurations.get(title, {}) for declaration in (before, after))
     if added := [label for key, label in new.items() if key not in old]:
         yield _("rows added to {title}: {names}", title=title, names=listed(added))
     if removed := [label for key, label in old.items() if key not in new]:
         yield _("rows removed from {title}: {names}", title=title, names=listed(removed))
-    was, now = (listed([d.configurations[title][key] for key in d.baselines[title]]) for d in (before, after))
-    if {*before.baselines[title]} != {*after.baselines[title]}:
+    old_keys, new_keys = (declaration.baselines.get(title, []) for declaration in (before, after))
+    if old and new and {*old_keys} != {*new_keys}:
+        was, now = listed([old[key] for key in old_keys]), listed([new[key] for key in new_keys])
         yield _("the baseline of {title} from {was} to {now}", title=title, was=was, now=now)
 
 
@@ -102,17 +102,6 @@ def stale(results: Results) -> Iterator[Guard]:
             "{kept} cells were kept although the code that computed them has changed since (--keep-stale).", kept=kept
         )
         yield Guard("stale", words)
-
-
-def mixed(results: Results) -> Iterator[Guard]:
-    """Warn of cells from several commits or devices."""
-    known = [cell.provenance for cell in results.cells.values() if cell.provenance]
-    commits, devices = sorted({p.commit or "unknown" for p in known}), sorted({p.hardware.device for p in known})
-    if len(commits) > 1:
-        words = _("The cells were computed at {count} commits: {names}.", count=len(commits), names=listed(commits))
-        yield Guard("commits", words)
-    if len(devices) > 1:
-        yield Guard("devices", _("The cells ran on different devices: {names}.", names=listed(devices)))
 
 
 def much_dropped(results: Results) -> Iterator[Guard]:
@@ -132,11 +121,10 @@ def odd_texts(results: Results) -> Iterator[Guard]:
                 "Texts{of} without any token that the tokenizer knows: {parts}.", of=named(data), parts=listed(counts)
             )
             yield Guard("wordless", words)
-    for data in results.study.data:
         if data.merged:
             labels = _("; ").join(_(" and ").join(spellings) for spellings in data.merged.values())
             words = _("Labels{of} that were merged into one class: {labels}.", of=named(data), labels=labels)
             yield Guard("merged", words)
 
 
-REPORT_CHECKS = (redeclared, stale, much_dropped, odd_texts, mixed)
+REPORT_CHECKS = (redeclared, stale, much_dropped, odd_texts)

@@ -12,7 +12,7 @@ import yaml
 
 from contrastive.errors import UserError
 from flows.panel import failures, read_settings
-from reports.nightly import write_nightly
+from reports.night import write_nights
 from tasks.nights import past
 from tests.asked import ask
 from tests.e2e.conftest import caller, kept
@@ -92,7 +92,7 @@ def test_the_nights_alone_are_kept_with_what_was_acknowledged_and_the_page_is_bu
     monkeypatch.setenv("ABLATE_HOME", str(home))
     recorded = past()
     assert [night.acknowledged for night in recorded] == ["", "", "meant"]
-    write_nightly(recorded, tmp_path)
+    write_nights(recorded, tmp_path)
     assert (tmp_path / "README.md").read_bytes() == (home / "reports/output/nightly/README.md").read_bytes()
     assert "- meant" not in nights["texts"][2] and ": meant" in (tmp_path / "README.md").read_text()
     assert not (home / "nightly").exists() and not (home / "runs").exists()

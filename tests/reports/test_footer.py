@@ -11,10 +11,10 @@ from contrastive.config.experiment import Experiment
 from contrastive.data import tokens, transfer_data
 from contrastive.grid import load
 from contrastive.grid import plan as plans
-from contrastive.runs.recorded import DataCounts, Hardware, Predicted, Provenance, RecordedGrid
+from contrastive.runs.recorded import DataCounts, Hardware, Provenance, RecordedGrid
 from reports.build import build, write_report
 from reports.load import load as load_results
-from reports.provenance import footer, predicted, ways
+from reports.provenance import footer
 from reports.study import Results, study_of
 from tasks import sync, tracking
 from tests.recorded import SETTINGS
@@ -52,26 +52,6 @@ def test_without_a_price_there_is_no_cost_and_without_all_meters_no_energy():
     assert said(None, None).startswith(
         "2 cells; 0 s of computing; peak memory"
     )  # of nothing known there is a footer too
-
-
-def test_what_was_predicted_stands_beside_what_was_measured():
-    ran = [
-        noted(predicted=Predicted(seconds), wall_seconds=wall)
-        for seconds, wall in ((60.0, 90.0), (120.0, 120.0), (60.0, 54.0))
-    ]
-    found = predicted([*ran, noted()])
-    assert str(found) == (
-        "Predicted: 4.0 min for 3 cells; measured: 4.4 min; a cell took 0.90 to 1.50 times as long as predicted "
-        "(median 1.00)"
-    )
-    assert predicted([noted(), noted(predicted=None)]) is None
-
-
-def test_how_the_cells_were_computed_is_named_where_it_changes_the_last_digits():
-    plain, half, full = ({"reuse": kind, "together": 4} for kind in ("none", "half", "full"))
-    assert ways([noted(), noted(speed=plain)]) is None
-    mixed = ways([noted(speed=half), noted(speed=plain), noted(speed=full)])
-    assert str(mixed) == "Computed with frozen blocks kept in full precision and frozen blocks kept in half precision"
 
 
 def counts(rows: int, **dropped: int) -> dict[str, int]:

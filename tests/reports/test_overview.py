@@ -11,7 +11,7 @@ from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import RecordedGrid, Reference
 from reports import figures, findings
 from reports import overview as overviews
-from reports.guards.rows import Guard
+from reports.guards import Guard
 from reports.looks import compare_section
 from reports.markdown import common_places, difference_text
 from reports.messages import Language, using

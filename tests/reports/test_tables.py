@@ -228,7 +228,7 @@ def test_vectors_that_nothing_trained_reaches_are_one_row_and_the_report_says_wh
     compared = compare(part, results)
     labels = [row.label for row in compared.rows]
     assert [label for label in labels if "layer:1:mean" in label] == ["any of them · layer:1:mean"]
-    assert "layer:1:mean" in str(same_note(compared)[0])
+    assert "layer:1:mean" in next(same_note(compared))
     results.scores.loc["new-3", f"layer:1:mean/{NAME}"] = 0.51
     other = compare(part, replace(results, scores=results.scores.copy()))
     assert len([row for row in other.rows if "layer:1:mean" in row.label]) == 3

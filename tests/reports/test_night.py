@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.nightly import (
+from reports.night import (
     PANEL,
     TIMINGS,
     Night,
-    Nightly,
+    NightSettings,
     NightVerdict,
     comparable,
     judge_all,
     write_against,
-    write_nightly,
+    write_nights,
 )
 from tests.tiers import rest_is_full
 
-SETTINGS = Nightly(window=3, quality={"test.accuracy": 0.01}, speed=0.1)
+SETTINGS = NightSettings(window=3, quality={"test.accuracy": 0.01}, speed=0.1)
 SEEDS = np.array([0.60, 0.61, 0.59, 0.62, 0.58, 0.605])
 WOBBLE = 0.001 * np.array([1, -1, 2, -2, 1, -1])
 
@@ -128,7 +128,7 @@ def test_a_timing_is_slower_where_two_nights_stand_out_of_the_window():
 
 def test_the_page_says_what_is_worse_since_when_and_what_was_acknowledged(tmp_path):
     nights = [night(number=1), night(number=2), night(SEEDS - 0.05 + WOBBLE, number=3, failed=["ce, seed 1: failed"])]
-    path, verdict = write_nightly(nights, tmp_path)
+    path, verdict = write_nights(nights, tmp_path)
     page = path.read_text()
     assert page.startswith("# Nightly: 1 worse (accuracy (test) of ce)\n")
     assert "Compared with the night of 2026-01-01, commit c1." in page and "- ce, seed 1: failed" in page
@@ -140,8 +140,8 @@ def test_the_page_says_what_is_worse_since_when_and_what_was_acknowledged(tmp_pa
     assert "▼ worse" in (tmp_path / "scores" / "README.md").read_text()
     nights[2] = replace(nights[2], acknowledged="a smaller *model*")
     moved = night(number=4, environment={"python": "4"})
-    page = write_nightly([*nights, moved], tmp_path)[0].read_text()
-    assert r"- 2026-01-03: a smaller \*model\*" in page and "**new environment**: python 3 → 4" in page
+    page = write_nights([*nights, moved], tmp_path)[0].read_text()
+    assert r"; acknowledged: a smaller \*model\* |" in page and "first night of its environment" in page
 
 
 def test_a_page_against_a_commit_has_no_timing(tmp_path):
@@ -151,7 +151,7 @@ def test_a_page_against_a_commit_has_no_timing(tmp_path):
     assert verdict.failing
 
 
-SIMULATED = Nightly(quality={"test.accuracy": 0.003, "test.svm_accuracy": 0.003}, speed=0.05)
+SIMULATED = NightSettings(quality={"test.accuracy": 0.003, "test.svm_accuracy": 0.003}, speed=0.05)
 SEED_NOISE = 0.02  # standard deviation of a seed's score
 AFTER = 20  # nights after the window, in a history
 

@@ -38,8 +38,8 @@ Margin = Annotated[float, Field(gt=0, description="a smaller change does not mat
 Values = Float[np.ndarray, " s"]
 
 
-class Nightly(BaseModel):
-    """Settings of the nightly regression: what counts as a change."""
+class NightSettings(BaseModel):
+    """What counts as a change."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     window: int = Field(10, ge=3, description="nights that timings are compared with, the first ones of an environment")
@@ -56,7 +56,7 @@ class Night:
     commit: str
     commits: list[tuple[str, str]]  # since the previous night: id and subject
     environment: dict[str, str]
-    settings: Nightly
+    settings: NightSettings
     scores: dict[str, dict[str, list[float | None]]]  # score → configuration → value per seed
     higher: dict[str, bool]  # score → whether higher is better
     texts: dict[str, int]  # score made of counts → number of texts
@@ -68,7 +68,7 @@ class Night:
     def values(self, score: str, row: str) -> Values | None:
         """Return a score per seed of a configuration, or of PANEL the mean over all if they have as many seeds; NaN for
         missing values."""
-        rows = {label: np.array(own, dtype=float) for label, own in self.scores.get(score, {}).items()}
+        rows = {label: np.array(values, dtype=float) for label, values in self.scores.get(score, {}).items()}
         if row != PANEL:
             return rows.get(row)
         return np.mean([*rows.values()], axis=0) if len({*map(len, rows.values())}) == 1 else None
@@ -76,7 +76,7 @@ class Night:
     @property
     def rows(self) -> list[str]:
         """Labels of the configurations, after PANEL if there are several that have equal numbers of seeds."""
-        rows = {label: len(own) for by_row in self.scores.values() for label, own in by_row.items()}
+        rows = {label: len(values) for by_row in self.scores.values() for label, values in by_row.items()}
         return [PANEL, *rows] if len(rows) > 1 and len({*rows.values()}) == 1 else [*rows]
 
     def log_of(self, timing: str) -> float | None:
@@ -88,11 +88,12 @@ class Night:
 NIGHT = TypeAdapter(Night)
 
 
-# What may be said of a score or timing, in the order of headlines; a night with one of FAILS fails
+# What may be said of a score or timing, in the order of headlines
 WORDS_OF_NIGHTS = (
     "worse", "not measured", "slower", "possibly worse", "better", "not comparable", "undecided", "equivalent", "same",
 )  # fmt: skip
-FAILS, NAMED = ("worse", "not measured", "slower"), 6  # the first NAMED kinds are listed by name
+FAILS = ("worse", "not measured", "slower")  # a night with one of these fails
+COUNTED = ("undecided", "equivalent", "same")  # listed without names
 
 
 @dataclass(frozen=True)
@@ -113,18 +114,11 @@ class NightVerdict:
     @property
     def headline(self) -> str:
         parts = list[str]()
-        for number, kind in enumerate(WORDS_OF_NIGHTS):
-            if found := self.names.get(kind):
+        for kind in WORDS_OF_NIGHTS:
+            if names := self.names.get(kind):
                 word = "the same at every seed" if kind == "same" else kind
-                parts.append(f"{len(found)} {word}" + (f" ({', '.join(found)})" if number < NAMED else ""))
+                parts.append(f"{len(names)} {word}" + ("" if kind in COUNTED else f" ({', '.join(names)})"))
         return ", ".join(parts) or "nothing to compare with"
-
-
-def judge_night(now: Night, earlier: Sequence[Night]) -> NightVerdict:
-    """Compare a night with earlier ones of its environment, oldest first: its scores with those of the first one."""
-    scores, (timings, names) = judge_scores(now, earlier[0] if earlier else None), judge_timings(now, earlier)
-    both = {kind: [*scores.names.get(kind, ()), *names.get(kind, ())] for kind in WORDS_OF_NIGHTS}
-    return replace(scores, names=both, timings=timings)
 
 
 def judge_scores(now: Night, then: Night | None) -> NightVerdict:
@@ -171,8 +165,8 @@ def results_of(now: Night, then: Night, parts: Sequence[Sequence[str]]) -> Resul
         rows = list[RecordedRow]()
         for label, night in product(labels, (then, now)):
             name, against = (f"{label}, {then.commit or then.when}", None) if night is then else (label, len(rows) - 1)
-            own = {score: each for score in scores if (each := night.values(score, label)) is not None}
-            by_seed = pd.DataFrame({score: pd.Series(each) for score, each in own.items()}).dropna(how="all")
+            columns = {score: pd.Series(night.values(score, label), dtype=float) for score in scores}
+            by_seed = pd.DataFrame(columns).dropna(how="all")
             cells = {f"{name}-{seed}": seed for seed in by_seed.index}
             values |= {cell: by_seed.loc[seed].to_dict() for cell, seed in cells.items()}
             rows.append(RecordedRow(name, {}, night is then, label, [*cells], [*cells.values()], against))
@@ -193,19 +187,17 @@ def judge_timings(now: Night, earlier: Sequence[Night]) -> tuple[list[str], dict
     for timing, higher in TIMINGS.items():
         name, tonight, sign = timing.replace("_", " "), now.log_of(timing), -1 if higher else 1
         nights = [log for night in earlier if (log := night.log_of(timing)) is not None]
+        first = nights[:size]
         if tonight is None:
             names["not measured"].append(name)
-            continue
-        seconds = [
-            f"{math.exp(each):.4g}" for each in (tonight, min(nights[:size], default=0), max(nights[:size], default=0))
-        ]
-        if len(nights) <= size:
-            lines.append(f"{name}: {seconds[0]}; night {len(nights) + 1} of the {size + 2} that are needed")
-            continue
-        lines.append(f"{name}: {seconds[0]}; {seconds[1]} to {seconds[2]} in the first {size} nights")
-        limit = max(sign * each for each in nights[:size]) + math.log1p(now.settings.speed)
-        if min(sign * nights[-1], sign * tonight) > limit:
-            names["slower"].append(name)
+        elif len(nights) <= size:
+            lines.append(f"{name}: {math.exp(tonight):.4g}; night {len(nights) + 1} of the {size + 2} that are needed")
+        else:
+            lowest, highest = math.exp(min(first)), math.exp(max(first))
+            lines.append(f"{name}: {math.exp(tonight):.4g}; {lowest:.4g} to {highest:.4g} in the first {size} nights")
+            limit = max(sign * log for log in first) + math.log1p(now.settings.speed)
+            if min(sign * nights[-1], sign * tonight) > limit:
+                names["slower"].append(name)
     return lines, names
 
 
@@ -216,89 +208,65 @@ def comparable(nights: Sequence[Night], number: int) -> list[Night]:
 
 
 def judge_all(nights: Sequence[Night]) -> list[NightVerdict]:
-    """Judge each night by its own settings, so that later nights change no verdict."""
-    return [judge_night(night, comparable(nights, number)) for number, night in enumerate(nights)]
+    """Judge each night by its own settings, so that later nights change no verdict: its scores beside the first
+    comparable night, its timings beside all of them."""
+    verdicts = []
+    for number, now in enumerate(nights):
+        earlier = comparable(nights, number)
+        scores, (timings, names) = judge_scores(now, earlier[0] if earlier else None), judge_timings(now, earlier)
+        both = {kind: [*scores.names.get(kind, ()), *names.get(kind, ())] for kind in WORDS_OF_NIGHTS}
+        verdicts.append(replace(scores, names=both, timings=timings))
+    return verdicts
 
 
-def write_nightly(nights: Sequence[Night], output: Path) -> tuple[Path, NightVerdict]:
+def write_nights(nights: Sequence[Night], output: Path) -> tuple[Path, NightVerdict]:
     """Write README.md of all nights, and the report `scores/` of the last one; `nights` must not be empty. Return the
     path of README.md and the verdict on the last night."""
     judged = judge_all(nights)
-    return write(judged[-1], output / "README.md", "scores", night_page(nights, judged)), judged[-1]
+    rows = []
+    for verdict in judged[: -SHOWN - 1 : -1]:
+        night, words = verdict.night, verdict.headline
+        if night.acknowledged:
+            words += f"; acknowledged: {night.acknowledged}"
+        rows.append([Entry(night.when), Entry(night.commit), Entry(words)])
+    more = [
+        *bulleted("## Commits since the last night that did not fail", commits_since(nights, judged)),
+        "## Nights",
+        Table(None, ["Night", "Commit", "Verdict"], rows).markdown(),
+    ]
+    title = f"# Nightly: {judged[-1].headline}"
+    return write(judged[-1], output / "README.md", "scores", title, more), judged[-1]
 
 
 def write_against(then: Night, now: Night, output: Path) -> tuple[Path, NightVerdict]:
     """Write against.md, without timings: one run cannot tell slow code from a busy machine."""
     verdict = judge_scores(now, then)
-    title = f"# Against {then.commit}: {verdict.headline}"
     commits = bulleted("## Commits since then", [" ".join(commit) for commit in now.commits])
-    blocks = [title, *body(verdict, "against", commits), rule(now.settings)]
-    return write(verdict, output / "against.md", "against", blocks), verdict
+    title = f"# Against {then.commit}: {verdict.headline}"
+    return write(verdict, output / "against.md", "against", title, commits), verdict
 
 
-def write(verdict: NightVerdict, page: Path, scores: str, blocks: Sequence[str]) -> Path:
-    """Write a page, and beside it in the folder `scores` the report of what changed, if anything did."""
+def write(verdict: NightVerdict, page: Path, folder: str, title: str, more: Sequence[str]) -> Path:
+    """Write a page, and beside it in a folder the report of what changed, if anything did."""
     page.parent.mkdir(parents=True, exist_ok=True)
-    if verdict.results is None:
-        shutil.rmtree(page.parent / scores, ignore_errors=True)
+    now, then = verdict.night, verdict.then
+    blocks = [title, f"Night of {now.when}, commit {now.commit or '?'}."]
+    if then is None:
+        blocks.append("This is the first night of its environment.")
     else:
-        build(verdict.results, page.parent / scores)
+        blocks.append(f"Compared with the night of {then.when}, commit {then.commit or '?'}.")
+    if verdict.results is None:
+        shutil.rmtree(page.parent / folder, ignore_errors=True)
+    else:
+        build(verdict.results, page.parent / folder)
+        blocks += [table.markdown() for section in verdict.sections if (table := comparison_table(section))]
+        blocks.append(f"All numbers are in [{folder}/README.md]({folder}/README.md).")
+    blocks += bulleted("## Timings", verdict.timings)
+    blocks += bulleted("## Cells without a result", now.failed)
     fresh = page.with_name(f".{page.name}")
-    fresh.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    fresh.write_text("\n\n".join([*blocks, *more]) + "\n", encoding="utf-8")
     os.replace(fresh, page)
     return page
-
-
-def night_page(nights: Sequence[Night], judged: Sequence[NightVerdict]) -> list[str]:
-    acknowledged = [f"{each.when}: {each.acknowledged}" for each in nights if each.acknowledged]
-    commits, settings = commits_since(nights, judged), judged[-1].night.settings
-    rows = [[Entry(each.night.when), Entry(each.night.commit), Entry(each.headline)] for each in judged]
-    return [
-        f"# Nightly: {judged[-1].headline}",
-        *([] if judged[-1].then else [environment(nights)]),
-        *body(judged[-1], "scores", bulleted("## Commits since the last night that did not fail", commits)),
-        rule(settings),
-        f"It also fails if tonight and last night were both more than {settings.speed:.0%} slower than the slowest of "
-        "the first nights.",
-        *bulleted("## Acknowledged", acknowledged),
-        "## Nights",
-        Table(None, ["Night", "Commit", "Verdict"], rows[: -SHOWN - 1 : -1]).markdown(),
-    ]
-
-
-def body(verdict: NightVerdict, folder: str, commits: list[str]) -> list[str]:
-    """Return what both pages have: the nights, comparisons, timings, cells that failed and commits."""
-    now, then = verdict.night, verdict.then
-    blocks = [f"Night of {now.when}, commit {now.commit or '?'}."]
-    if then is not None:
-        blocks.append(f"Compared with the night of {then.when}, commit {then.commit or '?'}.")
-    blocks += [table.markdown() for section in verdict.sections if (table := comparison_table(section))]
-    if verdict.sections:
-        blocks.append(f"All numbers are in [{folder}/README.md]({folder}/README.md).")
-    return [
-        *blocks,
-        *bulleted("## Timings", verdict.timings),
-        *bulleted("## Cells without a result", now.failed),
-        *bulleted("## Cells without a result in the earlier run", then.failed if then else []),
-        *commits,
-    ]
-
-
-def rule(settings: Nightly) -> str:
-    return (
-        f"The check fails if a score is worse with p ≤ {settings.false_alarms:g}, adjusted for all comparisons (with a "
-        "larger p it is only possibly worse), or if a score was not measured."
-    )
-
-
-def environment(nights: Sequence[Night]) -> str:
-    """Say what changed in the environment before its first night, which is the last one."""
-    if len(nights) < 2:
-        return "This is the first night."
-    before, now = nights[-2].environment, nights[-1].environment
-    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    changed = ", ".join(f"{name} {before.get(name, '–')} → {now.get(name, '–')}" for name in names)
-    return f"This is the first night in a **new environment**: {plain(changed)}."
 
 
 def commits_since(nights: Sequence[Night], judged: Sequence[NightVerdict]) -> list[str]:
