@@ -17,7 +17,7 @@ from flows.serve import prefect_setup
 from tests.asked import ask
 from tests.waiting import soon
 
-pytestmark = [pytest.mark.full, pytest.mark.e2e]
+pytestmark = pytest.mark.full
 CHECKOUT = Path(__file__).parents[2]
 FLOWS = """
 import sys, time

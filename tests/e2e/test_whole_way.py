@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +17,10 @@ import pytest
 
 from flows.serve.servers import any_free_port
 from tests.asked import ask, auth_of
-from tests.chaos.ways import ENDED
 from tests.e2e.conftest import Ablate, caller, kept
 from tests.e2e.preloaded import preloaded
 from tests.waiting import soon
 
-pytestmark = pytest.mark.e2e
 CHECKOUT = Path(__file__).parents[2]
 SMALL = """
 name: quickstart
@@ -38,6 +37,8 @@ sections:
     axes: {k: [2], alpha: [0.2, 0.5]}
     show: {table: {rows: k, columns: alpha}, tsne: true}
 """
+STAMPS = ("installed", "installed-test", "browser")
+ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 SERVED = ("make up", "make down", "export", ".venv/bin/prefect")  # the beginnings of commands that stand in fixtures
 
 
@@ -53,9 +54,13 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, empty_store: Path, empty_
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("Makefile", "pyproject.toml", "constraints.txt", "README.md", "tests", "prefect.yaml"):
         (folder / name).symlink_to(CHECKOUT / name)
-    environment = Path(os.environ.get("VIRTUAL_ENV") or Path(shutil.which("python") or "").parent.parent)
-    here = CHECKOUT / ".venv"
-    (folder / ".venv").symlink_to(here if here.exists() else environment)
+    environment = Path(sys.prefix)
+    (folder / ".venv").mkdir()
+    for part in environment.iterdir():
+        (folder / ".venv" / part.name).symlink_to(part)
+    for stamp in STAMPS:  # so that `make` installs nothing
+        (folder / ".venv" / stamp).unlink(missing_ok=True)
+        (folder / ".venv" / stamp).touch()
     shutil.copytree(CHECKOUT / "configs", folder / "configs")
     (folder / "configs" / "quickstart.yaml").write_text(SMALL, encoding="utf-8")
     shutil.copy(empty_store, folder / "mlflow.db")

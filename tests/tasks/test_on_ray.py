@@ -31,7 +31,6 @@ from tests.contrastive.training.launched import MORE, make, of_images, run, writ
 from tests.tasks.test_engines import die, slow
 from tests.waiting import soon
 
-pytestmark = pytest.mark.e2e  # to begin early: it takes minutes
 GPUS = "CUDA_VISIBLE_DEVICES"
 PATIENCE = 300  # seconds: on a machine with other work, four fresh workers import torch for minutes
 

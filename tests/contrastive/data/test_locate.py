@@ -138,7 +138,6 @@ class Hub(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.slow
 def test_a_model_is_downloaded_once_and_then_taken_from_the_cache(tmp_path):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()

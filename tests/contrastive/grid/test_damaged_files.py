@@ -95,7 +95,6 @@ ONE_LIST = pytest.param(f"seeds: {list(range(100_001))}", id="one list", marks=p
 ENDLESS = {"one name": "a" * 1_000_001, "brackets": "[" * 100_000, "a remark": "# " + "x" * 1_000_000}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", [*(pytest.param(text, id=what) for what, text in ENDLESS.items()), ONE_LIST])
 def test_a_file_that_is_no_experiment_is_not_read_to_its_end(text, tmp_path):
     ((line, message),) = mistakes(text)

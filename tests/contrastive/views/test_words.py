@@ -188,7 +188,6 @@ def test_which_words_of_these_tests_have_synonyms(lexicon):
     assert "motor ##car" in synonyms_of("car", lexicon) and "motion picture" in synonyms_of("film", lexicon)
 
 
-@pytest.mark.slow
 @few
 @given(words=text, seed=seeds, rate=rates)
 def test_the_share_of_the_text_is_drawn_among_the_words_that_have_synonyms(words, seed, rate, request):
@@ -251,7 +250,6 @@ def test_each_word_goes_with_the_same_probability_and_the_last_one_that_stays_is
     assert {int(word) for _ in range(60) for word in thinned(words[:3], 0.999)} == {0, 1, 2}
 
 
-@pytest.mark.slow
 def test_the_four_operations_are_drawn_alike_often_and_change_their_share(known, lexicon):
     words = ["car", "the", "big", "zebra", "film", ",", "of", "sofa", "kid", "."]
     drawn = Counter()
