@@ -140,7 +140,7 @@ def test_a_change_selects_the_tests_that_it_can_reach_and_no_others():
     reached = changed.reached_tests(["contrastive/losses/supcon.py"])
     assert "tests/contrastive/losses/test_oracles.py" in reached and "tests/flows/test_work_pools.py" not in reached
     assert "tests/test_project.py" in changed.reached_tests(["docs/log.md"])
-    assert "tests/ablate/test_folds.py" in changed.reached_tests(["reports/statistics/decide.py"])
+    assert "tests/ablate/test_judge.py" in changed.reached_tests(["reports/statistics/decide.py"])
     assert "tests/contrastive/grid/test_estimate.py" in changed.reached_tests(["contrastive/grid/identity.py"])
     tests = [str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "tests").rglob("test_*.py")]
     readers = {reader for readers in changed.READERS.values() for reader in readers}
