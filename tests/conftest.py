@@ -31,8 +31,8 @@ settings.load_profile("any machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    long = parser.getgroup("long", "the long forms of tests/chaos and tests/fuzz, for `make chaos` and `make fuzz`")
-    long.addoption("--kills", type=int, default=0, help="number of kills, also of services (default: a few)")
+    long = parser.getgroup("long", "how long tests/chaos and tests/fuzz take, for `make chaos` and `make fuzz`")
+    long.addoption("--kills", type=int, default=3, help="number of kills")
     long.addoption("--fuzz-minutes", type=float, default=0, help="minutes for each fuzzer (default: a few rounds)")
     long.addoption("--seed", type=int, default=0, help="seed of the random moments; for a fuzzer, its first round")
 

@@ -28,13 +28,12 @@ def test_whatever_is_killed_the_grid_ends_as_if_nothing_had_been(
     home: Path, experiment: Path, environment: dict[str, str], truth: Truth, request: pytest.FixtureRequest
 ):
     chance = random.Random(request.config.getoption("--seed"))
-    command, kills, faults = Command(home, experiment, environment), Counter[str](), Counter[str]()
+    command, faults = Command(home, experiment, environment), Counter[str]()
     try:
-        for kind in itertools.islice(itertools.cycle(KINDS), request.config.getoption("--kills") or 3):
+        for kind in itertools.islice(itertools.cycle(KINDS), request.config.getoption("--kills")):
             target = next_target(command, kind, chance, truth, faults)
             family = processes.with_descendants(target)
             target.kill()
-            kills[kind] += 1
             faults["orphaned"] += len(left_after(GRACE, lambda family=family: alive(family[1:])))
         command.run_to_its_end()
         count_faults(home, truth, faults)
@@ -42,7 +41,7 @@ def test_whatever_is_killed_the_grid_ends_as_if_nothing_had_been(
     finally:  # where something went wrong, nothing of it disturbs what follows
         for left in processes.of(home):
             left.kill()
-    print(f"killed: {dict(kills)}; faults: {dict(faults)}")
+    print(dict(faults))
     assert not faults.total()
 
 

@@ -46,7 +46,6 @@ VALUES: list[Callable[[random.Random], Any]] = [
     lambda chance: chance.choice(NUMBERS),
     lambda chance: chance.choice([[], {}, [[[[1]]]], {"a": {"b": [1]}}, [None], [[1], [1.0], [True]]]),
     lambda chance: list(range(chance.choice([1, 100, 3000]))),
-    lambda chance: ["same"] * chance.choice([2, 500]),
     lambda chance: {f"key{number}": 1 for number in range(chance.choice([1, 500]))},
 ]
 
