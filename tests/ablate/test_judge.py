@@ -248,7 +248,10 @@ def test_long_words_and_large_files_are_no_problem(tmp_path, monkeypatch):
     assert code_digest(f"python x --json '{'x' * 5000}' large {{seed}}", metric="") != code_digest("x", metric="")
 
 
-@pytest.mark.parametrize(("more", "how"), [("--folder", signal.SIGKILL), ("ledger", signal.SIGINT)])
+@pytest.mark.parametrize(
+    ("more", "how"),
+    [("--folder", signal.SIGKILL), pytest.param("ledger", signal.SIGINT, marks=pytest.mark.full)],
+)
 def test_a_process_of_its_own_group_or_session_ends_too(tmp_path, more, how):
     command = (
         f"cd {tmp_path}; setsid sh -c 'echo $$ > one; sleep 99' & timeout 99 sh -c 'echo $$ > two; sleep 99' {{seed}}"

@@ -55,6 +55,7 @@ def count_runs(done) -> int:
     return len(re.findall(r"^(?:baseline|candidate), seed", done.output, re.MULTILINE))
 
 
+@pytest.mark.full
 def test_a_full_disk_is_named_and_nothing_is_lost(place):
     """Files of at most 150 bytes: the commands and one run fit."""
     words = ("judge", "--folder", "f", "--baseline", "echo loss: {seed}", "--candidate", "echo loss: 1{seed}")
@@ -105,7 +106,7 @@ def test_the_package_is_imported_without_what_it_needs_for_tables():
     assert done.stdout.splitlines() == ["set() ['Verdicts', 'judge', 'judge_table'] False", "ablate.verdicts"], done
 
 
-@pytest.mark.parametrize("more", [(), ("ledger", "night")])
+@pytest.mark.parametrize("more", [(), pytest.param(("ledger", "night"), marks=pytest.mark.full)])
 def test_a_judge_that_runs_commands_stays_small(place, more):
     """Without looks, which simulate their cut-offs once; memory in KiB."""
     before = "import atexit, sys; heavy = {'matplotlib', 'mlflow', 'pandas', 'pyarrow', 'torch'}\n"
@@ -177,25 +178,26 @@ def test_a_ledger_waits_for_another_call(kept):
     assert done.exit_code == 1 and done.output.count("is at work") == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "why"),
-    [
-        ("ledger.jsonl", lambda lines: [lines[0][:30], *lines[1:]], "ledger.jsonl, line 1"),
-        ("ledger.jsonl", lambda lines: lines[1:], "line 1 .*of proposal 1"),
-        ("ledger.jsonl", lambda lines: [lines[0].replace("kept", "dropped"), *lines[1:]], "line 1"),
-        ("runs.jsonl", lambda lines: [*lines[:2], "\udcff", *lines[3:]], "runs.jsonl, line 3"),
-        ("runs.jsonl", lambda lines: lines[:-1], "ledger.jsonl, line 2 .*0 runs of proposal 2"),
-        ("runs.jsonl", lambda lines: lines[1:], "runs.jsonl, line 1 .*here belongs a run of the baseline with seed 0"),
-        ("runs.jsonl", lambda lines: [*lines[:7], *lines[8:]], "line 8 .*here belongs|line 1 .*lacks runs of its base"),
-        ("ledger.json", lambda lines: ["{"], "ledger.json, line 1"),
-        ("ledger.json", lambda lines: [], "ledger.json, line 1"),
-    ],
-)
-def test_a_damaged_ledger_is_named_with_its_line(kept, name, change, why):
+DAMAGES = [
+    ("ledger.jsonl", lambda lines: [lines[0][:30], *lines[1:]], "ledger.jsonl, line 1"),
+    ("ledger.jsonl", lambda lines: lines[1:], "line 1 .*of proposal 1"),
+    ("ledger.jsonl", lambda lines: [lines[0].replace("kept", "dropped"), *lines[1:]], "line 1"),
+    ("runs.jsonl", lambda lines: [*lines[:2], "\udcff", *lines[3:]], "runs.jsonl, line 3"),
+    ("runs.jsonl", lambda lines: lines[:-1], "ledger.jsonl, line 2 .*0 runs of proposal 2"),
+    ("runs.jsonl", lambda lines: lines[1:], "runs.jsonl, line 1 .*here belongs a run of the baseline with seed 0"),
+    ("runs.jsonl", lambda lines: [*lines[:7], *lines[8:]], "line 8 .*here belongs|line 1 .*lacks runs of its base"),
+    ("ledger.json", lambda lines: ["{"], "ledger.json, line 1"),
+    ("ledger.json", lambda lines: [], "ledger.json, line 1"),
+]
+
+
+def test_a_damaged_ledger_is_named_with_its_line(kept):
     assert propose("sh train.sh {seed} -100").exit_code == 1
-    text = (kept / name).read_text(encoding="utf-8")
-    (kept / name).write_text("".join(f"{x}\n" for x in change(text.splitlines())), "utf-8", "surrogateescape")
-    done = propose("sh train.sh {seed} -100")
-    assert isinstance(done.exception, UserError) and re.search(why, str(done.exception)), repr(done.exception)
-    shown = propose(None)  # what is damaged is not counted either
-    assert isinstance(shown.exception, UserError) and re.search(why, str(shown.exception))
+    for name, change, why in DAMAGES:
+        text = (kept / name).read_text(encoding="utf-8")
+        damaged = "".join(f"{line}\n" for line in change(text.splitlines()))
+        (kept / name).write_text(damaged, "utf-8", "surrogateescape")
+        for candidate in ("sh train.sh {seed} -100", None):  # what is damaged is not counted either
+            done = propose(candidate)
+            assert isinstance(done.exception, UserError) and re.search(why, str(done.exception)), repr(done.exception)
+        (kept / name).write_text(text, encoding="utf-8")

@@ -14,6 +14,7 @@ from ablate.ledger import AGAIN, LOOKS, Ledger, LedgerState, Spread
 from benchmarks import ledger as nights
 from flows.cli import app
 from tests.ablate.test_judge import METRIC, SCRIPT
+from tests.tiers import rest_is_full
 
 
 def standard_error(share: float, count: int) -> float:
@@ -131,7 +132,10 @@ def test_an_interrupted_proposal_continues_with_the_runs_it_has(propose, tmp_pat
     assert lines(tmp_path, "ledger")[0]["result"] == proposal["result"] == "kept"
 
 
-@pytest.mark.parametrize(("options", "code"), [("--lift -0.3", 1), ("; exit 4", 3), ("--lift 0.4", 0)])
+REPEATED = [("--lift -0.3", 1), ("; exit 4", 3), ("--lift 0.4", 0)]
+
+
+@pytest.mark.parametrize(("options", "code"), rest_is_full(REPEATED, REPEATED[:1]))
 def test_the_same_call_again_repeats_its_verdict_until_the_code_changes(propose, tmp_path, options, code):
     """As of a call that was killed after its end, which nobody has seen."""
     first = propose(options, "--baseline", propose.script, "--metric", METRIC, "--lower", "--json")
@@ -145,6 +149,7 @@ def test_the_same_call_again_repeats_its_verdict_until_the_code_changes(propose,
     assert len(lines(tmp_path, "ledger")) == 2
 
 
+@pytest.mark.full
 def test_an_interrupted_proposal_is_not_mixed_with_another(propose, tmp_path):
     propose("--lift 0.4", "--baseline", propose.script, "--metric", METRIC, "--lower")
     (tmp_path / "night" / "ledger.jsonl").unlink()
@@ -177,6 +182,7 @@ def test_a_ledger_keeps_its_metric(propose):
     assert "this ledger began with" in str(propose("--lift 0.3", "--metric", "acc: (.*)").exception)
 
 
+@pytest.mark.full
 def test_another_baseline_is_measured_with_fresh_runs(propose, tmp_path):
     propose("--lift 0.1", "--baseline", f"{propose.script} --lift 0.6", "--metric", METRIC, "--lower")
     assert propose("--lift 0.4", "--baseline", propose.script).exit_code == 0
@@ -202,6 +208,7 @@ def test_a_failure_in_a_pair_spends_the_level_and_its_seeds(propose, tmp_path):
     assert [(run["side"], run["seed"]) for run in runs[9:]] == [("candidate", 9), ("baseline", 10), ("candidate", 11)]
 
 
+@pytest.mark.full
 def test_of_several_interrupted_baselines_each_keeps_its_runs(propose, tmp_path):
     """X is measured, then Y, then X is judged: what is remembered of X are its own runs."""
     settings = ("--metric", METRIC, "--lower")

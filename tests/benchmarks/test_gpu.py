@@ -42,6 +42,7 @@ def test_a_late_part_is_stopped_and_a_broken_one_says_why():
     assert broken["error"].startswith("ended with 1: ") and "KeyError: 'no such part'" in broken["error"]
 
 
+@pytest.mark.full
 def test_a_part_that_nobody_reads_any_more_is_stopped():
     rows = gpu.rows_of("speed", True, 60)
     next(rows)

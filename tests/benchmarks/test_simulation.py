@@ -123,6 +123,7 @@ def test_the_usual_tests_need_as_many_seeds_as_their_power_says():
     assert simulation.cells_by_usual_tests(world, 2, 1.01) == "> 128"
 
 
+@pytest.mark.full
 def test_it_runs_and_writes_its_table_as_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file, chosen = tmp_path / "simulated.md", ["nothing differs", "600 texts", "real: recipes"]
     monkeypatch.setattr(sys, "argv", ["simulation", "--quick", "--into", str(file), "--worlds", *chosen])

@@ -1,23 +1,19 @@
-"""The small real grid that everything here is done to: some cells of one process, one of two, of seconds each."""
+"""The small grid that everything here is done to, cells of one and of two processes, and what a home holds of it."""
 
 import hashlib
 import json
 import random
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from contrastive.runs import store
+from contrastive.runs import claim, store
 
 WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
 CHECKPOINT_EVERY = 10
-FILES = (
-    "config.json",
-    "checkpoint/weights.safetensors",
-    "embeddings.npz",
-    "predictions.npz",
-    "scores.json",
-    "picture.npz",
-)
+FILES = ("config.json", "checkpoint/weights.safetensors", "embeddings.npz", "predictions.npz", "scores.json")
+FILES += ("picture.npz",)
 CLOCK = ("examples_per_second", "tokens_per_second", "memory_mib")
 
 
@@ -28,23 +24,19 @@ def write(folder: Path, **changes: Any) -> Path:
     rows = [
         f"{' '.join(drawn.choice(WORDS[i % 2 :: 2]) for _ in range(2 + i % 7))} {i},{'ab'[i % 2]}" for i in range(400)
     ]
-    (folder / "texts.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    alone = {"title": "Alone", "axes": {"loss": ["ce", "ce+supcon"]}, "baseline": {}}
-    shared = {"title": "Two processes", "base": {"processes": 2}, "baseline": {}}
+    texts = folder / "texts.csv"
+    texts.write_text("\n".join(["text,label", *rows]) + "\n")
     experiment = {
         "name": "chaos",
-        "data": {
-            "source": f"file:{folder / 'texts.csv'}",
-            "train": 160,
-            "validation": 16,
-            "test": 64,
-            "max_length": 16,
-        },
+        "data": {"source": f"file:{texts}", "train": 160, "validation": 16, "test": 64, "max_length": 16},
         "encoder": {"model": "scratch:bert", "scratch": {"layers": 2, "hidden": 32, "heads": 2, "vocabulary": 300}},
         "training": {"epochs": 6, "batch_size": 8, "head_lr": 1e-3, "encoder_lr": 1e-3},
         "evaluation": {"metrics": ["accuracy", "knn"]},
         "seeds": [0],
-        "sections": [alone, shared],
+        "sections": [
+            {"title": "Alone", "axes": {"loss": ["ce", "ce+supcon"]}, "baseline": {}},
+            {"title": "Two processes", "base": {"processes": 2}, "baseline": {}},
+        ],
         "resources": {"checkpoint_every": CHECKPOINT_EVERY},
     }
     path = folder / f"{changes.get('name', 'chaos')}.yaml"
@@ -58,10 +50,25 @@ def results(home: Path) -> dict[str, dict[str, str]]:
 
 
 def numbers(run: Path) -> dict[str, str]:
-    found = {name: hashlib.sha256((run / name).read_bytes()).hexdigest() for name in FILES}
-    return found | {"curve": json.dumps(curve(run))}
+    digests = {name: hashlib.sha256((run / name).read_bytes()).hexdigest() for name in FILES}
+    steps = map(json.loads, lines(run))
+    return digests | {"curve": json.dumps([{k: v for k, v in step.items() if k not in CLOCK} for step in steps])}
 
 
-def curve(run: Path) -> list[dict[str, float]]:
-    rows = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-    return [{name: value for name, value in row.items() if name not in CLOCK} for row in rows]
+def lines(folder: Path) -> list[str]:
+    """A line for each step."""
+    log = folder / "metrics.jsonl"
+    return log.read_text(encoding="utf-8").split("\n")[:-1] if log.exists() else []
+
+
+def trainings(run: Path) -> int:
+    """How often a cell was trained to its end."""
+    return sum(known["stage"] == "train" and known.get("outcome") == "done" for known in claim.attempts(run))
+
+
+def left_in_the_store(home: Path) -> list[str]:
+    """Cells that somebody holds, and MLflow runs that say RUNNING, where nothing runs any more."""
+    held = [run.name for run in home.glob("runs/*") if claim.is_held(run)]
+    with closing(sqlite3.connect(home / "mlflow.db")) as database:
+        query = "select name from runs where status = 'RUNNING' and lifecycle_stage = 'active'"
+        return held + [name for (name,) in database.execute(query)]

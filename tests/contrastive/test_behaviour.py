@@ -54,7 +54,6 @@ def not_surprised(trained: model.Model, batch: Batch) -> list[float]:
     return [-float(mlm(guesses.surprise, hidden=guesses.hidden))]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "judged", "gains"),
     [("supcon", near_the_topic, [0.2]), ("simcse", told_apart, [0.5, 0.15]), ("mlm", not_surprised, [0.2])],

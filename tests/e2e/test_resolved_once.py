@@ -40,9 +40,7 @@ ONCE = {
 }  # two sections
 
 
-@pytest.mark.parametrize(
-    "command", [["plan"], pytest.param(["run", "--engine", "inline"], marks=[pytest.mark.e2e, pytest.mark.full])]
-)
+@pytest.mark.parametrize("command", [["plan"], pytest.param(["run", "--engine", "inline"], marks=pytest.mark.full)])
 def test_a_command_and_its_flow_resolve_their_experiment_once(
     command: list[str], tmp_path: Path, empty_store: Path, request: pytest.FixtureRequest
 ):

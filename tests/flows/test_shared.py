@@ -21,7 +21,7 @@ from tests.flows.conftest import ABLATE, CHECKOUT, ablate
 from tests.postgres import PASSWORD, databases
 from tests.waiting import soon
 
-pytestmark = [pytest.mark.full, pytest.mark.e2e]
+pytestmark = pytest.mark.full
 SECRETS = {
     "PREFECT_SERVER_API_AUTH_STRING": "ablate:prefect-secret-1234",
     "MLFLOW_AUTH_ADMIN_PASSWORD": "mlflow-secret-1234",

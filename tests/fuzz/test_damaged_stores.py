@@ -1,7 +1,7 @@
-"""A finished home that is damaged, and what the commands make of it: `python -m tests.fuzz.test_damaged_stores FOLDER`.
+"""A finished home that is damaged, and what the commands make of it.
 
-A line in is the number of a round, a line out what went wrong in it. Each round is a fork of this process, so that no
-round knows anything of an earlier one; all use one home, by whose path MLflow's database names its files.
+Each round is a process of its own: `python -m tests.fuzz.test_damaged_stores FOLDER NUMBER`. All use one home, by whose
+path MLflow's database names its files.
 """
 
 import io
@@ -12,24 +12,18 @@ import shutil
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import typer
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.evaluation.grid_references import data_folders
-from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.grid import load
 from contrastive.grid import plan as plans
 from contrastive.grid.identity import evaluation_key
-from contrastive.grid.plan import Plan
 from contrastive.runs import store
 from contrastive.training.job import TrainRequest
 from flows.cli import app
@@ -42,12 +36,13 @@ from tests.fuzz.conftest import Rounds
 
 EXPERIMENT: dict[str, Any] = {
     "name": "damaged",
-    "encoder": {"model": "scratch:bert", "scratch": {"layers": 1, "hidden": 16, "heads": 2, "vocabulary": 300}},
+    "encoder": {"model": "scratch:bert", "scratch": {"layers": 2, "hidden": 16, "heads": 2, "vocabulary": 300}},
     "training": {"epochs": 1, "batch_size": 8, "head_lr": 1e-3, "encoder_lr": 1e-3},
     "seeds": [0],
     "resources": {"slots": 1},
 }
 TRIES = 4  # of `audit --mend` and `run`; a database that has to go takes two
+CHECKOUT = Path(__file__).parents[2]
 PLACES = ("runs", "runs", "cache", "cache", "mlflow.db", "mlartifacts", "locks")
 
 
@@ -56,34 +51,19 @@ def written(folder: Path) -> Path:
     texts = grid.write(folder).parent / "texts.csv"
     data = {"source": f"file:{texts}", "train": 32, "validation": 8, "test": 24, "max_length": 16}
     transfer = {"name": "again", "source": f"file:{texts}", "train": 16, "test": 16}
-    model, tune = f"file:{folder / 'bert'}", {"last_blocks": 1, "frozen_dropout": False}
     sections = [
         {"title": "Recipes", "axes": {"loss": ["ce", "sccl"]}, "show": {"tsne": True}},
-        {"title": "Frozen blocks", "base": {"model": model, "scratch": None, "tune": tune}},
+        {"title": "Frozen blocks", "base": {"tune": {"last_blocks": 1, "frozen_dropout": False}}},
     ]
     path = folder / "damaged.yaml"
     evaluation = {"metrics": ["accuracy"], "transfer": [transfer]}
-    whole = EXPERIMENT | {"data": data, "evaluation": evaluation, "sections": sections[:1]}
-    path.write_text(json.dumps(whole))
-    save_encoder(folder / "bert", tokens.open_tokens(prepare_cell_tokens(planned(path).to_do[0].cell)))
-    path.write_text(json.dumps(whole | {"sections": sections}))
+    path.write_text(json.dumps(EXPERIMENT | {"data": data, "evaluation": evaluation, "sections": sections}))
     return path
-
-
-def save_encoder(folder: Path, prepared: tokens.Tokens) -> None:
-    shape = {"num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
-    torch.manual_seed(0)
-    BertModel(BertConfig(vocab_size=prepared.vocab_size, **shape), add_pooling_layer=False).save_pretrained(folder)
-    PreTrainedTokenizerFast.from_pretrained(prepared.tokenizer).save_pretrained(folder)
-
-
-def planned(path: Path) -> Plan:
-    return plans.make_plan(load.load_experiment(path))
 
 
 def run(path: Path) -> None:
     """As the flow does it, without Prefect."""
-    plan = planned(path)
+    plan = plans.make_plan(load.load_experiment(path))
     store.check_home()
     for cell in plan.statuses:
         worker_calls.prepare(cell, plan.experiment.evaluation.test)
@@ -106,53 +86,45 @@ def run(path: Path) -> None:
 
 def outcome(name: str, path: Path, *options: str) -> tuple[str, str]:
     """What a command said to people, and the traceback where it said something else."""
-    said = io.StringIO()
+    said, crash = io.StringIO(), ""
     store._digest.cache_clear()  # as in a process of its own
     try:
         with redirect_stdout(said), redirect_stderr(said):
             run(path) if name == "run" else app([name, str(path), *options], standalone_mode=False)
-    except UserError as error:
-        return f"{error}", ""
-    except OSError as error:
-        return store.explain_os_error(error), ""
+    except (UserError, OSError) as error:
+        return store.explain_os_error(error) if isinstance(error, OSError) else str(error), ""
     except (typer.Exit, SystemExit):
-        return said.getvalue(), ""
+        pass
     except Exception:
-        return said.getvalue(), traceback.format_exc()
-    return said.getvalue(), ""
+        crash = traceback.format_exc()
+    return said.getvalue(), crash
 
 
-HARMS = ("flip", "flip", "truncate", "truncate", "garbage", "JSON", "delete", "folder", "link", "swap")
 JSON = ("{}", "[]", "null", "1", '{"files": []}', '{"files": {"a": 1}}', '[{"name": 1}]')
 
 
-def spoil(path: Path, way: str, chance: random.Random) -> None:
-    content, status = bytearray(path.read_bytes()), path.stat()
-    others = [other for other in files_of(path.parent) if other != path]
-    if way == "flip" and content:  # one bit; half of the time size and time stay, as where a disk forgets
-        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
-        path.write_bytes(content)
-        if chance.random() < 0.5:
-            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    elif way == "truncate":
-        os.truncate(path, chance.choice((0, chance.randrange(max(1, len(content))))))
-    elif way == "garbage":  # a piece in the middle
-        place, piece = chance.randrange(max(1, len(content))), chance.randbytes(chance.choice((16, 4096)))
-        content[place : place + len(piece)] = piece
-        path.write_bytes(content)
-    elif way == "JSON":
-        path.write_text(chance.choice(JSON))
-    elif way == "swap" and others:
-        aside, other = path.with_name("aside"), chance.choice(others)
-        for place, moved in ((path, aside), (other, path), (aside, other)):
-            os.replace(place, moved)
-    elif way in ("delete", "folder", "link"):
-        path.unlink()
-        if way == "folder":
-            path.mkdir()
-            (path / "something").write_text("of somebody")
-        elif way == "link":
-            path.symlink_to(chance.choice((path, path.parent / "nowhere")))
+def flip(path: Path, chance: random.Random) -> None:
+    """One bit; half of the time size and time stay, as where a disk forgets."""
+    content, status = bytearray(path.read_bytes() or b"0"), path.stat()
+    content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    path.write_bytes(content)
+    if chance.random() < 0.5:
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def replace_by_folder(path: Path, _: random.Random) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "something").write_text("of somebody")
+
+
+HARMS = {
+    "flip": flip,
+    "truncate": lambda path, chance: os.truncate(path, chance.randrange(max(1, path.stat().st_size))),
+    "JSON": lambda path, chance: path.write_text(chance.choice(JSON)),
+    "delete": lambda path, _: path.unlink(),
+    "folder": replace_by_folder,
+}
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -164,9 +136,9 @@ def harm(home: Path, chance: random.Random) -> list[str]:
     done = []
     for _ in range(chance.randint(1, 3)):
         place = home / chance.choice(PLACES)
-        if found := files_of(place) if place.is_dir() else [place] if place.is_file() else []:
-            path, way = chance.choice(found), chance.choice(HARMS)
-            spoil(path, way, chance)
+        if files := files_of(place) if place.is_dir() else [place] if place.is_file() else []:
+            path, way = chance.choice(files), chance.choice([*HARMS])
+            HARMS[way](path, chance)
             done.append(f"{way} {path.relative_to(home)}")
     return done
 
@@ -186,7 +158,6 @@ def look(number: int, path: Path, home: Path, truth: dict[str, Any]) -> dict[str
     """One round: the faults it found, and what was done to the home."""
     chance = random.Random(number)
     done, faults = harm(home, chance), []
-    before = chance.sample(("plan", "audit", "sync", "report", "run"), k=chance.randint(1, 4))
 
     def command(name: str, *options: str) -> str:
         said, crash = outcome(name, path, *options)
@@ -194,98 +165,50 @@ def look(number: int, path: Path, home: Path, truth: dict[str, Any]) -> dict[str
         faults.extend([f"{name}: {crash}"] if crash else [])
         return said
 
-    for name in before:
+    for name in chance.sample(("plan", "audit", "sync", "report", "run"), k=chance.randint(1, 4)):
         command(name)
     for _ in range(TRIES):
         command("audit", "--mend")
         command("run")
         command("report")
-        if grid.results(home) == truth and "agrees with them" in outcome("audit", path)[0]:
+        if "agrees with them" in (said := command("audit")):
             break
-    said = command("audit")
     if grid.results(home) != truth:
         faults.append(f"the numbers are not those of before: {sorted(grid.results(home))}")
     if "run folders are complete, MLflow agrees with them, the report" not in said:
         faults.append(f"after all, an audit says: {said}")
-    return {"done": done, "before": before, "faults": faults}
-
-
-def fork(work: Callable[[], Any]) -> Any:
-    """Do it in a process of its own."""
-    reader, writer = os.pipe()
-    if (child := os.fork()) == 0:
-        try:
-            said = work()
-        except BaseException:
-            said = {"faults": [traceback.format_exc()]}
-        with os.fdopen(writer, "w") as pipe:
-            json.dump(said, pipe)
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as pipe:
-        said = json.loads(pipe.read() or '{"faults": ["the round died"]}')
-    os.waitpid(child, 0)
-    return said
-
-
-def make(place: Path) -> dict[str, Any]:
-    run(written(place))
-    return {"truth": grid.results(store.home())}
+    return {"done": done, "faults": faults}
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
+    """Make the home, or damage a copy of it and print what came of it."""
+    folder, number = Path(sys.argv[1]), sys.argv[2]
     home, pristine = folder / "home", folder / "pristine"
     os.environ["ABLATE_HOME"] = str(home)
-    made = fork(lambda: make(folder))
-    print(json.dumps(made), flush=True)
-    shutil.copytree(home, pristine, copy_function=shutil.copy2)
-    for line in sys.stdin:
-        shutil.rmtree(home)
-        shutil.copytree(pristine, home, copy_function=shutil.copy2)
-        number = int(line)
-        print(json.dumps(fork(lambda: look(number, folder / "damaged.yaml", home, made["truth"]))), flush=True)  # noqa: B023
+    if number == "make":
+        run(written(folder))
+        home.rename(pristine)
+        print(json.dumps(grid.results(pristine)))
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(pristine, home, copy_function=shutil.copy2)
+    print(json.dumps(look(int(number), folder / "damaged.yaml", home, grid.results(pristine))))
 
 
-Look = Callable[[int], dict[str, Any]]
-
-
-def answer(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """The next one, among what libraries say; empty where the process died."""
-    assert process.stdout is not None
-    return next((dict(json.loads(line)) for line in process.stdout if line.startswith("{")), {})
-
-
-@pytest.fixture(scope="module")
-def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
-    """Asks a process that has a finished home for a round."""
-    folder = tmp_path_factory.mktemp("damaged")
-    kept = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
-    with open(folder / "said.txt", "wb") as said:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.test_damaged_stores", str(folder)], env=kept | {"OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, cwd=Path(__file__).parents[2],
-        )  # fmt: skip
-    made = answer(process)
-    assert len(made.get("truth", {})) == 3, f"{made} {(folder / 'said.txt').read_text()[-3000:]}"
-
-    def of_round(number: int) -> dict[str, Any]:
-        assert process.stdin is not None
-        process.stdin.write(f"{number}\n")
-        process.stdin.flush()
-        return answer(process)
-
-    yield of_round
-    assert process.stdin is not None
-    process.stdin.close()
-    process.wait(60)
+def in_a_process(folder: Path, number: object) -> dict[str, Any]:
+    environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+    command = [sys.executable, "-m", "tests.fuzz.test_damaged_stores", str(folder), str(number)]
+    done = subprocess.run(command, env=environment, cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.returncode == 0, f"round {number}: {done.stderr[-3000:]}"
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 @pytest.mark.full
-def test_damaged_files_are_mended_and_never_shown_as_tracebacks(ask: Look, rounds: Rounds):
+def test_damaged_files_are_mended_and_never_shown_as_tracebacks(tmp_path: Path, rounds: Rounds):
+    assert len(in_a_process(tmp_path, "make")) == 3
     for number, _ in rounds(1):
-        found = ask(number)
-        assert found.get("faults") == [], f"round {number}, {found}".replace("\\n", "\n")
+        outcome = in_a_process(tmp_path, number)
+        assert outcome["faults"] == [], f"round {number}, {outcome}".replace("\\n", "\n")
 
 
 if __name__ == "__main__":

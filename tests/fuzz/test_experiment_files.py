@@ -3,6 +3,7 @@
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,9 @@ import pytest
 import yaml
 
 from contrastive.config import registry
-from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief
-from contrastive.grid.expand import count_combinations
 from contrastive.grid.identity import cell_id, identities
 from contrastive.grid.load import LONGEST_MESSAGE, ExperimentError, parse_experiment, read_document
-from contrastive.runs.fingerprint import canonical_json
 from tests.fuzz.conftest import Rounds
 
 CONFIGS = sorted((registry.PACKAGE_ROOT / "configs").glob("*.yaml"))
@@ -48,27 +46,23 @@ VALUES: list[Callable[[random.Random], Any]] = [
     lambda chance: chance.choice(NUMBERS),
     lambda chance: chance.choice([[], {}, [[[[1]]]], {"a": {"b": [1]}}, [None], [[1], [1.0], [True]]]),
     lambda chance: list(range(chance.choice([1, 100, 3000]))),
-    lambda chance: ["same"] * chance.choice([2, 500]),
     lambda chance: {f"key{number}": 1 for number in range(chance.choice([1, 500]))},
 ]
 
 
 def damaged_text(text: str, chance: random.Random) -> str:
-    """The lines of a file deleted, doubled, exchanged or shifted, or something put in that YAML knows or forbids."""
+    """The lines of a file deleted, doubled or shifted, or something put in that YAML knows or forbids."""
     lines = text.split("\n")
     for _ in range(chance.randint(1, 4)):
-        place, kind = chance.randrange(len(lines)), chance.randrange(6)
+        place, kind = chance.randrange(len(lines)), chance.randrange(5)
         line, column = lines[place], chance.randint(0, len(lines[place]))
         if kind == 0:
             lines[place : place + 1] = [] if len(lines) > 1 else [line]
         elif kind == 1:
             lines.insert(chance.randrange(len(lines)), line)
         elif kind == 2:
-            other = chance.randrange(len(lines))
-            lines[place], lines[other] = lines[other], line
-        elif kind == 3:
             lines[place] = " " * chance.randint(0, 6) + line.lstrip()
-        elif kind == 4:
+        elif kind == 3:
             lines[place] = line[:column] + chance.choice(WORDS) + line[column:]
         else:
             lines[place] = line[:column] + chr(chance.randrange(1, 0x3000)) + line[column + chance.randint(0, 3) :]
@@ -81,15 +75,13 @@ def damaged_values(text: str, chance: random.Random) -> str:
     for _ in range(chance.randint(1, 4)):
         holder = chance.choice(holders(tree))
         name = chance.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
-        kind, value = chance.randrange(5), chance.choice(VALUES)(chance)
+        kind, value = chance.randrange(4), chance.choice(VALUES)(chance)
         if kind == 0 and isinstance(holder, dict):
             holder[chance.choice(["", "x" * 5000, "../../x", "seed", "temperature", "é\x1b", name])] = value
         elif kind == 1:
             del holder[name]
         elif kind == 2 and isinstance(holder, list):
             holder += [holder[name]] * chance.choice([1, 300])
-        elif kind == 3 and (axes := [some for some in holders(tree) if "axes" in some]):
-            chance.choice(axes)["axes"] = huge_axes(chance)
         else:
             holder[name] = value
         if not holders(tree):
@@ -109,11 +101,6 @@ def holders(tree: Any) -> list[Any]:
     return ([tree] if inner else []) + [found for value in inner for found in holders(value)]
 
 
-def huge_axes(chance: random.Random) -> dict[str, list[Any]]:
-    names = chance.sample(["k", "alpha", "temperature", "encoder_lr", "queue", "batch_size", "dropout"], 3)
-    return {name: [number + 1 for number in range(chance.choice([1, 20, 300]))] for name in names}
-
-
 def check(text: str) -> str:
     """What came of a text: accepted, or refused in words for people; anything else raises."""
     began = time.process_time()
@@ -127,41 +114,29 @@ def check(text: str) -> str:
         return "refused"
     finally:
         assert time.process_time() - began < SECONDS
-    experiment, cells = resolved.experiment, resolved.cells
-    rows = sum(map(count_combinations, experiment.sections)) * len(experiment.seeds)
-    assert 0 < len(cells) <= 2 * rows <= 2 * experiment.resources.most_cells
-    again = parse_experiment(written(experiment), "x.yaml")
-    assert again == resolved
-    return named(cells)
-
-
-def written(experiment: Experiment) -> str:
-    """The file that says the same, as JSON, which YAML reads."""
-    text = json.dumps(experiment.model_dump(mode="json", exclude_unset=True), ensure_ascii=False)
-    return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in text)
+    assert 0 < len(resolved.cells) <= 2 * resolved.experiment.resources.most_cells
+    return named(resolved.cells)
 
 
 def named(cells: Any) -> str:
     """Whether the first cells get ids, each its own; what they name may be missing on this machine, in words."""
     some = [cell for cell in cells if not cell.encoder.model.startswith("hf:")][:20]
     try:
-        documents = identities(some)
+        ids = {cell_id(document) for document in identities(some).values()}
     except UserError:
         return "accepted, and what it names is not here"
-    assert len({cell_id(document) for document in documents.values()}) == len(some)
-    assert all(canonical_json(document) for document in documents.values())
+    assert len(ids) == len(some)
     return "accepted"
 
 
 @pytest.mark.parametrize("damage", [damaged_text, damaged_values])
 def test_a_damaged_experiment_is_read_or_refused_in_words(damage, rounds: Rounds):
-    texts, came = [SMALL, *(path.read_text(encoding="utf-8") for path in CONFIGS)], dict[str, int]()
+    texts, outcomes = [SMALL, *(path.read_text(encoding="utf-8") for path in CONFIGS)], Counter[str]()
     for number, chance in rounds(10):
         text = damage(texts[0] if chance.random() < 0.5 else chance.choice(texts), chance)
         try:
-            what = check(text)
+            outcomes[check(text)] += 1
         except Exception as error:
             error.add_note(f"in round {number} of {damage.__name__}, of\n{text[:3000]}")
             raise
-        came[what] = came.get(what, 0) + 1
-    print(came)
+    print(outcomes)

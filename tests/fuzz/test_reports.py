@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from contrastive.runs.recorded import Provenance, RecordedSection
+from contrastive.runs.recorded import RecordedSection
 from reports.build import write_report
-from reports.study import MEASURED, Picture, Results
+from reports.study import MEASURED, Results
 from tests.fuzz.conftest import Rounds
 from tests.reports.figures import sample
 from tests.reports.made import contradictions, put
@@ -22,7 +22,7 @@ NAMES = ("ce", "a|b", "<img src=x>", "**bold**", "差评", "", " ", "NA", "1", "
 
 
 def grid(chance: random.Random) -> Results:
-    """One to three sections of few rows over few seeds, in a list or a pivot, all of it measured."""
+    """One to three sections of few rows over few seeds, all of it measured."""
     seeds = tuple(range(chance.choice((1, 1, 2, 3))))
     titles = chance.sample(("Recipes", "K × α", "a|b <i>", "视角", "`x`"), chance.randint(1, 3))
     sections = [section(title, number, seeds, chance) for number, title in enumerate(titles)]
@@ -32,16 +32,11 @@ def grid(chance: random.Random) -> Results:
 
 def section(title: str, number: int, seeds: tuple[int, ...], chance: random.Random) -> RecordedSection:
     names = list(dict.fromkeys(chance.choices(NAMES, k=chance.randint(1, 5))))
-    pivot = len(names) > 1 and chance.random() < 0.3
     rows = []
     for place, name in enumerate(names):
-        axes = {"k": str(place % 2), "alpha": str(place // 2)} if pivot and place else {}
-        row = sample.row(10 * number + place, name, axes, seeds, loss=name)
+        row = sample.row(10 * number + place, name, {}, seeds, loss=name)
         rows.append(replace(row, baseline=place == 0, against=0 if place else None))
-    made = sample.section(title, rows, chance.choice((sample.VALUES, sample.VALUES[:1])))
-    if pivot:
-        put(made.show.table, rows="k", columns="alpha")
-    return made
+    return sample.section(title, rows, chance.choice((sample.VALUES, sample.VALUES[:1])))
 
 
 def spoiled(results: Results, chance: random.Random) -> Results:
@@ -60,50 +55,24 @@ def spoiled(results: Results, chance: random.Random) -> Results:
         if chance.random() < 0.1:
             put(results.cells[cell], provenance=None)
         elif chance.random() < 0.2:
-            odd_counts(results.provenance(cell), chance)
+            put(results.provenance(cell), class_counts={}, wall_seconds=chance.choice((0.01, 1e9)))
     for cell in list(results.tsne):
-        spoil_picture(results.tsne, cell, chance)
+        if chance.random() < 0.2:
+            put(results.tsne[cell], x=results.tsne[cell].x * chance.choice((0, np.nan)))
     lost = chance.sample(list(scores.index), chance.choice((0, 0, 0, 1, len(scores))) if len(scores) else 0)
-    gone = [cell for cell in lost if chance.random() < 0.5]
-    cells = {cell: run for cell, run in results.cells.items() if cell not in gone}
     curves = results.curves.copy()
     if chance.random() < 0.3:
         curves.loc[curves.index[:: chance.randint(1, 9)], "value"] = chance.choice(VALUES)
     if chance.random() < 0.1:
         curves = curves[:0]
     told = [
-        (cell, name, float(scores.loc[cell, name]), True, texts_of(results.provenance(cell)), "", None)
+        (cell, name, float(scores.loc[cell, name]), True, 20 * chance.randint(1, 4), "", None)
         for cell in scores.index
         for name in scores.columns
-        if cell in cells and chance.random() < 0.95
+        if chance.random() < 0.95
     ]
-    changed = {"scores": scores.drop(index=lost), "cells": cells, "curves": curves}
+    changed = {"scores": scores.drop(index=lost), "curves": curves}
     return Results(**vars(results) | changed | {"measured": pd.DataFrame(told, columns=MEASURED)})
-
-
-def texts_of(known: Provenance | None) -> int:
-    return 20 * len(known.class_counts.get("test", "abc") if known else "abc")
-
-
-def odd_counts(provenance: Provenance, chance: random.Random) -> None:
-    classes = list(provenance.class_counts["train"])
-    nothing = {split: dict.fromkeys(classes, 0) for split in ("train", "test")}
-    counts = chance.choice(({}, {"train": dict.fromkeys(classes, 1)}, nothing))
-    put(provenance, class_counts=counts, wall_seconds=chance.choice((0.01, 1e9)))
-
-
-def spoil_picture(pictures: dict[str, Picture], cell: str, chance: random.Random) -> None:
-    if chance.random() < 0.8:
-        return
-    known = pictures[cell]
-    one, none = ({name: getattr(known, name)[:count] for name in ("x", "labels", "ids")} for count in (1, 0))
-    flat = [{"x": known.x * factor} for factor in (0, np.nan, [1, 0])]
-    others = ({"labels": known.labels[:3]}, one, {"ids": known.ids * 0}, {"reason": "none"} | none)
-    changed = chance.choice((None, *flat, *others))
-    if changed is None:
-        del pictures[cell]
-    else:
-        pictures[cell] = replace(known, **changed)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scores as large as 3e38

@@ -17,8 +17,6 @@ from tasks.record import record_cell, record_grid
 from tests.recorded import cell_folder, failed_folder, grid
 from tests.reports.made import content
 
-pytestmark = pytest.mark.slow
-
 SPLITS = ("train", "test")
 
 

@@ -19,8 +19,6 @@ from reports.looks import replay_looks, rows_at
 from reports.messages import Language
 from tests.reports.made import contradictions, made, put
 
-pytestmark = pytest.mark.slow
-
 GOLDEN = Path(__file__).parent / "golden"
 OUTPUT = Path(__file__).parents[2] / "reports" / "output"
 ABSOLUTE = re.compile(r"(?<![\w./:])/(?:home|root|Users|tmp|work|mnt|data|var|opt|usr|srv)/|\b[A-Z]:\\\\")

@@ -216,7 +216,6 @@ SHORT = [(Truth(neutral=1.0), 100), (SMALL, 100)]
 LONG = (Truth(neutral=1.0), Truth(neutral=1.0, redrawn=0.1), Truth(neutral=0, nightly=1.0), SMALL, THREE)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("truth", "count"), rest_is_full([*SHORT, *((truth, 1000) for truth in LONG)], SHORT))
 def test_scores_are_called_without_a_cause_in_one_night_of_a_hundred_at_most(truth, count):
     """Each second night brings other code to a first night of its own: what was called once is called until there is
@@ -225,7 +224,6 @@ def test_scores_are_called_without_a_cause_in_one_night_of_a_hundred_at_most(tru
     assert sum(called(simulate(truth, 2, draw)[1]) for _ in range(count)) <= allowed(count)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", rest_is_full([200, 1000], [200]))
 def test_timings_are_called_without_a_cause_in_one_night_of_a_hundred_at_most(count):
     truth, draw, calls = Truth(seeds=5, configurations=1, neutral=0), np.random.default_rng(0), 0
@@ -245,7 +243,6 @@ STEPS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("truth", "sign", "row", "power", "tries"), rest_is_full(STEPS, STEPS[:2]))
 def test_a_step_of_one_standard_deviation_is_called_on_the_second_night(truth, sign, row, power, tries):
     draw, planted = np.random.default_rng(1), replace(truth, step=float(sign), at=1)
@@ -254,7 +251,6 @@ def test_a_step_of_one_standard_deviation_is_called_on_the_second_night(truth, s
     assert verdicts.count(right) >= power * tries and wrong not in verdicts
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tries", rest_is_full([20, 60], [20]))
 def test_a_machine_that_became_half_as_fast_is_called_within_three_nights(tries):
     draw, at = np.random.default_rng(2), SIMULATED.window + 1

@@ -207,7 +207,6 @@ def test_digits_follow_the_interval(difference: float, half: float, said: str):
     assert difference_text(difference, half) == said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("language", "word"), [("en", "better"), ("zh", "更好")])
 def test_the_forest_shows_each_row_with_its_number_and_names_in_any_script(
     language: Language, word: str, tmp_path: Path

@@ -79,6 +79,7 @@ def test_a_damaged_database_is_refused_and_made_again_once_it_is_away(
     assert sync.audit(plan) == []
 
 
+@pytest.mark.full  # it waits for the lock
 def test_a_database_that_is_empty_or_locked_is_not_damaged(plan: Plan):
     path = store.home() / "mlflow.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

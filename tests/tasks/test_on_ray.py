@@ -31,7 +31,7 @@ from tests.contrastive.training.launched import MORE, make, of_images, run, writ
 from tests.tasks.test_engines import die, slow
 from tests.waiting import soon
 
-pytestmark = [pytest.mark.full, pytest.mark.e2e]
+pytestmark = pytest.mark.full
 GPUS = "CUDA_VISIBLE_DEVICES"
 WORKERS_START = 300  # seconds: on a machine with other work, four fresh workers import torch for minutes
 
@@ -130,8 +130,10 @@ def test_work_is_pinned_warm_and_never_shares_a_device(engine: Engine, tmp_path:
         asked = [threads.submit(engine.run, "train", where_together, tmp_path, 2) for _ in range(2)]
         found = [future.result(timeout=WORKERS_START) for future in asked]
     # A worker to which Ray hands the other device gets another process. Soon one has the device that it had before.
-    places = [*found, *(engine.run("train", where) for _ in range(10))]
-    assert len(set(places)) < len(places)
+    places = [*found]
+    while (place := engine.run("train", where)) not in places:
+        places.append(place)
+        assert len(places) < 12
     assert {place[0] for place in found} == {"0", "1"} and all(place[0] == place[1] for place in found)
     assert engine.run("train", where, processes=2)[0] in ("0,1", "1,0")
     assert engine.run("train", os.getenv, "OMP_NUM_THREADS") == "1"

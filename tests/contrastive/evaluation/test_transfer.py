@@ -69,7 +69,6 @@ def test_a_pair_is_told_by_differences_and_products():
     assert values(labelled(other="b"), swapped) == {"accuracy": 1.0}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("classes", "seed"), [(2, 0), (3, 1), (5, 2)])
 def test_the_grid_is_that_of_scikit_learn(classes, seed):
     vectors = clouds(classes=classes, seed=seed)

@@ -54,7 +54,6 @@ def test_a_grid_that_is_too_large_is_counted_not_made():
 ENDLESS = {"one name": "a" * 1_000_001, "brackets": "[" * 100_000, "a remark": "# " + "x" * 1_000_000}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
 def test_a_file_that_is_no_experiment_is_not_read_to_its_end(text, tmp_path):
     ((line, message),) = mistakes(text)

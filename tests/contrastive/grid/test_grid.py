@@ -121,7 +121,6 @@ def test_a_cell_that_two_sections_need_is_one_cell():
 SOME = ("level", "k", "clusters", "alpha", "encoder_lr")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kept", "least"), [(SOME[:3], 50), pytest.param(SOME, 200, marks=pytest.mark.full)])
 def test_equal_to_the_naive_product(kept, least):
     """The rows of a section are the distinct canonical cells of the product, each built and checked from nothing."""
@@ -158,7 +157,6 @@ def test_equal_to_the_naive_product(kept, least):
 TUNES = [Tune(), Tune(last_blocks=0), Tune(last_blocks=2), Tune.model_validate({"lora": {}})]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tune", TUNES, ids=lambda tune: names.short_value("tune", tune))
 def test_settings_read_are_those_that_canonical_keeps(tune):
     """`read_settings` says the same as `Cell.canonical`: what is read, and only that, survives it."""

@@ -201,7 +201,6 @@ def modes(backbone: nn.Module) -> list[bool]:
     return [of_part.pop() for of_part in found]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tune", [{}, {"lora": {"r": 2, "dropout": 0.1}}], ids=["blocks", "adapters"])
 @pytest.mark.parametrize("kind", ["scratch:bert", "scratch:deberta-v2"])
 def test_frozen_blocks_without_dropout_are_in_evaluation_mode_while_the_others_train(

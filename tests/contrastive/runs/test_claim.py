@@ -11,8 +11,6 @@ import pytest
 
 from contrastive.runs import claim, stopping, store
 
-pytestmark = pytest.mark.slow
-
 WORKER = """
 import sys, time
 from pathlib import Path

@@ -79,7 +79,6 @@ def _hold(path: Path, started) -> None:
         signal.pause()
 
 
-@pytest.mark.slow
 def test_a_lock_waits_for_another_process_and_is_freed_by_its_death(tmp_path: Path):
     context = multiprocessing.get_context("spawn")
     started = context.Event()

@@ -125,7 +125,7 @@ def detached_cluster(encode, batch, *, k, clusters):
     return View([VectorGroup(group.vectors.detach(), group.mask) for group in view.groups], view.sentences)
 
 
-@pytest.mark.parametrize("fault", [None, "no predictor", "no variance"])
+@pytest.mark.parametrize("fault", [None, "no predictor", pytest.param("no variance", marks=pytest.mark.full)])
 def test_a_collapse_behind_the_projector_is_seen(fault: str | None, home: Path, monkeypatch: pytest.MonkeyPatch):
     """BYOL without its predictor and VICReg without variance: the vectors stay apart, their projections do not."""
     made = Byol.__init__

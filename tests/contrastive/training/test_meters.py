@@ -23,7 +23,6 @@ int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millij
 """
 
 
-@pytest.mark.slow
 def test_the_gpus_that_a_cell_sees_are_counted(tmp_path: Path):
     (tmp_path / "nvml.c").write_text(LIBRARY)
     library = tmp_path / "libnvidia-ml.so.1"

@@ -76,7 +76,7 @@ def detach_simcse() -> None:
 def trained(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest):
     """Every recipe trained alone, and in two processes that share it; all of the latter in one pair of processes."""
     into = tmp_path_factory.mktemp("sharded")
-    whole = request.config.getoption("--tier") == "all"
+    whole = "not full" not in request.config.getoption("-m")
     equal, stopped, faults = (EQUAL, STOPPED, FAULTS) if whole else (USUAL, (), ())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ABLATE_HOME", str(into))

@@ -53,7 +53,6 @@ def test_words_without_synonyms_and_the_order_of_the_files():
     assert synonyms("happy") == ["well-chosen", "felicitous", "glad"]  # a word comes first that a file names first
 
 
-@pytest.mark.slow
 def test_the_index_of_wordnet_names_the_same_synonyms():
     """The index gives each word the numbers of its synonym sets."""
     folder = locate.wordnet_folder()

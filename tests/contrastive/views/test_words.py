@@ -180,7 +180,6 @@ def synonyms_of(word: str, lexicon: Lexicon) -> list[str]:
     return names(lexicon.synonyms(found))
 
 
-@pytest.mark.slow
 @few
 @given(words=text, seed=seeds, rate=rates)
 def test_the_share_of_the_text_is_drawn_among_the_words_that_have_synonyms(words, seed, rate, request):
@@ -219,7 +218,6 @@ def test_a_swap_keeps_the_words_and_moves_exactly_two_and_a_deletion_keeps_the_o
     assert sum(i != int(word) for i, word in enumerate(swapped(numbered, 1))) == 2
 
 
-@pytest.mark.slow
 def test_the_four_operations_are_drawn_alike_often_and_change_their_share(known, lexicon):
     words = ["car", "the", "big", "zebra", "film", ",", "of", "sofa", "kid", "."]
     drawn = Counter()

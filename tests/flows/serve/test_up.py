@@ -24,7 +24,7 @@ from tests.browser import opened
 from tests.flows.conftest import ABLATE, CHECKOUT, ablate
 from tests.waiting import alive, soon
 
-pytestmark = [pytest.mark.full, pytest.mark.e2e]
+pytestmark = pytest.mark.full
 SERVICES = {"server": "prefect", "mlflow": "mlflow", "worker": "prefect"}  # a word of each command line → its program
 
 

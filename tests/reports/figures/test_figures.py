@@ -39,7 +39,6 @@ def without(section: RecordedSection, *shown: str) -> RecordedSection:
     return replace(section, show=section.show.model_copy(update=dict.fromkeys(shown, False)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("section", "names"),
     [
@@ -101,7 +100,6 @@ SECTIONS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", rest_is_full(SECTIONS, ("long", "pivot")))
 def test_no_text_is_cut_off_small_or_written_over(name: str, canvases: list[Any], tmp_path: Path):
     section = SECTIONS[name]
@@ -134,7 +132,6 @@ def texts(canvas: Any) -> list[Text]:
     ]
 
 
-@pytest.mark.slow
 def test_names_that_no_font_has_are_numbered_in_the_figure_and_its_text(tmp_path: Path):
     for name, figure in drawn(without(sample.recipes(labels=("交叉熵", "ce", "对比")), "curves"), tmp_path).items():
         assert "1 交叉熵, 2 ce, 3 对比" in str(figure.alt), name
@@ -167,7 +164,6 @@ def losses_of(section: Any, known: Any) -> list[tuple[str, str, list[int]]]:
     return [(key, str(title), rows) for key, title, rows in curves.loss_panels(section, known)]
 
 
-@pytest.mark.slow
 def test_lines_of_many_configurations_can_be_told_apart_and_terms_have_one_scale(canvases: list[Any], tmp_path: Path):
     section = sample.many(12)
     results = sample.results(section)

@@ -15,7 +15,6 @@ from reports.tables import Entry, Table
 from tests import browser as browsers
 from tests.reports.figures import sample
 
-pytestmark = pytest.mark.slow  # they start a browser
 CLASSES = ("</script>", "<img src=http://127.0.0.1:9/x onerror=alert(3)>", "{{ 7 * 7 }}")
 LABELS = ("ce", "<b onclick=alert(4)>rdrop</b>", 'ce+"supcon"\x9b\u202e')
 

@@ -57,7 +57,6 @@ def test_folds_test_every_text_once_with_the_classes_in_their_shares():
     assert found[0] == found[1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [10, 300])  # more texts than dimensions, and fewer
 def test_the_svm_is_the_cross_validation_of_a_pipeline(size):
     model = make_pipeline(StandardScaler(), LinearSVC(dual="auto", random_state=0, max_iter=100_000, tol=1e-6))
