@@ -1,7 +1,7 @@
 """Load the data set that a configuration names: read its source and divide it into train, validation and test.
 
-To add a data set that a package ships: in `packaged.py` or a file like it, a line in `FILES` (what it reads in the
-package's folder) and a function folder → rows; here a line in `DATASETS` under the package's name. For images the
+To add a data set that a package ships: in `packaged.py` or a file like it, a function folder → rows, beside it
+`<FUNCTION>_FILES` (what it reads in the package's folder); here a line in `DATASETS` under the package's name. For images the
 function returns arrays and labels, and a line in `SHIPS_IMAGES` names the package.
 """
 
@@ -47,7 +47,8 @@ def content_of(source: str, held_out: Mapping[str, str], pictures: Columns | Non
     kind = source.partition(":")[0]
     if kind == "package":
         name = _package_name(source, pictures is not None)
-        shipped = registry.literal(DATASETS[name].__module__, "FILES")[name]
+        read = DATASETS[name]
+        shipped = registry.literal(read.__module__, f"{read.__name__.upper()}_FILES")
         return [_file_digest(_folder(name) / file) for file in shipped]
     if kind == "hf":
         repository = locate.parse_hub_source(source)
