@@ -14,7 +14,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from contrastive.errors import brief
-from contrastive.evaluation.grid_references import known_references
+from contrastive.evaluation.reference import known_references
 from contrastive.grid.plan import Plan, recorded_grid
 from flows.terminal import tell
 from flows.upkeep import apply_file

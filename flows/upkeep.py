@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from contrastive.evaluation.grid_references import known_references
+from contrastive.evaluation.reference import known_references
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan, declare_plan, recorded_grid

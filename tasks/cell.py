@@ -14,8 +14,8 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.errors import UserError
 from contrastive.evaluation import reference as tfidf
-from contrastive.evaluation.grid_references import data_folders
 from contrastive.evaluation.prepare import lacks_embeddings
+from contrastive.evaluation.reference import data_folders
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status

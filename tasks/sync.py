@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from contrastive.config.cell import Cell
-from contrastive.evaluation.grid_references import known_references
+from contrastive.evaluation.reference import known_references
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan, recorded_grid
 from contrastive.grid.status import MEASURED_OTHERWISE, Status, outcome

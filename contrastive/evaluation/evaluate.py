@@ -22,8 +22,7 @@ from contrastive.evaluation import metrics, parallel, post
 from contrastive.evaluation import transfer as transfers
 from contrastive.evaluation.metrics.geometry import all_equal
 from contrastive.evaluation.metrics.types import Inputs, Score
-from contrastive.evaluation.neighbours import nearest_images
-from contrastive.evaluation.picture import make_picture
+from contrastive.evaluation.picture import make_picture, nearest_images
 from contrastive.evaluation.prepare import (
     array_name,
     larger_split_name,

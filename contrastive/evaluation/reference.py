@@ -16,6 +16,7 @@ from contrastive.data.images import values_of
 from contrastive.errors import UserError
 from contrastive.evaluation import metrics
 from contrastive.evaluation.metrics.types import Inputs
+from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.runs import fingerprint, store
 
 OF_TEXTS, OF_IMAGES = "TF-IDF + logistic regression", "Raw pixels + logistic regression"
@@ -113,3 +114,23 @@ def read_texts(tokens: Path, split: str) -> tuple[list[str], list[int]]:
         return [row["text"] for row in rows], [row["label"] for row in rows]
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged: repair it with `ablate audit EXPERIMENT --mend`") from error
+
+
+def known_references(plan: Plan) -> list[dict[str, Any]]:
+    """Return the references computed so far with the name of their data, each averaged over draws of training texts."""
+    references = []
+    for name, folders in data_folders(plan).items():
+        measured = [known_scores(folder, store.home(), test) for folder, test in folders]
+        references += [scored | {"data": name} for scored in mean_of_draws(measured)]
+    return references
+
+
+def data_folders(plan: Plan) -> dict[str, list[tuple[Path, Path]]]:
+    """Map each data name to token folders, (data, test texts) for each draw of training texts.
+
+    They are those of the first cell: a reference reads texts only, whatever the tokenizer.
+    """
+    return {
+        name: [(tokens_folder(plan.token_key(cell)), tokens_folder(plan.test_key(cell))) for cell in cells]
+        for name, cells in plan.data_cells().items()
+    }

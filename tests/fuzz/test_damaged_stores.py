@@ -20,7 +20,7 @@ import pytest
 import typer
 
 from contrastive.errors import UserError
-from contrastive.evaluation.grid_references import data_folders
+from contrastive.evaluation.reference import data_folders
 from contrastive.grid import load
 from contrastive.grid import plan as plans
 from contrastive.grid.identity import evaluation_key

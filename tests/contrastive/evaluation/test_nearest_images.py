@@ -4,7 +4,7 @@ import numpy as np
 
 from contrastive.config.cell import Images
 from contrastive.data.tokens import TokenSplit
-from contrastive.evaluation.neighbours import NEAREST, nearest_images, small
+from contrastive.evaluation.picture import NEAREST, nearest_images, small
 
 
 def test_one_image_of_each_class_is_followed_by_the_nearest_others():
