@@ -1,8 +1,8 @@
 """Load the data set that a configuration names: read its source and divide it into train, validation and test.
 
 To add a data set that a package ships: in `packaged.py` or a file like it, a function folder → rows, beside it
-`<FUNCTION>_FILES` (what it reads in the package's folder); here a line in `DATASETS` under the package's name. For images the
-function returns arrays and labels, and a line in `SHIPS_IMAGES` names the package.
+`<FUNCTION>_FILES` (what it reads in the package's folder); here a line in `DATASETS` under the package's name. For
+images the function returns arrays and labels, and a line in `SHIPS_IMAGES` names the package.
 """
 
 import difflib
