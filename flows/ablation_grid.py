@@ -170,10 +170,7 @@ def run_cells(plan: Plan, devices: Engine, page: Preliminary, growing: GrowingGr
 def begin(plan: Plan, status: Status, fit: CostEstimator, devices: Engine, ended: EndedQueue) -> Job:
     """Submit the task of a cell."""
     experiment, resources, of = plan.experiment, plan.experiment.resources, status.cell
-    predicted = fit.predicted(of) if status.trains else None
-    request = TrainRequest(
-        of, plan.name(of), resources.checkpoint_every, experiment.evaluation, experiment.speed, predicted
-    )
+    request = TrainRequest(of, plan.name(of), resources.checkpoint_every, experiment.evaluation, experiment.speed)
     steps = steps_of([status], fit)
     begun = Job(status, experiment.name, plan.resolved.titles[of], request, resources.hung_after, steps)
     cell.submit(begun, devices).add_done_callback(lambda future: ended.put((begun, future)))

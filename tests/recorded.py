@@ -11,7 +11,7 @@ from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment
 from contrastive.grid.plan import settings_by_name
 from contrastive.runs import store
-from contrastive.runs.recorded import Hardware, Predicted, Provenance
+from contrastive.runs.recorded import Hardware, Provenance
 
 SETTINGS: dict[str, Any] = {
     "data": {"source": "file:texts.csv", "train": 20, "test": 40},
@@ -60,7 +60,6 @@ def provenance(count: int = 40) -> dict[str, Any]:
         "packages": {"python": "3.11", "torch": "2"},
         "hardware": HARDWARE,
         "wall_seconds": 6.0,
-        "predicted": {"seconds": 5.0},
         "gpu_seconds": 0.0,
         "training_cpu_seconds": 6.0,
         "training_gpu_seconds": 0.0,
@@ -70,7 +69,7 @@ def provenance(count: int = 40) -> dict[str, Any]:
 
 
 def noted(count: int = 40) -> Provenance:
-    return Provenance(**provenance(count) | {"hardware": Hardware(**HARDWARE), "predicted": Predicted(5.0)})
+    return Provenance(**provenance(count) | {"hardware": Hardware(**HARDWARE)})
 
 
 def grid(titles: tuple[str, ...] = ("Recipes",), labels: tuple[str, ...] = ("ce", "ce+supcon")) -> dict[str, Any]:

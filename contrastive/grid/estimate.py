@@ -115,11 +115,6 @@ class CostEstimator:
         known = [seconds for seconds in each if seconds is not None]
         return sum(known) if len(known) == len(each) else None
 
-    def predicted(self, cell: Cell) -> dict[str, float] | None:
-        """Return the estimate that is recorded in the run folder."""
-        seconds = self.seconds(cell)
-        return None if seconds is None else {"seconds": round(seconds, 3)}
-
     def work(self, cell: Cell) -> float:
         """Return the work of training and embedding, at least 1; finished cells count as trained with this `speed`."""
         key = cell.model_copy(update={"seed": 0})

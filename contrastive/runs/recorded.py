@@ -130,13 +130,6 @@ class Hardware:
 
 
 @dataclass(frozen=True)
-class Predicted:
-    """Prediction of `ablate plan` for a cell."""
-
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Provenance:
     """provenance.json: the origin of a cell's numbers, and the time and resources that they took."""
 
@@ -149,7 +142,6 @@ class Provenance:
     code: str | None = None  # digest of the code that computed the cell
     data_digest: str | None = None
     energy_joules: Mapping[str, float] | None = None  # meter → joules
-    predicted: Predicted | None = None
     threads: int | None = None
     processes: int | None = None
     micro_batch: int | None = None

@@ -30,7 +30,6 @@ class TrainRequest:
     checkpoint_every: int
     evaluation: Evaluation = field(default_factory=Evaluation)
     speed: Speed = field(default_factory=Speed)
-    predicted: dict[str, float] | None = None  # seconds, stored beside the measured ones
 
 
 def main() -> None:

@@ -45,7 +45,6 @@ def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines:
             "wall_seconds": seconds,
             "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
             "energy_joules": {} if before is None or after is None else {"gpu": after - before},
-            "predicted": request.predicted,
             # of this process alone
             "peak_memory_bytes": meters.peak_bytes() if request.cell.training.processes == 1 else None,
         }
