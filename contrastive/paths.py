@@ -23,15 +23,14 @@ def check_file(path: Path, kind: str = "file") -> None:
     if stat.S_ISDIR(mode):
         raise UserError(f"{brief(path)} is a folder, not a {kind}; name a {kind} in it")
     if not stat.S_ISREG(mode):
-        actual = "a pipe" if stat.S_ISFIFO(mode) else "a socket or device"
-        raise UserError(f"{brief(path)} is {actual}, not a {kind}; save its output in a {kind}, and name that")
+        raise UserError(f"{brief(path)} is a pipe or device, not a {kind}; save its output in a {kind}, and name that")
     _check_access(path, os.R_OK)
 
 
-def check_folder(path: Path, kind: str = "folder") -> None:
+def check_folder(path: Path) -> None:
     """Raise UserError unless the path is a folder whose files can be listed and opened."""
-    if not stat.S_ISDIR(_mode(path, kind)):
-        raise UserError(f"{brief(path)} is a file, not a {kind}; name the folder that contains it")
+    if not stat.S_ISDIR(_mode(path, "folder")):
+        raise UserError(f"{brief(path)} is a file, not a folder; name the folder that contains it")
     _check_access(path, os.R_OK | os.X_OK)
 
 
@@ -54,8 +53,7 @@ def _mode(path: Path, kind: str) -> int:
             f"{brief(path)} is a link to {brief(os.readlink(path))}, which does not exist; name the {kind} itself"
         )
     folder = path.absolute().parent
-    if not folder.is_dir():
-        raise UserError(f"there is no {kind} {brief(path)}: {brief(folder)} is not a folder")
-    near = difflib.get_close_matches(path.name, os.listdir(folder), n=1) if os.access(folder, os.R_OK) else []
+    names = os.listdir(folder) if folder.is_dir() and os.access(folder, os.R_OK) else []
+    near = difflib.get_close_matches(path.name, names, n=1)
     hint = f"; did you mean {brief(near[0])}?" if near else ""
     raise UserError(f"there is no {kind} {brief(path)} in {brief(folder)}{hint}")

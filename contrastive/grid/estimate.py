@@ -60,10 +60,6 @@ def most_tokens(cell: Cell) -> int:
     return 1 + (cell.data.images.size // (patch if isinstance(patch, int) else Scratch().patch)) ** 2
 
 
-def block_count(cell: Cell) -> int:
-    return locate.shape(cell.encoder)[0]
-
-
 def encoder_passes(cell: Cell) -> tuple[int, int]:
     """Return the encoder passes per text: over the unchanged text and its partners, and over changed texts."""
     facts = cell.objective.view_facts()
@@ -73,7 +69,7 @@ def encoder_passes(cell: Cell) -> tuple[int, int]:
 
 def training_work(cell: Cell, tokens: float, batches: int, *, stored: bool = False) -> float:
     """Return the work of training on these tokens. `stored`: the output of frozen blocks is read."""
-    blocks, last = block_count(cell), cell.encoder.tune.last_blocks
+    blocks, last = locate.shape(cell.encoder)[0], cell.encoder.tune.last_blocks
     trained = blocks if last is None else min(blocks, last)  # blocks that a gradient passes through
     plain, changed = encoder_passes(cell)
     backward = 1 if cell.encoder.tune.lora is not None else 2
@@ -123,7 +119,7 @@ class CostEstimator:
         texts, training, stored = self.texts(cell), cell.training, frozen_readers.trains_from_store(cell, self.speed)
         epoch = training_work(cell, texts.length * texts.counts["train"], self.batches(cell), stored=stored)
         embeds = frozen_readers.embeds_from_store(cell, self.speed)
-        blocks = block_count(cell) - (frozen_readers.separable_blocks(cell) if embeds else 0)
+        blocks = locate.shape(cell.encoder)[0] - (frozen_readers.separable_blocks(cell) if embeds else 0)
         embedding = blocks * texts.length * self._texts_in(cell, self.evaluation.embedded())
         self._work[key] = max(1.0, epoch * training.epochs / training.processes + embedding)
         return self._work[key]

@@ -41,13 +41,11 @@ def commit() -> str:
         return os.environ["ABLATE_COMMIT"]
     git = ["git", "-C", str(PACKAGE_ROOT)]
     try:
-        head = subprocess.run(
-            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
-        ).stdout
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
         changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return head.strip() + ("+" if changed.strip() else "")
+    return head.stdout.strip() + ("+" if changed.strip() else "")
 
 
 def processor() -> str:

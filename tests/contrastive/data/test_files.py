@@ -139,13 +139,13 @@ def test_a_broken_quote_is_told_by_the_lines_of_its_row(tmp_path, row, end):
 
 LINKED = "reviews.csv is a link to gone.csv, which does not exist; name the file itself"
 NO_FILES = {
-    "a pipe": (os.mkfifo, "", "reviews.csv is a pipe, not a file; save its output in a file, and name that"),
+    "a pipe": (os.mkfifo, "", "reviews.csv is a pipe or device, not a file; save its output in a file, and name that"),
     "a dangling link": (lambda path: path.symlink_to("gone.csv"), "", LINKED),
     "a folder": (Path.mkdir, "", "reviews.csv is a folder, not a file; name a file in it"),
-    "below a file": (Path.touch, "more.csv", "there is no file .*more.csv: .*reviews.csv is not a folder"),
+    "below a file": (Path.touch, "more.csv", "there is no file .*more.csv in .*reviews.csv"),
     "a long name": (Path.mkdir, "x" * 300 + ".csv", r"cannot be read \(File name too long\)"),
     "a near name": (Path.mkdir, "../review.csv", r"there is no file .*review.csv in .*; did you mean reviews.csv\?"),
-    "no folder": (Path.touch, "../nowhere/reviews.csv", "there is no file .*: .*nowhere is not a folder"),
+    "no folder": (Path.touch, "../nowhere/reviews.csv", "there is no file .* in .*nowhere"),
 }
 
 
