@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ablate.directions import listed
+from ablate.metric import LARGEST
 from ablate.table import Table, is_empty, number_of, whole
 from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
@@ -27,7 +28,6 @@ STATES = listed("state status")
 FINISHED = re.compile(r"(?:finished|completed?|done|ok|succe\w*|early.?stop\w*)\b")
 OPEN = re.compile(r"(?:|running|pending|queued|scheduled|waiting|cancel\w*|in.?progress|started|paused|active)$")
 MOST_SCORES = 5  # with more columns of numbers, users say which are scores
-LARGEST = 1e100  # squares of larger numbers, and their sums, would not be finite
 MOST_SORTED = 0.75  # share of the rows that are sorted, from which runs seem to be listed by their scores
 SURELY_SORTED = 0.01  # chance of the order of runs, times the scores, for scores after the first: honest tables are
 # often sorted by one of several

@@ -5,7 +5,6 @@ Each line of a table has its place, such as `line 5`, for messages.
 
 import json
 import math
-import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from contrastive.grid.messages import nearest_name
 
 MLFLOW = "mlflow:"
 READERS = (".csv", ".tsv", ".parquet", ".jsonl")
-POINT, COMMA = re.compile(r"[-+]?\d+\.\d+(?:e[-+]?\d+)?%?", re.IGNORECASE), re.compile(r"[-+]?\d+,\d+%?")
 MISSING = ("", "na", "n/a", "nan", "none", "null", "-", "–")
 EXACT = 2**53  # larger whole numbers, such as seeds, stay integers
 
@@ -106,15 +104,10 @@ def read_delimited(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         if not name or names.count(name) > 1:
             wrong = f"the column {brief_name(name)} is there twice" if name else "a column has no name"
             raise UserError(f"{brief(path)}, {place}: {wrong}; the first line names each column once")
-    commas = delimiter != "," and any(COMMA.fullmatch(value) for _, values in lines for value in values)
     for place, values in lines:
         if len(values) != len(names):
             wrong = f"{len(values)} fields, but the header has {len(names)}"
             raise UserError(f"{brief(path)}, {place}: {wrong}; put texts that contain a delimiter in double quotes")
-        if commas and (points := [value for value in values if POINT.fullmatch(value)]):
-            wrong = f"`{points[0]}` has a decimal point, other numbers a comma"
-            raise UserError(f"{brief(path)}, {place}: {wrong}; write all numbers with a point")
-        values = [value.replace(",", ".") if commas and COMMA.fullmatch(value) else value for value in values]
         yield place, dict(zip(names, values, strict=True))
 
 
@@ -127,7 +120,7 @@ def read_mlflow(name: str, tracking_uri: str) -> Table:
     client = MlflowClient(tracking_uri=tracking_uri)
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        names = [each.name for each in client.search_experiments()]
+        names = [other.name for other in client.search_experiments()]
         raise UserError(f"MLflow has no experiment {name}{nearest_name(name, names)}; check MLFLOW_TRACKING_URI")
     runs = all_runs(client, experiment.experiment_id)[::-1]
     parents = {run.data.tags.get("mlflow.parentRunId") for run in runs}

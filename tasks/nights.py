@@ -14,7 +14,7 @@ from contrastive.errors import UserError
 from contrastive.runs import store
 from reports.load import Artifacts, all_runs
 from reports.night import NIGHT, PANEL, VERSION, Night, NightVerdict, write_nights
-from tasks.tracking import as_tracking_error, experiment_id, open_tracker
+from tasks.tracking import as_tracking_error, experiment_id, open_tracker, writing
 
 EXPERIMENT, DOCUMENT = "nightly", "night.json"
 ACKNOWLEDGED = "ablate.acknowledged"  # tag of a night: why later nights are compared with it
@@ -47,10 +47,10 @@ def record_night(document: dict[str, Any]) -> None:
     client, now = open_tracker(store.home()), int(time.time() * 1000)
     night = NIGHT.validate_python(document)
     values = {score: night.values(score, PANEL) for score in night.scores}
-    means = {score: float(each.mean()) for score, each in values.items() if each is not None}
+    means = {score: float(panel.mean()) for score, panel in values.items() if panel is not None}
     means |= {name: math.exp(log) for name in night.timings if (log := night.log_of(name)) is not None}
     tags = {"ablate.kind": "night", "mlflow.source.git.commit": night.commit}
-    with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
+    with writing():
         run = client.create_run(experiment_id(client, EXPERIMENT), run_name=night.when, tags=tags).info.run_id
         with tempfile.TemporaryDirectory() as folder:
             store.write_json(Path(folder) / DOCUMENT, document)
