@@ -66,7 +66,8 @@ def runs_of(table: Table, given: Columns) -> Runs:
     """Return the runs of a table; raise UserError that says what to type if its columns do not tell them."""
     check_exist(table, given)
     table, failed, notes = ended_runs(table, given)
-    known = by_name(table, given)
+    seed = given.seed or column_named(table, SEEDS, given)
+    known = replace(given, seed=seed, data=given.data or column_named(table, DATA, given))
     numbers = None if known.seed else column_named(table, NUMBERS, given)
     if fold := column_named(table, ["fold", "kfold"], given):
         raise UserError(
@@ -103,12 +104,6 @@ def column_named(table: Table, names: Sequence[str], given: Columns) -> str | No
     """Return the first column with one of these names, in any case, that a user has not named for something else."""
     present = {name.lower().replace(" ", "_"): name for name in table.frame.columns if name not in given.names}
     return next((present[name] for name in names if name in present), None)
-
-
-def by_name(table: Table, given: Columns) -> Columns:
-    """Fill in the columns of seeds and data sets by their names."""
-    seed, data = given.seed or column_named(table, SEEDS, given), given.data or column_named(table, DATA, given)
-    return replace(given, seed=seed, data=data)
 
 
 def ended_runs(table: Table, given: Columns) -> tuple[Table, set[str], list[str]]:

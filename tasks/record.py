@@ -223,11 +223,6 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
             client.create_run(experiment_id(client, experiment), tags=GRID, run_name="grid")
         ]
         remove_runs(client, [other for other in older if other.info.status == "FINISHED"])
-        now = int(time.time() * 1000)
-        scores = [score for reference in document["references"] for score in reference["scores"].items()]
-        points = [Metric(f"reference.{name}", value, now, 0) for name, value in scores]
-        fresh = [point for point in points if run.data.metrics.get(point.key) != point.value]
-        client.log_batch(run.info.run_id, metrics=fresh)
         with tempfile.TemporaryDirectory() as temporary:
             store.write_json(Path(temporary) / "grid.json", document)
             client.log_artifact(run.info.run_id, str(Path(temporary) / "grid.json"))
