@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contrastive.errors import UserError
+from contrastive.runs.store import digest_file
 
 OPERATORS = set("();<>|&")  # of the shell
 
@@ -17,7 +18,7 @@ def code_digest(*commands: str, metric: str) -> str:
     """Identify commands and their metric, with the files that they name and Git's state of the folders they work in."""
     named = [pair for command in commands for pair in named_words(command)]
     paths = sorted({str(folder / word) for folder, word in named})
-    files = {path: file_digest(path) for path in paths if os.path.isfile(path)}
+    files = {path: digest_file(Path(path)) for path in paths if os.path.isfile(path)}
     states = {folder: git_state(folder) for folder in sorted({str(folder) for folder, _ in named})}
     content = [*commands, metric, os.getcwd(), files, states]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
@@ -42,11 +43,6 @@ def named_words(command: str) -> Iterator[tuple[Path, str]]:
             yield folder, os.path.expanduser(word)
             yield folder, word.partition("=")[2]  # --config=FILE
         previous = word
-
-
-def file_digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def git_state(folder: str) -> str:

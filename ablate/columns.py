@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ablate.directions import listed
+from ablate.metric import LARGEST
 from ablate.table import Table, is_empty, number_of, whole
 from contrastive.errors import UserError, brief_name
 from contrastive.grid.messages import comma_list, nearest_name
@@ -27,7 +28,6 @@ STATES = listed("state status")
 FINISHED = re.compile(r"(?:finished|completed?|done|ok|succe\w*|early.?stop\w*)\b")
 OPEN = re.compile(r"(?:|running|pending|queued|scheduled|waiting|cancel\w*|in.?progress|started|paused|active)$")
 MOST_SCORES = 5  # with more columns of numbers, users say which are scores
-LARGEST = 1e100  # squares of larger numbers, and their sums, would not be finite
 MOST_SORTED = 0.75  # share of the rows that are sorted, from which runs seem to be listed by their scores
 SURELY_SORTED = 0.01  # chance of the order of runs, times the scores, for scores after the first: honest tables are
 # often sorted by one of several
@@ -66,7 +66,8 @@ def runs_of(table: Table, given: Columns) -> Runs:
     """Return the runs of a table; raise UserError that says what to type if its columns do not tell them."""
     check_exist(table, given)
     table, failed, notes = ended_runs(table, given)
-    known = by_name(table, given)
+    seed = given.seed or column_named(table, SEEDS, given)
+    known = replace(given, seed=seed, data=given.data or column_named(table, DATA, given))
     numbers = None if known.seed else column_named(table, NUMBERS, given)
     if fold := column_named(table, ["fold", "kfold"], given):
         raise UserError(
@@ -103,12 +104,6 @@ def column_named(table: Table, names: Sequence[str], given: Columns) -> str | No
     """Return the first column with one of these names, in any case, that a user has not named for something else."""
     present = {name.lower().replace(" ", "_"): name for name in table.frame.columns if name not in given.names}
     return next((present[name] for name in names if name in present), None)
-
-
-def by_name(table: Table, given: Columns) -> Columns:
-    """Fill in the columns of seeds and data sets by their names."""
-    seed, data = given.seed or column_named(table, SEEDS, given), given.data or column_named(table, DATA, given)
-    return replace(given, seed=seed, data=data)
 
 
 def ended_runs(table: Table, given: Columns) -> tuple[Table, set[str], list[str]]:

@@ -62,7 +62,7 @@ NEGATIONS = listed("neg negative inverse inv non not")  # turn the word after th
 SKIPPED = listed("brier likelihood log max mean median root")  # between the two, as in scikit-learn's names of scores
 SPREADS = listed("std variance deviation")  # of another score: nothing is known
 ENDINGS = ["accuracy", "error", "loss", "mse", "perplexity"]  # of a word: valloss, rmse
-SAID = re.compile(
+STATED = re.compile(
     r"(?<![a-z])(lower|smaller|less|higher|larger|more)[\W_]*(?:is|the)?[\W_]*better(?![a-z])", re.IGNORECASE
 )
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -73,8 +73,8 @@ def higher_is_better(score: str) -> bool | None:
     """Return whether higher values of a score are better, by its name; None if no word of the name is known."""
     if "↑" in score or "↓" in score:
         return "↑" in score
-    if said := SAID.search(score):
-        return said[1].lower() in ("higher", "larger", "more")
+    if stated := STATED.search(score):
+        return stated[1].lower() in ("higher", "larger", "more")
     words = words_of(re.split(r"@|[ _]at[ _]", score)[0])  # of ndcg@10, TPR@FPR=1% what stands before
     if "per" in words[1:-1]:
         place = words.index("per", 1)
@@ -107,13 +107,13 @@ def direction_of(word: str) -> bool | None:
 
 def words_of(name: str) -> list[str]:
     """Split a name into words in lower case: at other signs, in camelCase, without trailing digits but of f1, r2."""
-    found = list[str]()
+    words = list[str]()
     name = re.sub(r"^1 ?[-−–] ?|^[-−–](?=\S)", "neg ", re.sub(r"/(?=(?:s|sec|second)$)", " per ", name))
     for part in re.findall(r"[^\W_]+", name):
         whole = without_digits(part.lower())
         parts = [whole] if direction_of(whole) is not None else [without_digits(p.lower()) for p in CAMEL.split(part)]
-        found += filter(None, parts)
-    return found
+        words += filter(None, parts)
+    return words
 
 
 def without_digits(word: str) -> str:

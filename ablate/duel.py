@@ -1,11 +1,9 @@
 """Decide between two commands with as few runs as possible: pairs of runs by seed, and a test after each look."""
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -63,8 +61,8 @@ class Outcome:
         width = f" ± {self.half_width:.4g}" if math.isfinite(self.half_width) else ""
         return f"{self.difference:+.4g}{width}"
 
-    def as_json(self) -> Any:
-        return json.loads(TypeAdapter(Outcome).dump_json(self))  # numbers that are not finite are null
+    def as_json(self) -> str:
+        return TypeAdapter(Outcome).dump_json(self).decode()  # numbers that are not finite are null
 
     @property
     def remark(self) -> str:

@@ -318,11 +318,10 @@ class Ledger:
 
     def summary(self) -> str:
         """Return the last line of a ledger that is shown: what it has tried and kept, and what that cost."""
-        count, kept = len(self.proposals), sum(proposal.result == "kept" for proposal in self.proposals)
-        judged = [run for number in range(1, count + 1) for run in self._runs(number)]
-        failed = sum(proposal.seconds for proposal in self.proposals) - sum(run.seconds for run in judged)
-        hours = (self.folder.seconds + failed) / 3600
-        return f"{count} proposals, {kept} kept, {len(self.folder.runs)} runs, {hours:.1f} h"
+        kept = sum(proposal.result == "kept" for proposal in self.proposals)
+        seconds = sum(proposal.seconds for proposal in self.proposals)  # failed runs too
+        seconds += sum(run.seconds for number in range(1, len(self.proposals) + 2) for run in self._runs(-number))
+        return f"{len(self.proposals)} proposals, {kept} kept, {len(self.folder.runs)} runs, {seconds / 3600:.1f} h"
 
 
 def settings(path: Path, metric: str, lower: bool | None) -> Settings:

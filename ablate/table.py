@@ -127,7 +127,7 @@ def read_mlflow(name: str, tracking_uri: str) -> Table:
     client = MlflowClient(tracking_uri=tracking_uri)
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        names = [each.name for each in client.search_experiments()]
+        names = [other.name for other in client.search_experiments()]
         raise UserError(f"MLflow has no experiment {name}{nearest_name(name, names)}; check MLFLOW_TRACKING_URI")
     runs = all_runs(client, experiment.experiment_id)[::-1]
     parents = {run.data.tags.get("mlflow.parentRunId") for run in runs}

@@ -14,6 +14,7 @@ import numpy as np
 from flows.gpu_check import (
     MINILM,
     MODES,
+    NEEDS_GPU,
     TINY,
     Row,
     Sizes,
@@ -45,11 +46,30 @@ def everything(sizes: Sizes, more: dict[str, Row]) -> Iterator[Row]:
         running = started(folder, sizes)
         try:
             yield from modes(sizes, MODES | more, folder)
+            os.environ["ABLATE_HOME"] = str(folder / "memory")
+            yield tried("out of memory, halved", partial(out_of_memory, sizes, folder))
             yield from compared(running, folder, sizes)
         finally:
             for process in running.values():
                 process.kill()
                 process.communicate()
+
+
+def out_of_memory(sizes: Sizes, folder: Path) -> Row:
+    """Train a batch that does not fit in the share of the GPU's memory that this process may use."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return {"error": NEEDS_GPU}
+    torch.cuda.empty_cache()
+    memory = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, (2 if sizes.quick else 4) * 2**30 / memory))
+    try:
+        count = sizes.of(320, 32)
+        source, length = folder / "texts.csv", sizes.of(510, 16)
+        return described(trained(cell(source, sizes.encoder(), length, count, {"batch_size": count})))
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
 
 
 def started(folder: Path, sizes: Sizes) -> dict[str, "subprocess.Popen[str]"]:

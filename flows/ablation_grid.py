@@ -24,17 +24,15 @@ from contrastive.grid.status import Status
 from contrastive.training.job import TrainRequest
 from flows.forecast import preflight_report, resources_of
 from flows.progress import Progress
-from flows.rebuild import Preliminary, experiment_of_run, grid_ended, refusal, show_report
+from flows.rebuild import Preliminary, experiment_of_run, grid_ended, show_report
 from flows.serve.servers import begin_flow
 from flows.terminal import LARGEST_MAX_SEEDS, ExitWith, check_seed_options, seconds_of
 from flows.until_decided import GrowingGrid
 from tasks import engines
-from tasks.address import TrackingFailed
 from tasks.cell import Job, Outcome, cell, prefix, references
 from tasks.engines import Engine, EngineName
-from tasks.report import ReportFailed, report_task
-from tasks.settle import prepare_tracking
-from tasks.sync import sync
+from tasks.report import report_task
+from tasks.sync import prepare_tracking, sync
 
 GRACE = 25.0  # seconds for running cells to write a checkpoint; Prefect kills the flow after 30 s
 USUAL_MAX_SEEDS = 20  # if max_seeds is left out
@@ -76,8 +74,6 @@ def ablation_grid(
         regardless: with until_decided, add seeds also where they will hardly decide (a chance below 0.1)
     """
     begin_flow()
-    if refused := refusal(experiment_file):
-        return refused
     resolved = load.load_experiment(Path(experiment_file))
     check_seed_options(until_decided, max_seeds, budget, regardless)
     growing = None
@@ -99,14 +95,14 @@ def ablation_grid(
     plan, stopping = (growing.plan(), growing.stopping()) if growing else (plan, None)
     failed = [outcome for outcome in outcomes if outcome.failed]
     name, total = plan.experiment.name, len(plan.statuses)
+    page = None
     try:
         sync(plan, stopping)  # all cells, reused ones too
         report = report_task(name)
-    except (TrackingFailed, ReportFailed):
-        grid_ended(name, total, len(failed), None)
-        raise
+        page = report.path
+    finally:
+        grid_ended(name, total, len(failed), page)
     message = show_report(name, report)
-    grid_ended(name, total, len(failed), report.path)
     if failed:
         lines = [f"  {outcome.name} ({outcome.id}): {outcome.failed}" for outcome in failed]
         headline = f"{len(failed)} of {total} cells failed, the others are done; report: {report.path}"

@@ -117,7 +117,7 @@ def report(
 ) -> None:
     """Rebuild a report from MLflow, or report another program's table.
 
-    Labels, notes and shown scores of the file are applied; rows, seeds and margins must be those that ran.
+    Labels, notes and shown scores of a file whose cells have all run are applied.
 
     Give an experiment file, or a table with --from.
     """

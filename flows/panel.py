@@ -9,19 +9,18 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib.metadata import requires, version
+from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import yaml
-from packaging.requirements import Requirement
 from pydantic import ValidationError
 
 from contrastive.errors import UserError
 from contrastive.grid.load import load_experiment
 from contrastive.runs.fingerprint import key
-from contrastive.runs.provenance import processor
+from contrastive.runs.provenance import PACKAGES, processor
 from flows.serve.servers import CHECKOUT
 from flows.terminal import tell
 from reports.load import load
@@ -35,26 +34,22 @@ LAST_LINES = 30  # of the output, shown when a panel could not be run
 def read_settings(path: Path) -> NightSettings:
     """Read the settings of the verdict."""
     try:
-        return NightSettings(**yaml.safe_load(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a file with the settings of the verdict") from None
+        return NightSettings.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"{path} cannot be read ({error}); name a file such as configs/nightly/verdict.yaml") from None
     except ValidationError as error:
         mistakes = [f"{path}: {'.'.join(map(str, mistake['loc']))}: {mistake['msg']}" for mistake in error.errors()]
         raise UserError("\n".join(mistakes)) from None
-    except (yaml.YAMLError, TypeError, UnicodeDecodeError):
-        raise UserError(f"{path} is not a map of settings in YAML; see configs/nightly/verdict.yaml") from None
 
 
-def measure_panel(panel: Path, home: Path, engine: str, code: Path = CHECKOUT) -> dict[str, Any]:
-    """Return scores and timings of a panel; failed cells have none. The home is created and removed again."""
+def measure_panel(panel: Path, home: Path, engine: str, code: Path) -> dict[str, Any]:
+    """Return scores and timings of a panel in a new home; failed cells have none."""
+    shutil.rmtree(home, ignore_errors=True)  # remnants of a killed night
     home.mkdir(parents=True)
-    try:
-        exit_code, output = run_ablate(["run", str(panel), "--engine", engine], home, code)
-        if not (home / "mlflow.db").exists() or exit_code not in (0, 1):
-            raise UserError(f"the panel {panel} could not be run (exit code {exit_code}): {output or 'no output'}")
-        return measured(load(load_experiment(panel).experiment.name, f"sqlite:///{home / 'mlflow.db'}"), home)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    exit_code, output = run_ablate(["run", str(panel), "--engine", engine], home, code)
+    if not (home / "mlflow.db").exists() or exit_code not in (0, 1):
+        raise UserError(f"the panel {panel} could not be run (exit code {exit_code}): {output or 'no output'}")
+    return measured(load(load_experiment(panel).experiment.name, f"sqlite:///{home / 'mlflow.db'}"), home)
 
 
 def measured(results: Results, home: Path) -> dict[str, Any]:
@@ -147,15 +142,10 @@ def texts_per_second(folder: Path) -> float | None:
 def conditions(panel: Path, engine: str) -> dict[str, str]:
     """Return everything besides the code that affects results; nights that differ in it are not compared."""
     experiment = load_experiment(panel).experiment
-    names = [  # those of other extras, such as tests, affect nothing
-        requirement
-        for line in requires("ablate-contrastive") or ()
-        if not (requirement := Requirement(line)).marker or requirement.marker.evaluate({"extra": "train"})
-    ]
     return {
         "processor": f"{processor()}, {os.cpu_count()} cores",
         "python": sys.version.split()[0],
-        **{requirement.name: version(requirement.name) for requirement in names},
+        **{name: version(name) for name in PACKAGES},
         "threads": str(experiment.training.threads),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", ""),
         "engine": engine,

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from contrastive.errors import brief_name, printable
+from flows.terminal import human_span
 from tasks.cell import Job
 
 
@@ -65,13 +66,9 @@ class Progress:
     def show(self, running: Collection[Job]) -> None:
         """Update the bar, or print a line."""
         seconds, step = time.monotonic() - self.began, self.steps_ended + sum(job.step() for job in running)
-        left = f"about {minutes(seconds * (self.steps - step) / step)} left, " if 0 < step < self.steps else ""
+        left = f"about {human_span(seconds * (self.steps - step) / step)} left, " if 0 < step < self.steps else ""
         names = "; ".join(f"{brief_name(job.name)}, step {job.step()} of {job.steps}" for job in running)
         if self.console.is_terminal:
             self.bar.update(self.task, description=printable(f"{left}running: {names}"))
         else:
-            self.say(f"{minutes(seconds)}: {self.done} of {self.total} cells have ended, {left}running: {names}")
-
-
-def minutes(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+            self.say(f"{human_span(seconds)}: {self.done} of {self.total} cells have ended, {left}running: {names}")

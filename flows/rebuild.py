@@ -11,9 +11,8 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 from prefect.events import emit_event
 from prefect.runtime import flow_run
-from prefect.states import Completed, Failed
+from prefect.states import Completed
 
-from contrastive.errors import brief
 from contrastive.evaluation.reference import known_references
 from contrastive.grid.plan import Plan, recorded_grid
 from flows.terminal import tell
@@ -24,20 +23,6 @@ from tasks.report import BuiltReport, build_preliminary, report_task
 def experiment_of_run() -> str:
     """Name a flow run after its experiment file."""
     return Path(flow_run.parameters["experiment_file"]).stem
-
-
-def refusal(experiment_file: str) -> str:
-    """Return the failed state of a flow whose experiment file does not exist; empty if it does.
-
-    A flow that returns it shows its message; one that raises an error shows a traceback too.
-    """
-    path = Path(experiment_file)
-    if path.exists():
-        return ""
-    message = f"experiment_file: there is no file {brief(path)}"
-    if not path.is_absolute():
-        message += f" in {Path.cwd()}, the folder of the deployment: give an absolute path, or one relative to it"
-    return cast(str, Failed(message=message))
 
 
 def show_report(experiment: str, report: BuiltReport) -> str:
@@ -57,8 +42,6 @@ def report(experiment_file: str) -> str:
     Args:
         experiment_file: path of the experiment file, for example configs/quickstart.yaml
     """
-    if refused := refusal(experiment_file):
-        return refused
     name = apply_file(Path(experiment_file))
     return show_report(name, report_task(name))
 

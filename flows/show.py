@@ -32,10 +32,8 @@ def by_hand(beginning: str, into: Path) -> str:
     config = claim.current_folder(run) / "config.json"
     try:
         training = Cell.model_validate(store.read_json(config)["cell"]).training.model_dump()
-    except FileNotFoundError:
-        raise UserError(f"{run} has no config.json: the cell was never started") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{config} cannot be read; run the experiment again with `ablate run`") from error
+        raise UserError(f"{config} is missing or damaged: start the cell with `ablate run` first") from error
     folders = [attempt["place"] for attempt in claim.attempts(run) if "place" in attempt]
     change_folder = f"cd {shlex.quote(str(folders[-1]))} && " if folders else ""  # relative paths refer to this folder
     return (

@@ -37,7 +37,7 @@ def update_mlflow(planned: Plan, stopping: Stopping | None = None) -> str:
 
     `stopping`: the record of a study that adds seeds. Returns a line that says how many cells are in MLflow.
     """
-    from tasks.settle import close_abandoned_runs  # MLflow takes a second to import
+    from tasks.sync import close_abandoned_runs  # MLflow takes a second to import
     from tasks.sync import sync as record_all
 
     declare_plan(planned, stopping)
@@ -88,8 +88,7 @@ def check_results(experiment: Path, mend: bool) -> None:
     tell(f"checking the results of {experiment}")
     from flows.until_decided import plan_so_far
     from tasks.report import audit_report
-    from tasks.settle import close_abandoned_runs
-    from tasks.sync import audit, damaged_cache, mend_tracking, reset_damaged
+    from tasks.sync import audit, close_abandoned_runs, damaged_cache, mend_tracking, reset_damaged
 
     planned, stopping = plan_so_far(load_experiment(experiment), records=mend)
     if mend:

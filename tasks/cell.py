@@ -24,7 +24,7 @@ from contrastive.training.job import TrainRequest
 from tasks import worker_calls
 from tasks.engines import Engine, Stopped, Watch, WorkerLost
 from tasks.record import CurveWriter, record_cell
-from tasks.settle import end_run_of
+from tasks.sync import end_run_of
 from tasks.tracking import open_tracker, or_warning
 
 logger = logging.getLogger(__name__)

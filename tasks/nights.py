@@ -1,20 +1,18 @@
 """Record nights in MLflow, one run each in an experiment of their own, and report them."""
 
 import json
-import math
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mlflow.entities import Metric, Run
+from mlflow.entities import Run
 
 from contrastive.errors import UserError
 from contrastive.runs import store
 from reports.load import Artifacts, all_runs
-from reports.night import NIGHT, PANEL, VERSION, Night, NightVerdict, write_nights
-from tasks.tracking import as_tracking_error, experiment_id, open_tracker
+from reports.night import NIGHT, VERSION, Night, NightVerdict, write_nights
+from tasks.tracking import as_tracking_error, experiment_id, open_tracker, writing
 
 EXPERIMENT, DOCUMENT = "nightly", "night.json"
 ACKNOWLEDGED = "ablate.acknowledged"  # tag of a night: why later nights are compared with it
@@ -43,19 +41,14 @@ def past() -> list[Night]:
 
 
 def record_night(document: dict[str, Any]) -> None:
-    """Record a night as a run: its document as an artifact, means over the panel as metrics for the MLflow UI."""
-    client, now = open_tracker(store.home()), int(time.time() * 1000)
-    night = NIGHT.validate_python(document)
-    values = {score: night.values(score, PANEL) for score in night.scores}
-    means = {score: float(each.mean()) for score, each in values.items() if each is not None}
-    means |= {name: math.exp(log) for name in night.timings if (log := night.log_of(name)) is not None}
-    tags = {"ablate.kind": "night", "mlflow.source.git.commit": night.commit}
-    with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
-        run = client.create_run(experiment_id(client, EXPERIMENT), run_name=night.when, tags=tags).info.run_id
+    """Record a night as a run, its document as an artifact."""
+    client = open_tracker(store.home())
+    tags = {"ablate.kind": "night", "mlflow.source.git.commit": document["commit"]}
+    with writing():
+        run = client.create_run(experiment_id(client, EXPERIMENT), run_name=document["when"], tags=tags).info.run_id
         with tempfile.TemporaryDirectory() as folder:
             store.write_json(Path(folder) / DOCUMENT, document)
             client.log_artifact(run, str(Path(folder) / DOCUMENT))
-        client.log_batch(run, metrics=[Metric(k, v, now, 0) for k, v in means.items() if math.isfinite(v)])
         client.set_terminated(run, "FINISHED")
 
 

@@ -21,7 +21,7 @@ from contrastive.grid.names import without_folders
 from contrastive.grid.plan import settings_by_name
 from contrastive.grid.status import outcome, result_mark
 from contrastive.runs import claim, store
-from tasks.tracking import RECORDED, as_tracking_error, experiment_id, find_runs, open_tracker, or_warning, remove_runs
+from tasks.tracking import RECORDED, experiment_id, find_runs, open_tracker, or_warning, remove_runs, writing
 
 SOURCE = {"mlflow.source.name": "ablate", "mlflow.source.type": "LOCAL"}
 GRID = SOURCE | {"ablate.kind": "grid"}
@@ -76,7 +76,7 @@ def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: l
     A run with curves sent during training is continued. `key` identifies the evaluation of the experiment; scores of
     another evaluation do not count.
     """
-    with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
+    with writing():
         runs, tags = find_runs(client, experiment, "ablate.cell", folder.name), quick_tags(folder, sections, key)
         if is_recorded(runs, tags):
             return
@@ -205,7 +205,7 @@ class CurveWriter:
         params = dict[str, str]()
         if self.client is None:
             self.client, params = open_tracker(store.home()), params_of(self.folder)
-            with store.locked(store.home() / "locks" / "mlflow"):
+            with writing():
                 earlier = find_runs(self.client, self.experiment, "ablate.cell", self.folder.name)
                 self.run_id = fresh_run(self.client, self.experiment, self.folder, earlier)
         log(self.client, self.run_id, rows, scores={}, params=params, tags={})
@@ -218,16 +218,11 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
     Two machines that record for the first time at once create a run each: the newest is read, and finished older ones
     are removed.
     """
-    with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
+    with writing():
         run, *older = grid_runs(client, experiment) or [
             client.create_run(experiment_id(client, experiment), tags=GRID, run_name="grid")
         ]
         remove_runs(client, [other for other in older if other.info.status == "FINISHED"])
-        now = int(time.time() * 1000)
-        scores = [score for reference in document["references"] for score in reference["scores"].items()]
-        points = [Metric(f"reference.{name}", value, now, 0) for name, value in scores]
-        fresh = [point for point in points if run.data.metrics.get(point.key) != point.value]
-        client.log_batch(run.info.run_id, metrics=fresh)
         with tempfile.TemporaryDirectory() as temporary:
             store.write_json(Path(temporary) / "grid.json", document)
             client.log_artifact(run.info.run_id, str(Path(temporary) / "grid.json"))

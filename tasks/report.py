@@ -95,7 +95,7 @@ def audit_report(experiment: str) -> list[str]:
     with as_tracking_error():
         results = load(experiment, tracking_uri(store.home()))
     with as_tracking_error(NotFetched), as_report_error(experiment):
-        return [*check_looks(results), *(f"{folder}/{said}" for said in differences(folder, results))]
+        return [*check_looks(results), *(f"{folder}/{line}" for line in differences(folder, results))]
 
 
 @contextmanager
@@ -105,14 +105,12 @@ def as_report_error(experiment: str) -> Iterator[None]:
         yield
     except (UserError, NotFetched):
         raise
+    except OSError as error:
+        raise ReportFailed(f"the report of {experiment} could not be built: {store.explain_os_error(error)}") from None
     except Exception as error:
-        if isinstance(error, OSError):
-            raise ReportFailed(
-                f"the report of {experiment} could not be built: {store.explain_os_error(error)}"
-            ) from None
         logger.exception("The report of %s could not be built.", experiment)
+        why = f"{type(error).__name__}: {masked(str(error))}"
         raise ReportFailed(
-            f"the report of {experiment} could not be built: {type(error).__name__}: {masked(str(error))}. "
-            "All results are safe in MLflow and the run folders; when the error is fixed, `ablate report` builds the "
-            "report"
+            f"the report of {experiment} could not be built: {why}. All results are safe: `ablate report` builds it "
+            "when the error is fixed"
         ) from error

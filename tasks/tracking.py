@@ -51,6 +51,13 @@ def or_warning(text: str) -> Iterator[None]:
         logger.warning("%s: %s", text, error)
 
 
+@contextmanager
+def writing() -> Iterator[None]:
+    """Hold the lock of this home's writers to MLflow, and raise errors as TrackingFailed."""
+    with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
+        yield
+
+
 def explain_mlflow(error: Exception) -> str:
     """Explain an error of MLflow in one line."""
     if "database or disk is full" in str(error):  # SQLite's words
@@ -71,7 +78,7 @@ def open_tracker(home: Path) -> MlflowClient:
         return _open[uri]
     home.mkdir(parents=True, exist_ok=True)
     # two processes that create a new database at once would collide
-    with as_tracking_error(), store.locked(home / "locks" / "mlflow"):
+    with writing():
         refuse_damaged(home)
         if (database := file_of(home)) is not None:
             begin_with_copy("mlflow", database)

@@ -97,33 +97,22 @@ def program(line: str) -> list[str]:
     return [str(Path(sys.executable).parent / name), *arguments]
 
 
-def port(service: str) -> int:
+def free_port(service: str) -> int:
+    """Return the configured port of a service; raise UserError if it is in use."""
     variable, usual = PORTS[service]
-    given = os.environ.get(variable) or usual
-    if not given.isdecimal() or not 0 < int(given) < 65536:
-        raise UserError(f"{variable} is `{given}`; set it to a port between 1 and 65535")
-    return int(given)
-
-
-def port_in_use(number: int) -> bool:
+    number = os.environ.get(variable) or usual
+    if not number.isdecimal() or not 0 < int(number) < 65536:
+        raise UserError(f"{variable} is `{number}`; set it to a port between 1 and 65535")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((LOOPBACK, number))
+            probe.bind((LOOPBACK, int(number)))
         except OSError:
-            return True
-    return False
-
-
-def checked_port(service: str) -> int:
-    """Return the configured port of a service; raise UserError if it is in use."""
-    number = port(service)
-    if port_in_use(number):
-        raise UserError(
-            f"port {number} is in use, perhaps by the `ablate up` of another home. Stop that program, or choose "
-            f"another port: {PORTS[service][0]}={number + 1} ablate up"
-        )
-    return number
+            raise UserError(
+                f"port {number} is in use, perhaps by the `ablate up` of another home. Stop that program, or choose "
+                f"another port: {variable}={int(number) + 1} ablate up"
+            ) from None
+    return int(number)
 
 
 def any_free_port() -> int:

@@ -12,9 +12,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 from contrastive.runs.store import check_home, home
 from flows.serve import servers
@@ -24,8 +24,7 @@ from tasks.empty_databases import begin_with_copy
 LAST_EVENTS = 60.0  # seconds in which the server must have accepted the last events
 
 
-@dataclass(frozen=True)
-class Server:
+class Server(NamedTuple):
     process: subprocess.Popen[bytes]
     log: Path
     api: str

@@ -70,9 +70,9 @@ def up(home: Path) -> None:
     """Start the services and keep them running; Ctrl-C, SIGTERM or `ablate down` stops them all."""
     servers.require_checkout("up")
     with suppress(KeyboardInterrupt), servers.only_one(home):
-        prefect, mlflow = servers.url(servers.checked_port("prefect")), ""
+        prefect, mlflow = servers.url(servers.free_port("prefect")), ""
         if is_database(tracking_uri(home)):  # otherwise MLflow's server runs elsewhere
-            mlflow = servers.url(servers.checked_port("mlflow"))
+            mlflow = servers.url(servers.free_port("mlflow"))
         for number in (signal.SIGTERM, signal.SIGINT):  # SIGINT also under nohup, which ignores it
             signal.signal(number, _stop)
         with Services(home / "logs", service_environment(home, f"{prefect}/api")) as started:

@@ -230,13 +230,8 @@ def gpus() -> list[str]:
     """Return the GPUs that this process may use, as in CUDA_VISIBLE_DEVICES; imports no torch."""
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return [device for device in visible.split(",") if device and device != "-1"]
-    return [str(i) for i, line in enumerate(nvidia_smi("--list-gpus")) if line.startswith("GPU ")]
-
-
-def nvidia_smi(*options: str) -> list[str]:
-    """Return the lines of output of nvidia-smi; none if it is missing or hangs."""
     try:
-        done = subprocess.run(["nvidia-smi", *options], capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):  # no driver, or it hangs
         return []
-    return done.stdout.splitlines()
+    return [str(i) for i, line in enumerate(done.stdout.splitlines()) if line.startswith("GPU ")]

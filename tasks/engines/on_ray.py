@@ -145,9 +145,11 @@ class OnRay(Engine):
         asked = [at_node.options(scheduling_strategy=place).remote(str(self.permit)) for place in places]
         for node, (sees, theirs) in zip(there, ray.get(asked), strict=True):
             name = node["NodeManagerAddress"]
-            if other := other_versions(self.packages, theirs):
+            ours = self.packages
+            other = [f"{key} {theirs[key]} instead of {ours[key]}" for key in ours if theirs[key] != ours[key]]
+            if other:
                 raise UserError(
-                    f"the node {name} has other package versions than this machine ({other}); install "
+                    f"the node {name} has other package versions than this machine ({', '.join(other)}); install "
                     "the same versions on all nodes"
                 )
             if not sees:
@@ -230,10 +232,6 @@ def needed_packages() -> dict[str, str]:
         except PackageNotFoundError:
             versions[name] = "missing"
     return versions
-
-
-def other_versions(here: dict[str, str], there: dict[str, str]) -> str:
-    return ", ".join(f"{name} {there[name]} instead of {here[name]}" for name in here if there[name] != here[name])
 
 
 def nodes() -> list[dict[str, Any]]:

@@ -80,11 +80,11 @@ def tokens(comment: str) -> list[Token]:
 def assert_only_shown(comment: str) -> None:
     """Assert that texts of others are in code only: no tag, link or image, and no mention or address elsewhere."""
     comment.encode()
-    found = tokens(comment)
-    assert not {"html_inline", "html_block", "link_open", "image", "heading_open"} & {token.type for token in found}
-    told = " ".join(token.content for token in found if token.type == "text")
-    assert not re.search("@|http|<", told), told
-    assert any("@name" in token.content for token in found if token.type in ("fence", "code_inline"))
+    parts = tokens(comment)
+    assert not {"html_inline", "html_block", "link_open", "image", "heading_open"} & {token.type for token in parts}
+    plain = " ".join(token.content for token in parts if token.type == "text")
+    assert not re.search("@|http|<", plain), plain
+    assert any("@name" in token.content for token in parts if token.type in ("fence", "code_inline"))
 
 
 @pytest.mark.parametrize("escape", ESCAPES)

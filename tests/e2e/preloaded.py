@@ -24,7 +24,7 @@ from typing import Any
 CHECKOUT = Path(__file__).parents[2]
 ABLATE = str(Path(sys.executable).parent / "ablate")
 MODULES = (  # they import all that takes long, also of what the engine `inline` imports at its first cell
-    *("flows.ablation_grid", "flows.show", "tasks.sync", "tasks.settle", "mlflow.store.tracking.sqlalchemy_store"),
+    *("flows.ablation_grid", "flows.show", "tasks.sync", "mlflow.store.tracking.sqlalchemy_store"),
     *("contrastive.evaluation.evaluate_cell", "contrastive.training.train_cell", "openTSNE", "torch._dynamo"),
     *("transformers.models.auto.tokenization_auto", "transformers.models.bert.modeling_bert"),
 )

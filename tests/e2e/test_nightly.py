@@ -141,7 +141,7 @@ def test_settings_that_are_wrong_are_named(tmp_path):
     with pytest.raises(UserError, match=r"verdict.yaml: window: .*\n.*quality.test.accuracy: .*greater than 0"):
         read_settings(path)
     path.write_text("- a list")
-    with pytest.raises(UserError, match="not a map of settings"):
+    with pytest.raises(UserError, match="verdict.yaml: : Input should be a valid dictionary"):
         read_settings(path)
     shipped = CHECKOUT / "configs"
     assert read_settings(shipped / "nightly/verdict.yaml").window == 10

@@ -17,7 +17,7 @@ from contrastive.grid.plan import Plan
 from contrastive.runs import claim, store
 from flows import upkeep
 from reports.load import load_grid
-from tasks import address, record, settle, sync, tracking
+from tasks import address, record, sync, tracking
 from tasks.address import TrackingFailed
 from tasks.report import build_report
 from tests.recorded import cell_folder
@@ -175,9 +175,9 @@ def left_running(plan: Plan) -> None:
 def test_a_run_that_nobody_works_on_is_ended_and_one_at_work_is_not(plan: Plan):
     left_running(plan)
     with claim.begin_attempt(folder_of(plan), "train", lambda: False):
-        settle.close_abandoned_runs()
+        sync.close_abandoned_runs()
         assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("active", "RUNNING")]
-    settle.close_abandoned_runs()
+    sync.close_abandoned_runs()
     assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("active", "KILLED")]
 
 
@@ -189,4 +189,4 @@ def test_a_run_that_a_kill_left_is_replaced(plan: Plan):
 
 
 def test_of_a_server_that_others_use_only_cells_of_this_home_are_ended(home: Path):
-    assert not settle.is_abandoned("theirs", is_shared=True) and settle.is_abandoned("theirs", is_shared=False)
+    assert not sync.is_abandoned("theirs", is_shared=True) and sync.is_abandoned("theirs", is_shared=False)

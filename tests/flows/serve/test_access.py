@@ -8,7 +8,7 @@ import pytest
 
 from contrastive.errors import UserError
 from flows.serve import up
-from flows.serve.servers import PORTS, any_free_port, port
+from flows.serve.servers import PORTS, any_free_port, free_port
 from tasks.address import tracking_uri
 
 
@@ -28,7 +28,7 @@ def test_a_port_in_use_is_named_before_anything_starts(tmp_path, monkeypatch):
 def test_a_port_that_is_none(given, monkeypatch):
     monkeypatch.setenv("ABLATE_MLFLOW_PORT", given)
     with pytest.raises(UserError, match="ABLATE_MLFLOW_PORT is .*between 1 and 65535"):
-        port("mlflow")
+        free_port("mlflow")
 
 
 def test_a_password_is_made_once_and_only_its_owner_reads_it(tmp_path: Path):
