@@ -149,13 +149,6 @@ def test_the_front_runs_a_benchmark_and_keeps_what_it_prints(tmp_path: Path, mon
     assert "## Nothing at all\n\n`python -m benchmarks.nothing --quick`" in file.read_text(encoding="utf-8")
 
 
-def test_one_that_is_misspelt_is_told_so(monkeypatch: pytest.MonkeyPatch, capsys: Any):
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "makspan"])
-    with pytest.raises(SystemExit):
-        front.main()
-    assert "no benchmark makspan: choose among makespan, throughput" in capsys.readouterr().err
-
-
 @pytest.mark.full
 def test_500_runs_take_seconds_and_little_memory(home: Path):
     uri = synthetic.write(home, synthetic.experiment(500))

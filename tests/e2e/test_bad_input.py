@@ -35,9 +35,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", place], check=True)
 
 
-def test_a_full_disk_is_named_in_one_line_and_the_same_command_goes_on(
-    finished: Path, disk: Path, ablate_in: Ablate, tmp_path: Path
-):
+def test_a_full_disk_is_named_in_one_line_and_the_same_command_goes_on(finished, disk, ablate_in, tmp_path):
     home = shutil.copytree(finished, disk / "home", copy_function=shutil.copy2)
     path = written(tmp_path / "other.yaml", ("name: smoke", "name: other"))
     with suppress(OSError), open(disk / "filler", "wb", buffering=0) as filler:

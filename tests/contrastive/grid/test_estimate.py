@@ -74,14 +74,6 @@ def test_finished_cells_with_other_tuning_tell_it_until_one_with_the_same_has_fi
     assert estimator().seconds(other) == pytest.approx(1.5 * expected)
 
 
-def test_cells_that_read_a_store_do_not_pay_for_frozen_blocks():
-    one, kept = (cell(100, tune={"last_blocks": 1, "frozen_dropout": dropout}) for dropout in (True, False))
-    works = [
-        estimator(speed=speed).work(each) for each, speed in ((one, None), (kept, Speed(reuse="none")), (kept, None))
-    ]
-    assert works[0] == works[1] > works[2]
-
-
 def test_lengths_are_those_of_the_prepared_tokens(home: Path):
     texts = home / "texts.csv"
     texts.write_text("text,label\n" + "".join(f"some words {i},{'ab'[i % 2]}\n" for i in range(120)))

@@ -118,9 +118,7 @@ INTO = [
     rest_is_full(product(MODELS, OBJECTIVES), [*product(MODELS[:1], OBJECTIVES), *product(MODELS[1:], INTO)]),
     ids=lambda o: o if isinstance(o, str) else "-".join(str(v) for v in list(o.values())[1:]),
 )
-def test_a_cut_changes_no_bit_and_hides_nothing_that_a_view_reads(
-    kind: str, objective: dict, source: str, roberta: str
-):
+def test_a_cut_changes_no_bit_and_hides_nothing_that_a_view_reads(kind, objective, source, roberta):
     """And one block more apart would hide what the view reads, or is one that trains."""
     name = roberta if kind == "roberta" else kind
     model, batch = built(cell := cell_of(source, name, {"last_blocks": 1}, **objective))
@@ -203,9 +201,7 @@ def modes(backbone: nn.Module) -> list[bool]:
 
 @pytest.mark.parametrize("tune", [{}, {"lora": {"r": 2, "dropout": 0.1}}], ids=["blocks", "adapters"])
 @pytest.mark.parametrize("kind", ["scratch:bert", "scratch:deberta-v2"])
-def test_frozen_blocks_without_dropout_are_in_evaluation_mode_while_the_others_train(
-    kind: str, tune: dict, source: str, shared_home: Path
-):
+def test_frozen_blocks_without_dropout_are_in_evaluation_mode_while_the_others_train(kind, tune, source, shared_home):
     """In the slow copy and in the twin too, and again after each look without dropout."""
     for loss, other in (("moco", "slow"), ("bert_ct", "twin")):
         still, _ = built(cell_of(source, kind, {"last_blocks": 2, "frozen_dropout": False} | tune, loss=loss))

@@ -209,9 +209,7 @@ def small_disk(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
 
 
-def test_where_the_disk_has_no_room_the_cell_computes_them_and_says_so(
-    source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_where_the_disk_has_no_room_the_cell_computes_them_and_says_so(source, bert, home, monkeypatch):
     small_disk(monkeypatch, 1000)
     cell = cell_of(source, bert, loss="ce")
     assert told(cell, FULL) == "none" and not stores() and not list(home.glob("cache/prefix/*/*"))
