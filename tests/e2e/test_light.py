@@ -66,7 +66,6 @@ def test_help_and_import(ablate, light: Path):
 
 
 def test_a_table_is_reported_as_with_the_extra(ablate, tmp_path: Path):
-    """Byte for byte."""
     lines = [
         f"{row},{seed},{0.8 + index * (0.01 + 0.001 * seed)}" for index, row in enumerate("ab") for seed in range(3)
     ]

@@ -43,7 +43,6 @@ def undisturbed(file: Path, ablate_in: Ablate) -> Path:
 
 
 def stopping(home: Path) -> dict[str, Any]:
-    """The record of a study, as MLflow holds it."""
     return json.loads(json.dumps(asdict(load("study", f"sqlite:///{home / 'mlflow.db'}").study.stopping)))
 
 

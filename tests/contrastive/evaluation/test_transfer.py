@@ -49,7 +49,6 @@ def values(settings, vectors):
 
 
 def searched(vectors):
-    """The same choice and answer by scikit-learn's own search over the grid."""
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     grid = {"C": [0.25, 0.5, 1, 2, 4, 8]}
     search = GridSearchCV(LogisticRegression(max_iter=5000, tol=1e-8), grid, cv=folds, scoring="accuracy")

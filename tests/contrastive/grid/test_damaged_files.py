@@ -65,7 +65,6 @@ LONG_NAMES = {
 
 @pytest.mark.parametrize("what", LONG_NAMES)
 def test_a_message_is_one_short_printable_line_whatever_the_names(what):
-    """Of some letters, and of half a megabyte."""
     most = 600 if what == "DeepSpeed's file" else 500  # that is named as it was given, and by its whole path
     for length in (5000, 500_000):
         for _, message in mistakes(LONG_NAMES[what].replace("LONG", "x" * length)):

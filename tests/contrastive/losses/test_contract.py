@@ -119,7 +119,6 @@ def test_odd_batches_stay_finite(name):
 
 
 def most_kept(name: str) -> torch.Tensor:
-    """A mask without a whole sample, and without one vector of another."""
     mask = torch.ones(SAMPLES, count(name), dtype=torch.bool)
     mask[1], mask[3, 1] = False, False
     return mask

@@ -21,7 +21,6 @@ from contrastive.models import tuning
 from contrastive.training.gradcache import output_tensors
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch, collate
-from contrastive.views.types import Hidden
 from tests.contrastive.training.trained import make
 from tests.tiers import rest_is_full
 
@@ -178,17 +177,6 @@ def test_a_convolution_after_the_first_block_is_read_from_the_configuration(robe
     path.write_text((before := path.read_text()).replace("{", '{"conv_kernel_size": 3,', 1))
     assert locate.has_convolution(cell.encoder) and separable_blocks(cell) == 0
     path.write_text(before)
-
-
-def test_a_block_that_was_computed_apart_says_so_where_it_is_asked_for():
-    states = [torch.full((1, 1, 1), float(number)) for number in range(2, 5)]  # into blocks 2 and 3, and the output
-    hidden = Hidden(states, 2)
-    assert len(hidden) == 4
-    assert [float(hidden[block]) for block in (1, 2, 3, -1, -2, -3)] == [2, 3, 4, 4, 3, 2]
-    assert [float(hidden.into(block)) for block in (2, 3)] == [2, 3]
-    for ask in (lambda: hidden[0], lambda: hidden[-4], lambda: hidden.into(1)):
-        with pytest.raises(IndexError, match="the input of block 1 was not computed; those of blocks 2 to 3 were"):
-            ask()
 
 
 def modes(backbone: nn.Module) -> list[bool]:

@@ -13,9 +13,7 @@ from contrastive.models import frozen_store
 from contrastive.models import model as models
 from contrastive.runs import store
 from contrastive.training import train
-from contrastive.training.job import TrainRequest
-from contrastive.training.train_cell import train_cell
-from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numbers
+from tests.contrastive.training.trained import LAST_BLOCK, make, numbers, run
 
 SPEED = Speed()
 STILL = {"tune": {"last_blocks": 1, "frozen_dropout": False}, "scratch": {"layers": 3, "hidden": 32}}
@@ -27,14 +25,11 @@ def sccl(source: str, **settings) -> Cell:
 
 
 def trained(cell: Cell, speed: Speed = SPEED) -> dict[str, object]:
-    folder = folder_of(cell)
-    train_cell(folder, TrainRequest(cell, "a cell", 1000, speed=speed))
-    return numbers(folder)
+    return numbers(run(cell, speed=speed))
 
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
-    """The embeddings that each loss begins from."""
     found: list[Tensor] = []
     real = Sccl.begin
     monkeypatch.setattr(Sccl, "begin", lambda self, given: found.append(given) or real(self, given))

@@ -129,7 +129,6 @@ SIMCLR = {"crop": (0.5, 1.0), "shift": 0.1}
 
 
 def of_images(objective: dict, kind: str) -> Cell:
-    """A cell of digits; raise ValidationError if the objective needs words."""
     encoder = LAST_BLOCK | {"model": f"scratch:{kind}"}
     return make(
         "package:digits", encoder=encoder, data=IMAGES, training={"augment": SIMCLR, "batch_size": 80}, **objective

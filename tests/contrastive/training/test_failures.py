@@ -34,7 +34,6 @@ from tests.contrastive.training.trained import folder_of, make, numbers, run
 
 
 def reported(cell: Cell) -> dict:
-    """What is kept of a failed training."""
     folder = folder_of(cell)
     report = run_stage(train_cell, folder, TrainRequest(cell, "a cell", 1000))
     assert report is not None and store.failure(folder) == report

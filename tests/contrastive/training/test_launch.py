@@ -21,16 +21,12 @@ from contrastive.training.launch import Machines
 from tests.contrastive.training.launched import make, of_images, run, write_sources
 from tests.contrastive.training.trained import curve, folder_of
 
+pytestmark = pytest.mark.usefixtures("home")
+
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return write_sources(tmp_path_factory.mktemp("sources"))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
-    return tmp_path
 
 
 def wait(until: Callable[[], object], seconds: float = 10) -> None:

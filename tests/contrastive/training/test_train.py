@@ -97,7 +97,6 @@ def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_f
 
 
 def take_away(leave: Path, folder: Path) -> None:
-    """Take the permit away once three steps are done."""
     log = folder / "attempts" / "0001" / "metrics.jsonl"
     while not log.exists() or log.read_bytes().count(b"\n") < 3:
         time.sleep(0.002)

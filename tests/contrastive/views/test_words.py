@@ -161,7 +161,6 @@ def lexical_versions(name: str, known, lexicon: Lexicon, texts: Batch, seed: int
 
 
 def is_within(some: list[str], more: list[str]) -> bool:
-    """Whether some words are among more words in the same order."""
     rest = iter(more)
     return all(word in rest for word in some)
 
