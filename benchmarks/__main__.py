@@ -15,11 +15,7 @@ from pathlib import Path
 
 from benchmarks import results
 
-TITLES = {
-    "makespan": "Makespan of a grid",
-    "throughput": "Training throughput",
-    "token_views": "A step on token views",
-}
+TITLES = {"makespan": "Makespan of a grid", "throughput": "Training throughput", "token_views": "A step on token views"}
 NEEDED = ("datasets", "hydra", "hydra_plugins", "ray", "sentence_transformers")
 
 

@@ -20,11 +20,11 @@ import threading
 import time
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu_parts import PARTS, Row
+from benchmarks.results import version_of
 
 ROOT = Path(__file__).parents[1]
 # Keeps libraries from looking for a network, and processes from taking each other's cores.
@@ -33,7 +33,7 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "ignore",
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
 }  # fmt: skip
-SHOWN = ("torch", "transformers", "accelerate", "peft", "deepspeed", "sentence-transformers", "triton")
+SHOWN = ("torch", "transformers", "accelerate", "peft", "deepspeed", "triton")
 
 
 def main() -> None:
@@ -44,31 +44,31 @@ def main() -> None:
     command.add_argument("--minutes", type=float, default=8, help="for all parts together (default: 8)")
     command.add_argument("--quick", action="store_true", help="small sizes, on a CPU too")
     command.add_argument("--into", type=Path, default=Path(), metavar="FOLDER", help="for gpu.md and gpu.json")
-    asked = command.parse_args()
-    if strange := [name for name in asked.parts if name not in PARTS]:
+    options = command.parse_args()
+    if strange := [name for name in options.parts if name not in PARTS]:
         command.error(f"no part {', '.join(strange)}: choose among {', '.join(PARTS)}")
-    if not asked.quick and not has_gpu():
+    if not options.quick and not has_gpu():
         raise SystemExit("benchmarks.gpu: no GPU here; --quick shows on a CPU that all parts run")
-    asked.into.mkdir(parents=True, exist_ok=True)
+    options.into.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that no part stays behind
-    measure(asked.parts or list(PARTS), 60 * asked.minutes, asked.quick, asked.into)
+    measure(options.parts or list(PARTS), 60 * options.minutes, options.quick, options.into)
 
 
 def measure(names: list[str], seconds: float, quick: bool, into: Path) -> None:
     """Run the parts in order, each within its share of the seconds that are left; write after each row."""
     shares = {name: PARTS[name].share for name in names}
-    found: dict[str, list[Row]] = {"machine": machine()}
+    tables: dict[str, list[Row]] = {"machine": machine()}
     end = time.monotonic() + seconds
-    print(table("machine", found["machine"]), flush=True)
+    print(table("machine", tables["machine"]), flush=True)
     for number, name in enumerate(names):
         left = end - time.monotonic()
         limit = max(1.0, left * shares[name] / sum(shares[later] for later in names[number:]))
-        began, rows = time.monotonic(), found.setdefault(name, [])
+        began, rows = time.monotonic(), tables.setdefault(name, [])
         for row in rows_of(name, quick, limit):
             rows.append(row)
-            write(found, into)
+            write(tables, into)
         rows.append({"name": "the whole part", "seconds": round(time.monotonic() - began, 1)})
-        write(found, into)
+        write(tables, into)
         print(table(name, rows), flush=True)
 
 
@@ -122,29 +122,21 @@ def machine() -> list[Row]:
 
     rows: list[Row] = [{"name": "GPU", "is": torch.cuda.get_device_name() if torch.cuda.is_available() else "none"}]
     rows.append({"name": "Python", "is": f"{platform.python_version()}, {len(os.sched_getaffinity(0))} cores"})
-    rows += [{"name": name, "is": found} for name in SHOWN if (found := installed(name))]
+    rows += [{"name": name, "is": installed} for name in SHOWN if (installed := version_of(name))]
     return [*rows, {"name": "not installed", "is": ", ".join(lacking()) or "nothing"}]
 
 
 def lacking() -> list[str]:
-    """Return the packages that pyproject.toml asks for to train, and to train beside, and that this Python lacks."""
+    """Return the packages that pyproject.toml asks for to train and that this Python lacks."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    asked = (*project["dependencies"], *project["optional-dependencies"]["train"], "sentence-transformers", "datasets")
-    return [name for each in asked if not installed(name := re.split(r"[^\w.-]", each)[0])]
+    needed = (*project["dependencies"], *project["optional-dependencies"]["train"])
+    return [name for line in needed if not version_of(name := re.split(r"[^\w.-]", line)[0])]
 
 
-def installed(name: str) -> str | None:
-    """Return the version of a package, None if it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-def write(found: dict[str, list[Row]], into: Path) -> None:
-    text = "".join(table(name, rows) + "\n" for name, rows in found.items())
+def write(tables: dict[str, list[Row]], into: Path) -> None:
+    text = "".join(table(name, rows) + "\n" for name, rows in tables.items())
     head = f"# On a GPU\n\n`python -m benchmarks.gpu`, {time.strftime('%Y-%m-%d')}\n\n"
-    for name, content in {"gpu.md": head + text, "gpu.json": json.dumps(found, indent=1)}.items():
+    for name, content in {"gpu.md": head + text, "gpu.json": json.dumps(tables, indent=1)}.items():
         (into / f"{name}.new").write_text(content, encoding="utf-8")
         (into / f"{name}.new").replace(into / name)  # a stop never leaves half a file
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.gpu_beside import everything
 from benchmarks.gpu_speed import BASE, speed
+from flows import gpu_check
 from flows.gpu_check import Row, Sizes, cell, described, home, texts, trained, tried, weights
 
 QUICKSTART = Path("configs/quickstart.yaml")
@@ -93,10 +93,10 @@ def scores_of(file: Path, folder: Path) -> Row:
 
     os.environ["ABLATE_HOME"] = str(folder)
     folders, loaded = one_cell.folders(str(file)), load_experiment(file)
-    scores = [store.read_json(each / "scores.json")["scores"] for each in folders]
+    scores = [store.read_json(run / "scores.json")["scores"] for run in folders]
     return {
-        "weights": [weights(each) for each in folders],
-        "scores": [{score["name"]: score["value"] for score in own} for own in scores],
+        "weights": [weights(run) for run in folders],
+        "scores": [{score["name"]: score["value"] for score in of_cell} for of_cell in scores],
         "rows": [
             (section.section.title, row.label, row.against, [loaded.cells.index(cell) for cell in row.cells])
             for section in loaded.sections
@@ -141,25 +141,27 @@ OBJECTIVES: dict[str, Row] = {
 
 def modes(sizes: Sizes) -> Iterator[Row]:
     """Train what `ablate doctor --gpu` trains, and further objectives."""
-    yield from everything(sizes, OBJECTIVES)
+    with home() as folder:
+        yield from gpu_check.modes(sizes, gpu_check.MODES | OBJECTIVES, folder)
 
 
 def sharding(sizes: Sizes) -> Iterator[Row]:
-    """Train a cell plainly, in two processes, and by what `modes` leaves out of ZeRO and FSDP in one process."""
+    """Train a cell plainly, in two processes, and by ZeRO and FSDP in one process."""
     zero = "deepspeed:configs/deepspeed/zero{}.json"
     ways: dict[str, Row] = {
         "plain": {}, "two processes": {"processes": 2}, "ZeRO 2": {"sharding": zero.format(2)},
-        "FSDP, bf16": {"sharding": "fsdp", "precision": "bf16"},
+        "ZeRO 3": {"sharding": zero.format(3)}, "FSDP": {"sharding": "fsdp"},
         "ZeRO 3, bf16": {"sharding": zero.format(3), "precision": "bf16"},
+        "FSDP, bf16": {"sharding": "fsdp", "precision": "bf16"},
     }  # fmt: skip
     if sizes.quick:
-        ways = {name: ways[name] for name in ("plain", "two processes")}
+        ways = {name: ways[name] for name in ("plain", "two processes", "FSDP")}
     with home() as folder:
         source = texts(folder / "texts.csv", sizes.of(400, 80), sizes.of(120, 16))
         plain: float | None = None
         for name, training in ways.items():
-            asked = cell(source, sizes.encoder(), sizes.of(128, 16), sizes.of(320, 32), training)
-            row = tried(name, lambda asked=asked: described(trained(asked)))
+            sharded = cell(source, sizes.encoder(), sizes.of(128, 16), sizes.of(320, 32), training)
+            row = tried(name, lambda sharded=sharded: described(trained(sharded)))
             if name == "plain":
                 plain = row.get("last loss")
             elif plain is not None and "last loss" in row:
@@ -197,16 +199,10 @@ def packing(sizes: Sizes) -> Iterator[Row]:
 
 
 def started_worker(place: Path, source: Path, sizes: Sizes) -> "subprocess.Popen[str]":
-    program = [
-        sys.executable,
-        "-m",
-        "benchmarks.gpu_parts",
-        "worker",
-        str(source),
-        *(["--quick"] if sizes.quick else []),
-    ]
-    own = os.environ | {"ABLATE_HOME": str(place)}
-    return subprocess.Popen(program, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    program = [sys.executable, "-m", "benchmarks.gpu_parts", "worker", str(source)]
+    program += ["--quick"] if sizes.quick else []
+    environment = os.environ | {"ABLATE_HOME": str(place)}
+    return subprocess.Popen(program, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def packed(workers: list["subprocess.Popen[str]"], tuned: str, task: int) -> Row:
@@ -245,8 +241,8 @@ def worker(source: str, sizes: Sizes) -> None:
             train(tuned, [10_000])
         print("done 0", flush=True)
         for line in sys.stdin:
-            task, *asked = json.loads(line)
-            train(*asked)
+            task, *cells = json.loads(line)
+            train(*cells)
             print(f"done {task}", flush=True)
     except Exception as error:
         print(f"{type(error).__name__}: {error}".replace("\n", " "), flush=True)
@@ -277,19 +273,15 @@ def energy(sizes: Sizes) -> Iterator[Row]:
         trained(cell(source, encoder, length, sizes.of(1280, 16), training))  # imports all
         thread = threading.Thread(target=read)
         thread.start()
-        asked = cell(source, encoder, length, count, training)
-        row = tried("the cell's record", lambda: described(trained(asked)))
+        measured = cell(source, encoder, length, count, training)
+        row = tried("the cell's record", lambda: described(trained(measured)))
         done.set()
         thread.join()
     yield row
     times, watts = np.array(readings).T
     joules = float(np.trapezoid(watts, times))
-    yield {
-        "name": "power read every 20 ms",
-        "joules": joules,
-        "seconds": float(times[-1] - times[0]),
-        "watts": watts.max(),
-    }
+    seconds = float(times[-1] - times[0])
+    yield {"name": "power read every 20 ms", "joules": joules, "seconds": seconds, "watts": watts.max()}
 
 
 def adapters(sizes: Sizes) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""The speed of base encoders on a GPU: a step of ours, of a plain PyTorch loop, and of two trainers."""
+"""The speed of base encoders on a GPU: a step of ours, of a plain PyTorch loop, and of transformers' Trainer."""
 
 import gc
 import os
@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.gpu_beside import write_tokenizer
-from flows.gpu_check import TINY, Row, Sizes, cell, home, made_up_words, texts, tried
+from flows.gpu_check import TINY, Row, Sizes, cell, home, texts, tried
 
 BASE = {"layers": 12, "hidden": 768, "heads": 12, "vocabulary": 4000}
 WARM = 10  # steps before the clock
@@ -43,13 +42,10 @@ class Work:
 
 
 def speed(sizes: Sizes) -> Iterator[Row]:
-    """Time a step of random base encoders: ours, a plain PyTorch loop, and the trainers of others."""
+    """Time a step of random base encoders: ours, a plain PyTorch loop, and transformers' Trainer."""
     peak = product_rate(sizes)
     yield {"name": f"a product of two bf16 matrices: {peak / 1e12:.0f} TFLOP/s"}
-    systems = {
-        "ours": ours, "plain loop": plain_loop, "Trainer": trainer, "sentence-transformers": sentence_trainer,
-        "plain loop, compiled": compiled_loop,
-    }  # fmt: skip
+    systems = {"ours": ours, "plain loop": plain_loop, "Trainer": trainer, "plain loop, compiled": compiled_loop}
     shapes = [("bert", 510, 32), ("deberta-v2", 510, 32), ("bert", 128, 64), ("deberta-v2", 128, 64)]
     busy_share(synchronize)  # the profiler takes its time at first, and makes what follows a little slower
     last = "plain loop, compiled"  # which takes longest to begin
@@ -130,9 +126,9 @@ def ours(work: Work) -> Timed:
     folder, count = Path(os.environ["ABLATE_HOME"]), work.batch * work.steps
     source = texts(folder / f"{work.kind}.{work.length}.csv", count + 32, work.length)
     training = {"batch_size": work.batch, "precision": "bf16", "bucket": 1}
-    asked = cell(source, {"model": f"scratch:{work.kind}", "scratch": work.shape}, work.length, count, training)
-    tokens = token_store.open_tokens(prepare_cell_tokens(asked))
-    run = CellTraining(asked, folder, tokens, checkpoint_every=10**9, speed=Speed())
+    recipe = cell(source, {"model": f"scratch:{work.kind}", "scratch": work.shape}, work.length, count, training)
+    tokens = token_store.open_tokens(prepare_cell_tokens(recipe))
+    run = CellTraining(recipe, folder, tokens, checkpoint_every=10**9, speed=Speed())
     steps, profiled = run.steps(), 5 if run.total > 3 * WARM else 0
     for _ in range(WARM):
         next(steps)
@@ -278,67 +274,15 @@ def trainer(work: Work) -> Timed:
     from benchmarks.clocks import Clock
 
     model, clock = AutoModelForSequenceClassification.from_config(random_model(work).config), Clock()
-    Trainer(
-        model=model, args=TrainingArguments(**trainer_settings(work)), train_dataset=work.rows(), data_collator=padded,
-        callbacks=[clock],
-    ).train()  # fmt: skip
-    return timed(work, clock)
-
-
-def trainer_settings(work: Work) -> Row:
-    return {
-        "output_dir": os.environ["ABLATE_HOME"], "num_train_epochs": 1, "learning_rate": 1e-4, "bf16": True,
-        "per_device_train_batch_size": work.batch, "save_strategy": "no", "logging_strategy": "no",
-        "disable_tqdm": True, "report_to": "none", "use_cpu": device() == "cpu",
-        "optim": f"adamw_torch{'_fused' if device() == 'cuda' else ''}",
-    }  # fmt: skip
-
-
-def timed(work: Work, clock: Any) -> Timed:
-    """Return what a trainer's clock says of the steps after the warm ones."""
+    settings = TrainingArguments(
+        output_dir=os.environ["ABLATE_HOME"], num_train_epochs=1, learning_rate=1e-4, bf16=True,
+        per_device_train_batch_size=work.batch, save_strategy="no", logging_strategy="no",
+        disable_tqdm=True, report_to="none", use_cpu=device() == "cpu",
+        optim=f"adamw_torch{'_fused' if device() == 'cuda' else ''}",
+    )  # fmt: skip
+    Trainer(model=model, args=settings, train_dataset=work.rows(), data_collator=padded, callbacks=[clock]).train()
     synchronize()
     clock.times[-1] = time.perf_counter()
     after = clock.times[2 * WARM :]  # begin of the first step after the warm ones
     steps = len(after) // 2
     return Timed(work.tokens(steps), after[-1] - after[0], steps)
-
-
-def sentence_trainer(work: Work) -> Timed:
-    """Train by sentence-transformers' trainer, which makes the tokens of each batch as it goes."""
-    from datasets import Dataset
-    from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-    from sentence_transformers import SentenceTransformerTrainingArguments as Arguments
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    from benchmarks.clocks import Clock
-
-    folder, words = Path(os.environ["ABLATE_HOME"], f"{work.kind}.encoder"), made_up_words()
-    random_model(work).save_pretrained(folder)
-    write_tokenizer(folder)
-    first = Transformer(str(folder), max_seq_length=work.length)
-    encoder = SentenceTransformer(modules=[first, Pooling(work.shape["hidden"], "cls")], device=device())
-    lines = [
-        " ".join(words[(number - SPECIAL) % len(words)] for number in row[2:]) for row in work.rows()
-    ]  # and two special tokens
-    data = Dataset.from_dict({"text": lines, "label": [number % 2 for number in range(len(lines))]})
-    clock, settings = Clock(), Arguments(**trainer_settings(work))
-    loss = classification(encoder, work.shape["hidden"])
-    SentenceTransformerTrainer(model=encoder, args=settings, train_dataset=data, loss=loss, callbacks=[clock]).train()
-    return timed(work, clock)
-
-
-def classification(encoder: Any, size: int) -> Any:
-    """Return cross-entropy as a loss of sentence-transformers, which has it for pairs of texts alone."""
-    import torch.nn.functional as F
-    from torch import nn
-
-    class Classification(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.encoder, self.head = encoder, nn.Linear(size, 2).to(device())
-
-        def forward(self, features: Any, labels: Any) -> Any:
-            (texts,) = features
-            return F.cross_entropy(self.head(self.encoder(texts)["sentence_embedding"]).float(), labels)
-
-    return Classification()

@@ -102,10 +102,7 @@ def any_improvement(machine: Machine, effects: ndarray) -> Night:
     return played(machine, effects, judge, lambda: best)
 
 
-RULES: dict[str, Rule] = {
-    "one run, any improvement": any_improvement,
-    "**`ablate judge ledger`**": our_ledger,
-}
+RULES: dict[str, Rule] = {"one run, any improvement": any_improvement, "**`ablate judge ledger`**": our_ledger}
 
 
 @cache

@@ -19,7 +19,7 @@ READERS = {
     "ablate/": ("tests/e2e/test_light",),
     "reports/": ("tests/e2e/test_until_decided",),
     "reports/templates/": ("tests/reports", "tests/tasks/test_report"),
-    "reports/locale/": ("tests/reports", "tests/flows/test_study"),
+    "reports/locale/": ("tests/reports",),
     "reports/output/": ("tests/reports/test_golden", "tests/benchmarks/test_simulation", "tests/test_project"),
     "benchmarks/": ("tests/benchmarks",),
     "configs/": ("tests/contrastive/test_configs", "tests/contrastive/grid", "tests/contrastive/training"),

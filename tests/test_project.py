@@ -11,7 +11,6 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -162,22 +161,6 @@ def test_files_and_functions_are_short():
         too_long += [f"{path}: {name}" for name, lines in lengths.items() if lines > LONGEST_FUNCTION]
         too_long += [str(path)] if len(text.splitlines()) > LONGEST_FILE else []
     assert not too_long
-
-
-def test_no_docstring_is_broken_in_mid_sentence():
-    """A line that ends in a small word, before one that begins with a small letter and would have fitted."""
-    broken = []
-    for path in product_files():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (ast.get_docstring(node) or "").splitlines()
-                broken += [f"{path}: {line}" for line, after in pairwise(lines) if breaks(line, after)]
-    assert not broken
-
-
-def breaks(line: str, after: str) -> bool:
-    goes_on = re.search(r"(?<=[ ,])[a-z]+,?$|^[a-z]+$", line) and re.match(r"[a-z(]\S* (?!=)", after)
-    return bool(goes_on) and len(line) + 1 + len(after.split()[0]) <= 100
 
 
 PAGES = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md"), CHECKOUT / "reports/output/study/README.md"]

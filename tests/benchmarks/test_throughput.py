@@ -18,7 +18,7 @@ import torch
 import yaml
 
 from benchmarks import __main__ as front
-from benchmarks import makespan, one_cell, peers, results, synthetic, texts, throughput, token_views
+from benchmarks import makespan, one_cell, peers, results, synthetic, throughput, token_views
 from benchmarks.results import Section
 from contrastive.data import locate
 
@@ -50,15 +50,6 @@ def test_our_losses_are_the_peers(loss: str, peer: str):
     assert own["step 0"] == pytest.approx(other["step 0"], rel=1e-6)
     assert own["held out"] == pytest.approx(other["held out"], rel=1e-5)  # after a step of the same optimizer
     assert own["held out"] != pytest.approx(own["step 0"], rel=1e-3)
-
-
-def test_mixed_texts_have_the_lengths_they_are_said_to_have():
-    tweets = ["one two three four five"] * 20_000
-    words = [len(text.split()) for text in texts.mixed(tweets, seed=0)]
-    mean = sum(words) / len(words)
-    deviation = (sum((count - mean) ** 2 for count in words) / len(words)) ** 0.5
-    assert mean * texts.TOKENS_A_WORD == pytest.approx(texts.MEAN, rel=0.05)
-    assert deviation * texts.TOKENS_A_WORD == pytest.approx(texts.DEVIATION, rel=0.1)
 
 
 @pytest.mark.full
@@ -147,13 +138,6 @@ def test_the_front_runs_a_benchmark_and_keeps_what_it_prints(tmp_path: Path, mon
     monkeypatch.chdir(ROOT)
     front.main()
     assert "## Nothing at all\n\n`python -m benchmarks.nothing --quick`" in file.read_text(encoding="utf-8")
-
-
-def test_one_that_is_misspelt_is_told_so(monkeypatch: pytest.MonkeyPatch, capsys: Any):
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "makspan"])
-    with pytest.raises(SystemExit):
-        front.main()
-    assert "no benchmark makspan: choose among makespan, throughput" in capsys.readouterr().err
 
 
 @pytest.mark.full

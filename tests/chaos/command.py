@@ -24,7 +24,6 @@ class Command:
         return self.process is not None and self.process.poll() == 0
 
     def go_on(self) -> None:
-        """Begin again if it has ended without success."""
         if self.process is None or self.process.poll() not in (None, 0):
             self.begin()
 

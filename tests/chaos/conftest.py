@@ -37,7 +37,6 @@ def home(tmp_path: Path, empty_store: Path) -> Path:
 def truth(
     tmp_path_factory: pytest.TempPathFactory, empty_store: Path, experiment: Path, environment: dict[str, str]
 ) -> dict[str, dict[str, str]]:
-    """What the grid holds when nobody is killed."""
     home = tmp_path_factory.mktemp("undisturbed")
     shutil.copy(empty_store, home / "mlflow.db")
     Command(home, experiment, environment).run_to_its_end()

@@ -56,13 +56,11 @@ def numbers(run: Path) -> dict[str, str]:
 
 
 def lines(folder: Path) -> list[str]:
-    """A line for each step."""
     log = folder / "metrics.jsonl"
     return log.read_text(encoding="utf-8").split("\n")[:-1] if log.exists() else []
 
 
 def trainings(run: Path) -> int:
-    """How often a cell was trained to its end."""
     return sum(known["stage"] == "train" and known.get("outcome") == "done" for known in claim.attempts(run))
 
 

@@ -25,9 +25,7 @@ ablation_grid(sys.argv[1])
 """
 
 
-def test_two_flows_at_once_train_each_cell_once(
-    home: Path, experiment: Path, environment: dict[str, str], truth: dict[str, Any]
-):
+def test_two_flows_at_once_train_each_cell_once(home, experiment, environment, truth):
     settings = environment | {"ABLATE_HOME": str(home), "PREFECT_LOGGING_LEVEL": "CRITICAL"}
     command = [sys.executable, "-c", AT_THE_BARRIER, str(experiment)]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -24,9 +24,7 @@ GRACE = 15.0  # seconds after which what a killed process had begun must be gone
 Truth = dict[str, dict[str, str]]
 
 
-def test_whatever_is_killed_the_grid_ends_as_if_nothing_had_been(
-    home: Path, experiment: Path, environment: dict[str, str], truth: Truth, request: pytest.FixtureRequest
-):
+def test_whatever_is_killed_the_grid_ends_as_if_nothing_had_been(home, experiment, environment, truth, request):
     chance = random.Random(request.config.getoption("--seed"))
     command, faults = Command(home, experiment, environment), Counter[str]()
     try:

@@ -1,12 +1,10 @@
-"""A home, texts of two classes, and translators that know each other's language, made once."""
+"""A home, and texts of two classes, made once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-from tests.contrastive.views.toy_translation import ENGLISH, GERMAN, PARAPHRASE, learnt
 
 WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
 
@@ -37,12 +35,3 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
     return tmp_path
-
-
-@pytest.fixture(scope="session")
-def translators(made_once: Callable[[str, Callable[[Path], object]], Path]) -> tuple[str, str]:
-    """There, and back to a paraphrase that is known: `paraphrased`."""
-    german = dict(zip(ENGLISH, GERMAN, strict=True))
-    back = {german[word]: PARAPHRASE[word] for word in ENGLISH}
-    folder = made_once("translators", lambda begun: learnt(begun, {"there": german, "back": back}))
-    return f"file:{folder / 'there'}", f"file:{folder / 'back'}"

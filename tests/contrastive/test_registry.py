@@ -10,7 +10,6 @@ from contrastive.errors import UserError
 
 
 def test_a_setting_that_a_view_reads_beside_a_value_alone_is_said_with_it():
-    """As k of the view layers, which is for tokens."""
     assert "layers with level token" in registry.setting_readers("k") and "layers" not in registry.setting_readers("k")
 
 

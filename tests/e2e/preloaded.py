@@ -32,8 +32,6 @@ QUIET = {"PREFECT_LOGGING_LEVEL": "CRITICAL"}  # as the command says to Prefect 
 
 
 class Preloaded:
-    """The line to such a process; one call at a time."""
-
     def __init__(self, environment: dict[str, str]):
         self.process = subprocess.Popen(
             [sys.executable, __file__],

@@ -26,7 +26,6 @@ def written(path: Path, *changes: tuple[str, str]) -> Path:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk of its own."""
     place = tmp_path / "disk"
     place.mkdir()
     if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", place]).returncode:
@@ -35,9 +34,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", place], check=True)
 
 
-def test_a_full_disk_is_named_in_one_line_and_the_same_command_goes_on(
-    finished: Path, disk: Path, ablate_in: Ablate, tmp_path: Path
-):
+def test_a_full_disk_is_named_in_one_line_and_the_same_command_goes_on(finished, disk, ablate_in, tmp_path):
     home = shutil.copytree(finished, disk / "home", copy_function=shutil.copy2)
     path = written(tmp_path / "other.yaml", ("name: smoke", "name: other"))
     with suppress(OSError), open(disk / "filler", "wb", buffering=0) as filler:

@@ -56,9 +56,7 @@ def test_an_experiment_of_another_name_reuses_the_cells_and_reports_them(home: P
     assert ablate_in(home, "audit", path).returncode == 0
 
 
-def test_an_edit_of_the_file_reaches_the_report_which_names_a_changed_margin(
-    home: Path, ablate_in: Ablate, tmp_path: Path
-):
+def test_an_edit_of_the_file_reaches_the_report_which_names_a_changed_margin(home, ablate_in, tmp_path):
     path, text = tmp_path / "smoke.yaml", home / "reports" / "output" / "smoke" / "README.md"
     path.write_text(SMOKE.read_text() + "report: {labels: {ce+supcon: SupCon}}\n")
     assert ablate_in(home, "report", path).returncode == 0 and "SupCon" in text.read_text()

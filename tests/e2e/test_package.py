@@ -49,27 +49,11 @@ def ablate(installed: Path, tmp_path: Path):
     return run
 
 
-def test_a_table_is_reported(ablate, tmp_path: Path):
-    lines = [
-        f"{row},{seed},{0.8 + index * (0.01 + 0.001 * seed)}" for index, row in enumerate("ab") for seed in range(3)
-    ]
-    (tmp_path / "runs.csv").write_text("\n".join(["recipe,seed,accuracy", *lines]))
-    code, said = ablate("report", "--from", "runs.csv", "--baseline", "a")
-    assert code == 0 and "b beats a" in said, said
-    assert len(list(tmp_path.glob("reports/tables/runs-*/index.html"))) == 1
-
-
 def test_a_command_is_judged_and_imports_the_packages_of_its_folder(ablate, tmp_path: Path):
     (tmp_path / "train.py").write_text(SCRIPT)
     base, better = f"{sys.executable} train.py {{seed}}", f"{sys.executable} train.py {{seed}} | sed s/1/0/"
     code, said = ablate("judge", "--baseline", base, "--candidate", better, "--metric", "loss: (.*)", "--lower")
     assert code in (0, 2) and "4 pairs" in said, said
-
-
-def test_an_experiment_is_planned(ablate, tmp_path: Path):
-    (tmp_path / "tiny.yaml").write_text(TINY)
-    code, said = ablate("plan", "tiny.yaml")
-    assert code == 0 and "3 cells: 3 to run" in said, said
 
 
 def test_an_experiment_is_run(ablate, tmp_path: Path):

@@ -74,9 +74,7 @@ def mlflow_states(home: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     [("alone", signal.SIGINT, 130), ("with a server", signal.SIGTERM, 143)],
     indirect=["running"],
 )
-def test_asked_to_stop_cells_write_a_checkpoint(
-    number: int, code: int, running: tuple[subprocess.Popen[str], Path], monkeypatch: pytest.MonkeyPatch
-):
+def test_asked_to_stop_cells_write_a_checkpoint(number, code, running, monkeypatch):
     process, home = running
     began = time.monotonic()
     os.killpg(process.pid, number)  # as a terminal and Prefect do

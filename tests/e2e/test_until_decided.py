@@ -2,9 +2,6 @@
 
 import csv
 import json
-import os
-import signal
-import subprocess
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,8 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from reports.load import load
-from tests.e2e.conftest import ABLATE, Ablate, kept
-from tests.waiting import soon
+from tests.e2e.conftest import Ablate
 
 FILE = """
 name: study
@@ -47,7 +43,6 @@ def undisturbed(file: Path, ablate_in: Ablate) -> Path:
 
 
 def stopping(home: Path) -> dict[str, Any]:
-    """The record of a study, as MLflow holds it."""
     return json.loads(json.dumps(asdict(load("study", f"sqlite:///{home / 'mlflow.db'}").study.stopping)))
 
 
@@ -93,9 +88,7 @@ def test_looking_in_between_and_running_again_change_nothing(undisturbed: Path, 
     assert sorted((undisturbed / "runs").glob("*/DONE")) == cells
 
 
-def test_the_end_of_the_budget_is_said_and_the_study_goes_on_to_the_same_end(
-    undisturbed: Path, file: Path, ablate_in: Ablate, tmp_path: Path
-):
+def test_the_end_of_the_budget_is_said_and_the_study_goes_on_to_the_same_end(undisturbed, file, ablate_in, tmp_path):
     home = tmp_path / "home"
     done = ablate_in(home, "run", file, *STUDY, "--budget", "0.001s")
     assert done.returncode == 0 and "budget" in stopping(home)["ended"].values()
@@ -104,38 +97,6 @@ def test_the_end_of_the_budget_is_said_and_the_study_goes_on_to_the_same_end(
     assert ablate_in(home, "audit", file).returncode == 0
     assert ablate_in(home, "run", file, *STUDY).returncode == 0
     assert stopping(home) == stopping(undisturbed) and numbers(home) == numbers(undisturbed)
-
-
-def test_a_study_that_is_killed_goes_on_to_the_same_end(
-    undisturbed: Path, file: Path, ablate_in: Ablate, tmp_path: Path, prefect_home: Path, server: str
-):
-    home = tmp_path / "home"
-    home.mkdir()
-    settings = {"ABLATE_HOME": str(home), "PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server}
-    command = [ABLATE, "run", str(file), *STUDY, "--engine", "inline"]
-    process = subprocess.Popen(command, env=kept(settings), stderr=subprocess.DEVNULL, start_new_session=True)
-    soon(lambda: len(list(home.glob("runs/*/DONE"))) >= 9, while_runs=process)  # within the second look
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert ablate_in(home, "run", file, *STUDY).returncode == 0
-    assert stopping(home) == stopping(undisturbed) and numbers(home) == numbers(undisturbed)
-
-
-def test_a_margin_that_was_changed_after_results_existed_is_said_on_top(
-    undisturbed: Path, ablate_in: Ablate, tmp_path: Path
-):
-    other = tmp_path / "study.yaml"
-    other.write_text(FILE.replace("accuracy: 0.05", "accuracy: 0.2"))
-    home = tmp_path / "home"
-    assert ablate_in(home, "run", other, "--until-decided", "--max-seeds", "2").returncode == 0
-    text = home / "reports" / "output" / "study" / "README.md"
-    assert "Changed when" not in text.read_text()
-    other.write_text(FILE)
-    assert ablate_in(home, "run", other, "--until-decided", "--max-seeds", "2").returncode == 0
-    assert "cells had results: the margin of test.accuracy from 0.2 to 0.05" in text.read_text()
-    other.write_text(FILE.replace("accuracy: 0.05", "accuracy: 0.3"))
-    assert ablate_in(home, "sync", other).returncode == 0 and ablate_in(home, "report", other).returncode == 0
-    assert "cells had results: the margin of test.accuracy from 0.05 to 0.3" in text.read_text()
 
 
 RESAMPLED = """

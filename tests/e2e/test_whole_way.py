@@ -71,11 +71,7 @@ def environment(checkout: Path) -> dict[str, str]:
     # an outer `make test` hands its variables on
     outer = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
     own = {"ABLATE_HOME": str(checkout), "PREFECT_HOME": str(checkout / ".prefect")}
-    own |= {
-        "ABLATE_PREFECT_PORT": prefect,
-        "ABLATE_MLFLOW_PORT": mlflow,
-        "PREFECT_WORKER_QUERY_SECONDS": "1",
-    }
+    own |= {"ABLATE_PREFECT_PORT": prefect, "ABLATE_MLFLOW_PORT": mlflow, "PREFECT_WORKER_QUERY_SECONDS": "1"}
     return {name: value for name, value in os.environ.items() if name not in outer} | own
 
 
@@ -136,9 +132,7 @@ def test_a_deployment_runs_on_the_worker_and_its_report_comes_out_of_mlflow(serv
 
 
 @pytest.mark.parametrize("command", [c for c in commands() if not c.startswith(SERVED)])
-def test_a_command_of_the_readme(
-    command: str, deployed: Path, environment: dict[str, str], ablate: Ablate, services: str
-):
+def test_a_command_of_the_readme(command, deployed, environment, ablate, services):
     """In their order, in one folder: nothing but the study of `--until-decided` has anything left to train."""
     report = deployed / "reports" / "output" / "quickstart" / "README.md"
     cells, before = sorted(deployed.glob("runs/*/DONE")), report.read_text()

@@ -62,7 +62,6 @@ def written(folder: Path) -> Path:
 
 
 def run(path: Path) -> None:
-    """As the flow does it, without Prefect."""
     plan = plans.make_plan(load.load_experiment(path))
     store.check_home()
     for cell in plan.statuses:
@@ -144,7 +143,6 @@ def harm(home: Path, chance: random.Random) -> list[str]:
 
 
 def obey(said: str) -> None:
-    """Do what a message asks for."""
     for line in said.split("\n"):
         if "move it away" in line:
             place, _, _ = line.rpartition(" is a ")

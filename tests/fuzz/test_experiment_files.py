@@ -1,19 +1,15 @@
 """Experiment files damaged in every way: an experiment that expands, or mistakes that a person can read."""
 
-import json
 import random
+import re
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
-
-import pytest
-import yaml
 
 from contrastive.config import registry
 from contrastive.errors import UserError, brief
 from contrastive.grid.identity import cell_id, identities
-from contrastive.grid.load import LONGEST_MESSAGE, ExperimentError, parse_experiment, read_document
+from contrastive.grid.load import LONGEST_MESSAGE, ExperimentError, parse_experiment
 from tests.fuzz.conftest import Rounds
 
 CONFIGS = sorted((registry.PACKAGE_ROOT / "configs").glob("*.yaml"))
@@ -37,24 +33,17 @@ SECONDS = 20.0  # of the processor: a bound on hanging, on a machine that does o
 WORDS = ["&a ", "*a", "<<: *a", "!!python/object:os.system ", "!!int ", "!x ", "- ", ": ", "? ", "|", ">", "%YAML 9.9"]
 WORDS += ["---", "...", "\t", "\x00", "\x1b[31m", "\u202e", "\u2028", "\ufeff", "é", "😀", "{", "}", "[", "]", "'", '"']
 WORDS += ['"\\UFFFFFFFF"', '"\\ud800"', "#", "9" * 5000, "1_000", "1e999", ".nan", "-.inf", "0x10", "~", "[" * 100]
-TEXTS = ["", " ", "x" * 20_000, "../../x", "/dev/zero", "file:/", "hf:a/b@" + "0" * 40, "é\x1b\n", "ce+" * 50 + "ce"]
-TEXTS += ["ce+supcon", "rdrop", "package:", "package:..", "whiten:0", "test", "1_000", "1000", "file:\x00"]
-TEXTS += ["deepspeed:.json"]
-NUMBERS = [0, -1, 1, 2**31, 10**30, 10**400, float("nan"), float("inf"), -0.0, 1e-320, 0.5, True, False, None]
-VALUES: list[Callable[[random.Random], Any]] = [
-    lambda chance: chance.choice(TEXTS),
-    lambda chance: chance.choice(NUMBERS),
-    lambda chance: chance.choice([[], {}, [[[[1]]]], {"a": {"b": [1]}}, [None], [[1], [1.0], [True]]]),
-    lambda chance: list(range(chance.choice([1, 100, 3000]))),
-    lambda chance: {f"key{number}": 1 for number in range(chance.choice([1, 500]))},
-]
+VALUES = ["", "' '", "x" * 20_000, "../../x", "/dev/zero", "file:/", "hf:a/b@" + "0" * 40, "ce+" * 50 + "ce", "rdrop"]
+VALUES += ["package:", "package:..", "whiten:0", "test", "1_000", '"file:\\0"', "deepspeed:.json", "[]", "{}", ".nan"]
+VALUES += ["[[[[1]]]]", "{a: {b: [1]}}", "[null]", "[[1], [1.0], [true]]", str(list(range(3000))), "-1", str(10**400)]
+VALUES += ["{" + ", ".join(f"key{number}: 1" for number in range(500)) + "}", "1e-320", "0.5", "true", str(2**31)]
 
 
-def damaged_text(text: str, chance: random.Random) -> str:
-    """The lines of a file deleted, doubled or shifted, or something put in that YAML knows or forbids."""
+def damaged(text: str, chance: random.Random) -> str:
+    """Delete, double or shift lines, put in what YAML knows or forbids, or exchange a name or value for another."""
     lines = text.split("\n")
     for _ in range(chance.randint(1, 4)):
-        place, kind = chance.randrange(len(lines)), chance.randrange(5)
+        place, kind = chance.randrange(len(lines)), chance.randrange(7)
         line, column = lines[place], chance.randint(0, len(lines[place]))
         if kind == 0:
             lines[place : place + 1] = [] if len(lines) > 1 else [line]
@@ -64,41 +53,12 @@ def damaged_text(text: str, chance: random.Random) -> str:
             lines[place] = " " * chance.randint(0, 6) + line.lstrip()
         elif kind == 3:
             lines[place] = line[:column] + chance.choice(WORDS) + line[column:]
+        elif kind > 4 and (matches := list(re.finditer(r"[\w.+:-]*\w", line))):
+            start, end = chance.choice(matches).span()
+            lines[place] = line[:start] + chance.choice(VALUES) + line[end:]
         else:
             lines[place] = line[:column] + chr(chance.randrange(1, 0x3000)) + line[column + chance.randint(0, 3) :]
     return "\n".join(lines)
-
-
-def damaged_values(text: str, chance: random.Random) -> str:
-    """The same file with some values, names or axes exchanged for others."""
-    tree = plain(read_document(text, "x").data)
-    for _ in range(chance.randint(1, 4)):
-        holder = chance.choice(holders(tree))
-        name = chance.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
-        kind, value = chance.randrange(4), chance.choice(VALUES)(chance)
-        if kind == 0 and isinstance(holder, dict):
-            holder[chance.choice(["", "x" * 5000, "../../x", "seed", "temperature", "é\x1b", name])] = value
-        elif kind == 1:
-            del holder[name]
-        elif kind == 2 and isinstance(holder, list):
-            holder += [holder[name]] * chance.choice([1, 300])
-        else:
-            holder[name] = value
-        if not holders(tree):
-            break
-    return yaml.safe_dump(tree, allow_unicode=True) if chance.random() < 0.5 else json.dumps(tree)
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(map(plain, value))
-    return {name: plain(item) for name, item in value.items()} if isinstance(value, dict) else value
-
-
-def holders(tree: Any) -> list[Any]:
-    """Every list and map of a tree that holds something."""
-    inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-    return ([tree] if inner else []) + [found for value in inner for found in holders(value)]
 
 
 def check(text: str) -> str:
@@ -129,14 +89,13 @@ def named(cells: Any) -> str:
     return "accepted"
 
 
-@pytest.mark.parametrize("damage", [damaged_text, damaged_values])
-def test_a_damaged_experiment_is_read_or_refused_in_words(damage, rounds: Rounds):
+def test_a_damaged_experiment_is_read_or_refused_in_words(rounds: Rounds):
     texts, outcomes = [SMALL, *(path.read_text(encoding="utf-8") for path in CONFIGS)], Counter[str]()
-    for number, chance in rounds(10):
-        text = damage(texts[0] if chance.random() < 0.5 else chance.choice(texts), chance)
+    for number, chance in rounds(20):
+        text = damaged(texts[0] if chance.random() < 0.5 else chance.choice(texts), chance)
         try:
             outcomes[check(text)] += 1
         except Exception as error:
-            error.add_note(f"in round {number} of {damage.__name__}, of\n{text[:3000]}")
+            error.add_note(f"in round {number}, of\n{text[:3000]}")
             raise
     print(outcomes)

@@ -45,7 +45,6 @@ def encoded(image: Image.Image, kind: str, **how: object) -> bytes:
 
 
 def first(root: Path, images: Images = SIZE) -> np.ndarray:
-    """The values of the first image of the class `a`."""
     rows = read_images(root, COLUMNS, images)
     assert rows.labels[:2] == ["a", "b"]
     return values_of(rows.texts, images)[0].reshape(images.channels, images.size, images.size)

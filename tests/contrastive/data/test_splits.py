@@ -1,15 +1,12 @@
 """Membership is decided by content: no text twice, none on both sides, and one split's size leaves test alone."""
 
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive.config.cell import Cell, Data, Encoder, Scratch, Training
-from contrastive.config.objective import Objective
-from contrastive.data import tokens
+from contrastive.config.cell import Data
 from contrastive.data.files import Rows
 from contrastive.data.splits import Splits, divide
 from contrastive.errors import UserError
@@ -48,18 +45,6 @@ def test_no_text_is_on_two_sides_or_twice(cells, own_test):
     texts = [text for split in splits.named().values() for text in split.texts]
     assert len(texts) == len(set(texts))
     assert sorted(splits.test.texts) == ["text 1", "text 2"] if own_test else len(splits.test) == 3
-
-
-def test_labels_follow_their_texts_and_counts_are_right():
-    splits = divide(POOL, {}, asked(test=20, validation=10))
-    assert splits.labels == ("neg", "pos")
-    for split in splits.named().values():
-        assert [splits.labels[label] for label in split.labels] == [
-            POOL.labels[POOL.texts.index(text)] for text in split.texts
-        ]
-    totals = splits.class_counts()
-    assert sum(totals[name]["pos"] for name in totals) == 50
-    assert sum(totals["test"].values()) == 20
 
 
 def test_labels_are_ordered_by_value_and_what_only_looks_like_numbers_as_text():
@@ -172,28 +157,6 @@ def test_a_draw_follows_from_the_seed_and_the_texts_alone(shuffler, train):
     assert many.train.texts[:10] == few.train.texts
 
 
-def cell(source: str, seed: int, **values: object) -> Cell:
-    encoder = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=100))
-    data = Data(source=source, test=20, train=60, **values)
-    return Cell(data=data, encoder=encoder, objective=Objective(loss="ce"), training=Training(), seed=seed)
-
-
-def test_tokens_and_the_vocabulary_of_a_new_encoder_follow_the_draw(source: str, home: Path):
-    folders = []
-    for seed in (0, 1):
-        drawing = cell(source, seed, resample=True)
-        folders.append(tokens.prepare_tokens(drawing.data, drawing.encoder, home, drawing.train_sample_seed()))
-    first, second = map(tokens.open_tokens, folders)
-    assert first.folder != second.folder
-    assert (first.splits["test"].digests == second.splits["test"].digests).all()
-    assert set(first.splits["train"].digests.tolist()) != set(second.splits["train"].digests.tolist())
-    vocabularies = [folder / "tokenizer" / "tokenizer.json" for folder in folders]
-    assert vocabularies[0].read_bytes() != vocabularies[1].read_bytes()
-    alike = [cell(source, seed) for seed in (0, 1)]
-    assert [each.train_sample_seed() for each in alike] == [None, None]
-    assert len({tokens.token_key(each.data, each.encoder) for each in alike}) == 1
-
-
 # More test texts to measure on are the old ones and others that no cell trains on; training stays as it is.
 @pytest.mark.parametrize("measured", [20, 21, 45, 60])
 def test_the_first_are_the_old_ones_and_nobody_else_moves(measured: int):
@@ -208,7 +171,6 @@ def test_the_first_are_the_old_ones_and_nobody_else_moves(measured: int):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_further_text_is_a_partner_of_one_that_trains_in_any_cell(seed: int):
-    """Every third positive is another text of the pool."""
     shuffled = random.Random(seed).sample(POOL.texts, 100)
     partners = [(shuffled[i] if i % 3 == 0 else f"positive {i}",) for i in range(100)]
     rows = Rows("pool.csv", POOL.texts, POOL.labels, partners)

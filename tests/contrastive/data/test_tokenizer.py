@@ -56,7 +56,6 @@ def test_a_small_vocabulary_keeps_the_frequent_characters():
 
 
 def test_training_again_in_another_process_gives_the_same_tokenizer():
-    """Another hash of the same string must not change it."""
     code = "from tests.contrastive.data import test_tokenizer; print(test_tokenizer.digest_of_trained())"
     environment = os.environ | {"PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"}
     command = [sys.executable, "-c", code]
@@ -88,7 +87,6 @@ def test_a_model_without_a_tokenizer(tmp_path):
 
 
 def test_a_folder_with_only_a_sentencepiece_model(tmp_path):
-    """As the hub has DeBERTa-v3."""
     import sentencepiece
 
     (tmp_path / "texts.txt").write_text("\n".join(ENGLISH))

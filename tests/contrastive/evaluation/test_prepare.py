@@ -16,14 +16,11 @@ from contrastive.errors import UserError
 from contrastive.evaluation import embed
 from contrastive.evaluation.evaluate_cell import evaluate_cell
 from contrastive.evaluation.prepare import lacks_embeddings, prepare_cell_tokens
-from contrastive.grid.identity import cell_id, identity
 from contrastive.grid.status import statuses
 from contrastive.runs import store
-from contrastive.training.job import TrainRequest
-from contrastive.training.train_cell import train_cell
 from contrastive.views import batches
 from tasks import worker_calls
-from tests.contrastive.training.trained import make
+from tests.contrastive.training.trained import make, run
 
 MORE = Evaluation(
     splits=("test", "train"),
@@ -38,14 +35,8 @@ OWN, LARGER = Evaluation(metrics=METRICS), Evaluation(metrics=METRICS, test=60)
 LARGER_AND_MORE = LARGER.model_copy(update={"vectors": ("mean",), "post": ("standardise",)})
 
 
-def trained(cell: Cell, evaluation: Evaluation = Evaluation()) -> Path:  # noqa: B008
-    folder = store.run_folder(cell_id(identity(cell)))
-    train_cell(folder, TrainRequest(cell, "a cell", 1000, evaluation))
-    return folder
-
-
 def measured(cell: Cell, evaluation: Evaluation) -> Path:
-    folder = trained(cell, evaluation)
+    folder = run(cell, evaluation=evaluation)
     evaluate_cell(folder, evaluation)
     return folder
 
@@ -76,7 +67,7 @@ def of_training(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 def test_what_an_evaluation_reads_is_there(source, home):
     cell = make(source, encoder={"pooling": "mean"})
-    folder = trained(cell, MORE)
+    folder = run(cell, evaluation=MORE)
     found = arrays(folder)
     assert found["train"].shape == (64, 32) and found["test/first_last"].shape == (32, 32)
     assert (found["test/mean"] == found["test"]).all() and (found["test/cls"] != found["test"]).any()
@@ -97,9 +88,9 @@ def test_what_an_evaluation_reads_is_there(source, home):
 
 def test_made_later_from_the_weights_it_is_the_same(source, home, tmp_path, monkeypatch):
     cell = make(source)
-    early = arrays(trained(cell, MORE))
+    early = arrays(run(cell, evaluation=MORE))
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "other"))
-    folder = trained(cell)
+    folder = run(cell)
     weights = (folder / "checkpoint" / "weights.safetensors").stat().st_ino
     evaluate_cell(folder, Evaluation())
     assert not lacks_embeddings(folder, Evaluation()) and lacks_embeddings(folder, MORE)
@@ -116,7 +107,7 @@ def test_made_later_from_the_weights_it_is_the_same(source, home, tmp_path, monk
 def test_a_block_that_there_is_not_stops_the_cell_before_it_trains(source, home):
     cell = make(source)
     with pytest.raises(UserError, match="layer:2:cls does not exist: the blocks of scratch:bert are 0 to 1"):
-        trained(cell, Evaluation(vectors=("layer:2:cls",)))
+        run(cell, evaluation=Evaluation(vectors=("layer:2:cls",)))
     assert not list(home.rglob("weights.safetensors"))
 
 

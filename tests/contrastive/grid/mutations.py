@@ -84,7 +84,6 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
 
 
 def mutated(source: str, field: str, **base: object) -> tuple[Cell, Cell]:
-    """Two cells that differ in one setting."""
     settings, value = MUTATIONS[field]
     key = "seed" if field == "seed" else "__".join(field.split(".")[:2])
     return make(source, **base | settings), make(source, **base | settings | {key: value})

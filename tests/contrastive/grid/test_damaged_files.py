@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from contrastive.errors import brief
-from contrastive.grid.load import ExperimentError, load_experiment, parse_experiment
+from contrastive.grid.load import ExperimentError, load_experiment
 from tests.contrastive.grid.examples import GOOD, HEAD, ONE, mistakes
 
 
@@ -27,14 +27,6 @@ def test_files_that_are_no_experiment(tmp_path, monkeypatch, content, message):
     with pytest.raises(ExperimentError) as caught:
         load_experiment("x.yaml")
     assert message in str(caught.value)
-
-
-def test_each_mistake_is_one_line_that_commands_no_terminal():
-    for text in (GOOD.replace("ce+supcon", '"\\e[31m\\n\\u202e"'), GOOD.replace("epochs", '"ep\\nochs"')):
-        with pytest.raises(ExperimentError) as caught:
-            parse_experiment(text)
-        lines = str(caught.value).split("\n")
-        assert len(lines) == len(caught.value.problems) == 1 and all(brief(line, 5000) == line for line in lines)
 
 
 FIVE = ("k", "alpha", "temperature", "queue", "chunk")
@@ -73,7 +65,6 @@ LONG_NAMES = {
 
 @pytest.mark.parametrize("what", LONG_NAMES)
 def test_a_message_is_one_short_printable_line_whatever_the_names(what):
-    """Of some letters, and of half a megabyte."""
     most = 600 if what == "DeepSpeed's file" else 500  # that is named as it was given, and by its whole path
     for length in (5000, 500_000):
         for _, message in mistakes(LONG_NAMES[what].replace("LONG", "x" * length)):

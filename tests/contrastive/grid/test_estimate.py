@@ -18,11 +18,7 @@ from contrastive.grid.plan import make_plan
 from contrastive.runs import store
 from flows import forecast
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def cell(train: int, epochs: int = 1, model: str = "scratch:bert", tune: Any = "full", **objective: object) -> Cell:
@@ -72,14 +68,6 @@ def test_finished_cells_with_other_tuning_tell_it_until_one_with_the_same_has_fi
     assert expected is not None and expected != 10
     finish("other", other, 1.5 * expected)
     assert estimator().seconds(other) == pytest.approx(1.5 * expected)
-
-
-def test_cells_that_read_a_store_do_not_pay_for_frozen_blocks():
-    one, kept = (cell(100, tune={"last_blocks": 1, "frozen_dropout": dropout}) for dropout in (True, False))
-    works = [
-        estimator(speed=speed).work(each) for each, speed in ((one, None), (kept, Speed(reuse="none")), (kept, None))
-    ]
-    assert works[0] == works[1] > works[2]
 
 
 def test_lengths_are_those_of_the_prepared_tokens(home: Path):

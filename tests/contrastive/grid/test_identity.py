@@ -28,9 +28,7 @@ def test_the_weights_of_the_terms_are_part_of_it(source: str, monkeypatch: pytes
     assert id_of(make(source)) != before
 
 
-def test_the_files_of_wordnet_are_part_of_it_where_a_view_reads_them(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_files_of_wordnet_are_part_of_it_where_a_view_reads_them(source, tmp_path, monkeypatch):
     lexical = {"objective__loss": "clear", "objective__view": "synonym"}
     before, other = id_of(make(source, **lexical)), id_of(make(source))
     dictionary = tmp_path / "wordnet"
@@ -110,9 +108,7 @@ def test_the_place_of_a_file_changes_no_id_and_its_content_does(source: str, tmp
     assert id_of(make(f"file:{elsewhere}")) != id_of(make(source))
 
 
-def test_the_place_of_a_translator_changes_no_id_and_its_content_and_the_order_do(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_place_of_a_translator_changes_no_id_and_its_content_and_the_order_do(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for folder in ("en-de", "de-en", "elsewhere"):
         Path(folder).mkdir()

@@ -19,15 +19,6 @@ def test_what_embeddings_are_measured_by_is_read():
     assert read.transfer[0].scores() == ("transfer.reviews.accuracy",)
 
 
-def test_paths_in_lists_are_read_from_the_folder_of_the_file_too(tmp_path):
-    text = GOOD.replace(SPLITS, f"{SPLITS}, transfer: [{{name: mine, source: 'file:x.csv', test: 9}}]")
-    text = text.replace("    axes:\n", "    axes:\n      model: ['scratch:bert', 'file:bert']\n")
-    (tmp_path / "x.yaml").write_text(text)
-    read = load_experiment(tmp_path / "x.yaml").experiment
-    assert read.evaluation.transfer[0].source == f"file:{tmp_path}/x.csv"
-    assert read.sections[0].axes["model"] == ("scratch:bert", f"file:{tmp_path}/bert")
-
-
 def test_a_good_file_is_read_with_its_types_also_one_of_windows(tmp_path):
     read = parse_experiment(GOOD)
     good = read.experiment

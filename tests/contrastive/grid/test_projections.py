@@ -77,9 +77,7 @@ def test_cells_with_one_key_of_tokens_have_the_same_tokens(source: str, tmp_path
     assert contents(first) == contents(second) != {}
 
 
-def test_cells_with_one_frozen_store_have_the_same_bytes_in_it(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_cells_with_one_frozen_store_have_the_same_bytes_in_it(source, tmp_path, monkeypatch):
     frozen = {"data__train": 20, "encoder__scratch": {"layers": 3}}
     one = make(source, **frozen, encoder__tune={"last_blocks": 1, "frozen_dropout": False})
     changes = {"encoder__pooling": "mean", "encoder__dropout": 0.4, "objective__loss": "ce"}

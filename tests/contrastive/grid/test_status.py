@@ -19,7 +19,6 @@ from tests.contrastive.training.trained import folder_of
 
 @pytest.fixture(scope="module")
 def finished(source: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home in which one cell is finished."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ABLATE_HOME", str(home))
@@ -98,7 +97,6 @@ def test_a_damaged_folder_is_found_and_recomputed(home: Path, source: str):
 
 
 def test_damaged_scores_are_only_measured_again(home: Path, source: str):
-    """Also where the clock does not tell."""
     path = folder_of(make(source)) / "scores.json"
     before = path.stat()
     for content in ("{", "[]", '{"scores": []}'):

@@ -59,7 +59,6 @@ def difference(name: str, seed: int) -> Difference:
 
 
 def call(function: Any, tensor: Tensor, given: dict[str, Any]) -> Tensor:
-    """With what its signature names."""
     return function(tensor, **{name: given[name] for name in call_signature(function)[1] if name in given})
 
 

@@ -79,7 +79,6 @@ def dcl(views: Tensor, *, mask: Tensor, temperature: float = 0.1) -> Tensor:
 
 
 def dclw(views: Tensor, *, mask: Tensor, temperature: float = 0.1, sigma: float = 0.5) -> Tensor:
-    """The weight is a constant."""
     found = [anchor for anchor in anchors(views, mask, temperature) if anchor.own]
     agreement = [math.exp(float(own[0].detach()) * temperature / sigma) for own, _, _ in found]
     weights = [2 - it / (sum(agreement) / len(agreement)) for it in agreement]

@@ -21,7 +21,6 @@ from contrastive.models import tuning
 from contrastive.training.gradcache import output_tensors
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch, collate
-from contrastive.views.types import Hidden
 from tests.contrastive.training.trained import make
 from tests.tiers import rest_is_full
 
@@ -118,9 +117,7 @@ INTO = [
     rest_is_full(product(MODELS, OBJECTIVES), [*product(MODELS[:1], OBJECTIVES), *product(MODELS[1:], INTO)]),
     ids=lambda o: o if isinstance(o, str) else "-".join(str(v) for v in list(o.values())[1:]),
 )
-def test_a_cut_changes_no_bit_and_hides_nothing_that_a_view_reads(
-    kind: str, objective: dict, source: str, roberta: str
-):
+def test_a_cut_changes_no_bit_and_hides_nothing_that_a_view_reads(kind, objective, source, roberta):
     """And one block more apart would hide what the view reads, or is one that trains."""
     name = roberta if kind == "roberta" else kind
     model, batch = built(cell := cell_of(source, name, {"last_blocks": 1}, **objective))
@@ -182,17 +179,6 @@ def test_a_convolution_after_the_first_block_is_read_from_the_configuration(robe
     path.write_text(before)
 
 
-def test_a_block_that_was_computed_apart_says_so_where_it_is_asked_for():
-    states = [torch.full((1, 1, 1), float(number)) for number in range(2, 5)]  # into blocks 2 and 3, and the output
-    hidden = Hidden(states, 2)
-    assert len(hidden) == 4
-    assert [float(hidden[block]) for block in (1, 2, 3, -1, -2, -3)] == [2, 3, 4, 4, 3, 2]
-    assert [float(hidden.into(block)) for block in (2, 3)] == [2, 3]
-    for ask in (lambda: hidden[0], lambda: hidden[-4], lambda: hidden.into(1)):
-        with pytest.raises(IndexError, match="the input of block 1 was not computed; those of blocks 2 to 3 were"):
-            ask()
-
-
 def modes(backbone: nn.Module) -> list[bool]:
     """Of the embeddings and each block: whether all of it is in training mode; an assertion that none is half so."""
     parts = [tuning.without_adapters(backbone).embeddings, *tuning.without_adapters(backbone).encoder.layer]
@@ -203,9 +189,7 @@ def modes(backbone: nn.Module) -> list[bool]:
 
 @pytest.mark.parametrize("tune", [{}, {"lora": {"r": 2, "dropout": 0.1}}], ids=["blocks", "adapters"])
 @pytest.mark.parametrize("kind", ["scratch:bert", "scratch:deberta-v2"])
-def test_frozen_blocks_without_dropout_are_in_evaluation_mode_while_the_others_train(
-    kind: str, tune: dict, source: str, shared_home: Path
-):
+def test_frozen_blocks_without_dropout_are_in_evaluation_mode_while_the_others_train(kind, tune, source, shared_home):
     """In the slow copy and in the twin too, and again after each look without dropout."""
     for loss, other in (("moco", "slow"), ("bert_ct", "twin")):
         still, _ = built(cell_of(source, kind, {"last_blocks": 2, "frozen_dropout": False} | tune, loss=loss))

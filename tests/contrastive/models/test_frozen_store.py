@@ -22,10 +22,7 @@ from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.models import frozen_store, tuning
 from contrastive.models import model as models
 from contrastive.runs import store
-from contrastive.training.job import TrainRequest
-from contrastive.training.train_cell import train_cell
 from contrastive.views.batches import collate
-from contrastive.views.words import rebuilt, words_of
 from tests.contrastive.training import trained
 from tests.tiers import rest_is_full
 
@@ -61,7 +58,6 @@ def with_store(cell: Cell, speed: Speed = FULL) -> Tokens:
 
 
 def curve(cell: Cell, speed: Speed, folder: Path) -> np.ndarray:
-    """The loss of each step; without the stages around it."""
     folder.mkdir()
     tokens = with_store(cell, speed)
     assert (tokens.splits["train"].frozen_outputs is None) == (speed.reuse == "none")
@@ -91,7 +87,6 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A name for each part of a store that is computed."""
     names: list[str] = []
     real = frozen_store._compute
     monkeypatch.setattr(frozen_store, "_compute", lambda *given: names.append(given[4].name) or real(*given))
@@ -159,22 +154,6 @@ def test_it_is_what_the_frozen_blocks_give_token_by_token(source: str, bert: str
         torch.testing.assert_close(batch.frozen_outputs[batch.attention_mask], expected, atol=1e-5, rtol=1e-5)
 
 
-def test_a_part_of_a_batch_has_its_own_and_changed_texts_have_none(source: str, bert: str, home: Path):
-    cell = cell_of(source, bert, loss="simcse_sup")
-    tokens = with_store(cell, HALF)
-    batch = collate(tokens.splits["train"], np.arange(6), tokens.pad_id, tokens.special_ids)
-    assert batch.frozen_outputs is not None and batch.frozen_outputs.dtype == torch.float32
-    part = batch[2:4].to("cpu")
-    assert part.frozen_outputs is not None and torch.equal(part.frozen_outputs, batch.frozen_outputs[2:4])
-    for whole, half in zip(batch.partners, part.partners, strict=True):
-        assert (
-            whole.frozen_outputs is not None
-            and half.frozen_outputs is not None
-            and torch.equal(half.frozen_outputs, whole.frozen_outputs[2:4])
-        )
-    assert batch.reworded(batch.input_ids).frozen_outputs is rebuilt(batch, words_of(batch)).frozen_outputs is None
-
-
 @pytest.mark.parametrize("precision", rest_is_full(["fp32", "bf16"], ["bf16"]))
 def test_embeddings_of_cells_with_dropout_below_are_read_too_and_are_the_same_to_the_bit(
     precision: str, source: str, bert: str, home: Path, made: list[str]
@@ -190,8 +169,7 @@ def test_embeddings_of_cells_with_dropout_below_are_read_too_and_are_the_same_to
     for speed in (NONE, FULL, HALF):
         found.append([])
         for cell in cells:
-            folder = trained.folder_of(cell)
-            train_cell(folder, TrainRequest(cell, "a cell", 1000, more, speed))
+            folder = trained.run(cell, evaluation=more, speed=speed)
             for file in ("embeddings.npz", "predictions.npz"):
                 with np.load(folder / file) as arrays:
                     found[-1] += [arrays[name] for name in sorted(arrays.files)]
@@ -209,9 +187,7 @@ def small_disk(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
 
 
-def test_where_the_disk_has_no_room_the_cell_computes_them_and_says_so(
-    source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_where_the_disk_has_no_room_the_cell_computes_them_and_says_so(source, bert, home, monkeypatch):
     small_disk(monkeypatch, 1000)
     cell = cell_of(source, bert, loss="ce")
     assert told(cell, FULL) == "none" and not stores() and not list(home.glob("cache/prefix/*/*"))
@@ -223,11 +199,9 @@ def test_where_the_disk_has_no_room_the_cell_computes_them_and_says_so(
 
 def told(cell: Cell, speed: Speed) -> str:
     """What a cell's provenance says after a new training."""
-    folder = trained.folder_of(cell)
-    if folder.exists():
-        store.remove(folder)
-    train_cell(folder, TrainRequest(cell, "a cell", 1000, speed=speed))
-    return store.read_json(folder / "provenance.json")["speed"]["reuse"]
+    if trained.folder_of(cell).exists():
+        store.remove(trained.folder_of(cell))
+    return store.read_json(trained.run(cell, speed=speed) / "provenance.json")["speed"]["reuse"]
 
 
 def test_provenance_tells_what_was_read(source: str, bert: str, home: Path):

@@ -61,7 +61,6 @@ def test_an_image_is_encoded_by_itself(kind: str):
 
 @pytest.mark.parametrize("kind", ["convnet", "vit"])
 def test_a_smaller_image_has_fewer_tokens(kind: str):
-    """As the small crops of multi-crop have."""
     ids = torch.randint(256, (2, 3 * 16), generator=torch.Generator().manual_seed(0))
     assert [state.shape for state in load(f"scratch:{kind}")(ids).hidden_states] == [(2, 2, 64)] * 3
 

@@ -1,7 +1,5 @@
 """What is computed once for several cells: passes through frozen blocks, and what some losses begin from."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor
@@ -15,9 +13,7 @@ from contrastive.models import frozen_store
 from contrastive.models import model as models
 from contrastive.runs import store
 from contrastive.training import train
-from contrastive.training.job import TrainRequest
-from contrastive.training.train_cell import train_cell
-from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numbers
+from tests.contrastive.training.trained import LAST_BLOCK, make, numbers, run
 
 SPEED = Speed()
 STILL = {"tune": {"last_blocks": 1, "frozen_dropout": False}, "scratch": {"layers": 3, "hidden": 32}}
@@ -29,14 +25,11 @@ def sccl(source: str, **settings) -> Cell:
 
 
 def trained(cell: Cell, speed: Speed = SPEED) -> dict[str, object]:
-    folder = folder_of(cell)
-    train_cell(folder, TrainRequest(cell, "a cell", 1000, speed=speed))
-    return numbers(folder)
+    return numbers(run(cell, speed=speed))
 
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
-    """The embeddings that each loss begins from."""
     found: list[Tensor] = []
     real = Sccl.begin
     monkeypatch.setattr(Sccl, "begin", lambda self, given: found.append(given) or real(self, given))
@@ -54,9 +47,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counted
 
 
-def test_cells_that_begin_from_the_same_compute_it_once_and_no_bit_differs(
-    source: str, home: Path, shown: list[Tensor], computed: list[int], monkeypatch: pytest.MonkeyPatch
-):
+def test_cells_that_begin_from_the_same_compute_it_once_and_no_bit_differs(source, home, shown, computed, monkeypatch):
     cells = [sccl(source), sccl(source, clusters=3, temperature=0.2), sccl(source, loss="ce+sccl", alpha=0.3)]
     first = [trained(cell) for cell in cells]
     assert len(computed) == 1 and len(shown) == 3
@@ -68,9 +59,7 @@ def test_cells_that_begin_from_the_same_compute_it_once_and_no_bit_differs(
     assert all(torch.equal(embeddings, shown[0]) for embeddings in shown)
 
 
-def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
-    source: str, home: Path, shown: list[Tensor]
-):
+def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(source, home, shown):
     cell = sccl(source, encoder=LAST_BLOCK | {"pooling": "mean"})
     trained(cell)
     tokens = token_store.open_tokens(prepare_cell_tokens(cell))
@@ -83,9 +72,7 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
     torch.testing.assert_close(shown[0], torch.cat(one_by_one), atol=1e-5, rtol=1e-5)
 
 
-def test_what_was_read_from_a_store_decides_it_too(
-    source: str, home: Path, shown: list[Tensor], monkeypatch: pytest.MonkeyPatch
-):
+def test_what_was_read_from_a_store_decides_it_too(source, home, shown, monkeypatch):
     """Two views that have unlike numbers of blocks computed apart, so that other numbers were rounded on the way."""
     speed = Speed(reuse="half")
     high = sccl(source, encoder=STILL, view="two_stage")

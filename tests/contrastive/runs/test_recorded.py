@@ -5,7 +5,6 @@ What is damaged is refused.
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,12 +14,9 @@ from contrastive.runs import store
 from contrastive.runs.recorded import Declaration, parse_grid, parse_provenance
 from tests import recorded
 
+pytestmark = pytest.mark.usefixtures("home")
+
 FIRST = Declaration(0, {"test.accuracy": 0.01}, {"A": ["test.accuracy"]}, {"A": ["ce", "new"]}, [0, 1])
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
 
 
 def test_before_there_are_results_all_may_be_changed_and_afterwards_a_change_is_noted():

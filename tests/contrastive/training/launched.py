@@ -51,7 +51,6 @@ def make(
 
 
 def of_images(processes: int, training: dict | None = None) -> Cell:
-    """Digits in two views and small crops."""
     return trained.make(
         "package:digits",
         encoder={"model": "scratch:convnet", "dropout": 0.0},

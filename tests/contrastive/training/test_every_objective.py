@@ -93,9 +93,7 @@ SUMS = [*product(["bert"], OBJECTIVES), *product(["deberta-v2"], OF_DEBERTA)]
     [*rest_is_full(PAIRED, USUAL), *SUMS],
     ids=lambda o: o if isinstance(o, str) else "-".join(str(v) for v in o.values()),
 )
-def test_every_objective_trains_what_it_says(
-    architecture: str, objective: dict, source: str, shared_home: Path, tmp_path: Path
-):
+def test_every_objective_trains_what_it_says(architecture, objective, source, shared_home, tmp_path):
     """Two steps: each term alone gives the encoder a gradient, all that is said to train moves, and nothing else.
 
     The audit runs inside; besides, what moved is exactly what the configuration says.
@@ -131,7 +129,6 @@ SIMCLR = {"crop": (0.5, 1.0), "shift": 0.1}
 
 
 def of_images(objective: dict, kind: str) -> Cell:
-    """A cell of digits; raise ValidationError if the objective needs words."""
     encoder = LAST_BLOCK | {"model": f"scratch:{kind}"}
     return make(
         "package:digits", encoder=encoder, data=IMAGES, training={"augment": SIMCLR, "batch_size": 80}, **objective

@@ -34,7 +34,6 @@ from tests.contrastive.training.trained import folder_of, make, numbers, run
 
 
 def reported(cell: Cell) -> dict:
-    """What is kept of a failed training."""
     folder = folder_of(cell)
     report = run_stage(train_cell, folder, TrainRequest(cell, "a cell", 1000))
     assert report is not None and store.failure(folder) == report
@@ -46,9 +45,7 @@ def test_a_loss_that_stops_being_a_number_is_a_result_with_its_step(source: str,
     assert report["kind"] == "diverged" and report["step"] >= 1
 
 
-def test_weights_that_the_last_step_spoilt_are_a_divergence_with_its_step(
-    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_weights_that_the_last_step_spoilt_are_a_divergence_with_its_step(source, home, monkeypatch):
     real = model.Model.after_step
 
     def spoil(self, progress):
@@ -62,9 +59,7 @@ def test_weights_that_the_last_step_spoilt_are_a_divergence_with_its_step(
     assert "head.weight became nan at step 7" in report["error"]
 
 
-def test_out_of_memory_halves_what_is_encoded_at_a_time_and_keeps_the_batch(
-    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_out_of_memory_halves_what_is_encoded_at_a_time_and_keeps_the_batch(source, home, monkeypatch):
     real, most = model.Model.forward, [3]
 
     def small(self, batch):
@@ -102,9 +97,7 @@ def test_the_audit_finds_a_frozen_head_and_a_parameter_that_the_optimizer_forgot
             GradientAudit(shared, ["ce"])
 
 
-def test_the_audit_stops_a_cell_whose_term_or_block_trains_nothing(
-    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_audit_stops_a_cell_whose_term_or_block_trains_nothing(source, home, monkeypatch):
     clusters = {"loss": "ce+supcon", "view": "cluster", "k": 4, "clusters": 2}
     for objective, name, detached in (
         ({"loss": "ce+supcon"}, "supcon", (LOSSES, "supcon", detached_supcon)),
@@ -151,9 +144,7 @@ def test_a_collapse_behind_the_projector_is_seen(fault: str | None, home: Path, 
 
 
 @pytest.mark.parametrize("collapses", [False, True])
-def test_a_collapse_of_the_compared_tokens_is_seen(
-    collapses: bool, source: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_collapse_of_the_compared_tokens_is_seen(collapses, source, home, monkeypatch):
     """Tokens that all become equal, beside sentence vectors that stay apart."""
 
     def equal_tokens(encode, batch, *, k):

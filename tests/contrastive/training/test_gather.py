@@ -99,8 +99,3 @@ def test_two_processes_equal_one(name: str, ranks: list[dict[str, dict[str, torc
 def test_where_one_process_has_fewer_vectors_a_text_the_others_are_masked(ranks: list):
     for found in ranks:
         assert found["uneven"]["mask"].tolist() == [[True, False], [True, False], [True, True], [True, True]]
-
-
-def test_alone_everything_is_given_back_as_it_was():
-    output = Output([], torch.ones(2, 1, 3), None)
-    assert gather.gather_batch(output, LABELS)[0] is output and gather.process_count() == 1

@@ -104,7 +104,6 @@ def test_the_gradient_of_a_term_leaves_the_rest_as_it_is():
 
 
 def most_kept(model: Tiny, batch: Batch, at_a_time: int | None) -> int:
-    """The most bytes that autograd keeps at once for a backward pass."""
     now = most = 0
 
     def save(tensor: torch.Tensor) -> torch.Tensor:

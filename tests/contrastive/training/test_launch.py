@@ -4,23 +4,24 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
-from contrastive.config.cell import Cell, Training
+from contrastive.config.cell import Training
 from contrastive.runs import store
 from contrastive.training import launch
 from contrastive.training.launch import Machines
 from tests.contrastive.training.launched import make, of_images, run, write_sources
 from tests.contrastive.training.trained import curve, folder_of
+
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture(scope="module")
@@ -28,31 +29,10 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return write_sources(tmp_path_factory.mktemp("sources"))
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
-    return tmp_path
-
-
-@contextmanager
-def in_background(cell: Cell, until: Callable[[Path], object], every: int = 1000) -> Iterator[tuple[Path, list]]:
-    """The folder of a cell that trains meanwhile, once `until` holds of it, and the list that its report comes into."""
-    folder, reports = folder_of(cell), []
-    thread = threading.Thread(target=lambda: reports.append(run(cell, checkpoint_every=every)[1]))
-    thread.start()
-    wait(lambda: until(folder), 60)
-    yield folder, reports
-    thread.join()
-
-
 def wait(until: Callable[[], object], seconds: float = 10) -> None:
     deadline = time.monotonic() + seconds
     while not until() and time.monotonic() < deadline:
         time.sleep(0.01)
-
-
-def has_checkpoint(folder: Path) -> bool:
-    return bool(list(folder.glob("attempts/*/resume/state.pt")))
 
 
 def has_ended(jobs: list[int]) -> bool:
@@ -77,10 +57,13 @@ def test_two_processes_train_as_one(kind: str, sources: tuple[str, str]):
 def test_a_killed_process_ends_the_others_and_the_next_attempt_goes_on(sources: tuple[str, str], home: Path):
     undisturbed = curve(run(make(sources, 2, training={"epochs": 4}))[0], "loss")
     cell = make(sources, 2, training={"epochs": 4}).model_copy(update={"seed": 1})
-    with in_background(cell, has_checkpoint, every=2) as (folder, reports):
+    with ThreadPoolExecutor(1) as other:
+        training = other.submit(run, cell, checkpoint_every=2)
+        wait(lambda: list(folder_of(cell).glob("attempts/*/resume/state.pt")), 60)
         jobs = processes(home)
         os.kill(max(jobs), signal.SIGKILL)
-    assert reports[0]["kind"] == "infrastructure" and "ended with code -9" in reports[0]["error"]
+    folder, report = training.result()
+    assert report["kind"] == "infrastructure" and "ended with code -9" in report["error"]
     assert has_ended(jobs) and run(cell, checkpoint_every=2)[1] is None
     assert len(curve(folder, "loss")) == len(undisturbed)
 

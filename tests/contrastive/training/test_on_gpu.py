@@ -23,9 +23,7 @@ def long_texts(tmp_path: Path) -> str:
 @pytest.mark.filterwarnings("ignore:Seems like `optimizer.step")  # Accelerate replaces the step of fp16 for a moment
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 @pytest.mark.parametrize("model", ["scratch:bert", "scratch:deberta-v2"])
-def test_two_runs_are_equal_to_the_bit(
-    model: str, precision: str, long_texts: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_two_runs_are_equal_to_the_bit(model, precision, long_texts, home, monkeypatch):
     """256 tokens a text: enough that kernels add up gradients in several parts, in an order that may differ."""
     sizes = {"train": 64, "max_length": 256}
     training = {"precision": precision, "batch_size": 32, "epochs": 2}

@@ -24,9 +24,7 @@ from tests.contrastive.training.trained import folder_of, make, numbers, run, tr
 from tests.tiers import rest_is_full
 
 
-def test_two_runs_are_equal_to_the_bit_and_another_seed_is_not(
-    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_two_runs_are_equal_to_the_bit_and_another_seed_is_not(source, home, monkeypatch):
     cell = make(source, loss="ce+supcon", view="topk_tokens", k=3)
     first = numbers(run(cell))
     run(make(source, loss="rdrop"))  # another cell before it in the same process
@@ -42,9 +40,7 @@ def test_two_runs_are_equal_to_the_bit_and_another_seed_is_not(
         ("rdrop", "moco", "sccl", "byol of images"),
     ),
 )
-def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
-    loss: str, source: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(loss, source, home, monkeypatch):
     """Queue, prototypes, slow copies, centres and changes of images go on from the checkpoint too."""
     training, loss, *images = {"epochs": 2, "accumulate": 2}, *loss.split(" of ")
     if images:
@@ -77,9 +73,7 @@ def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
     assert not list(folder.glob("attempts/*/resume")) and len(claim.attempts(folder)) == 2
 
 
-def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_from_it(
-    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_from_it(source, home, monkeypatch):
     cell = make(source, training={"epochs": 8})
     undisturbed = numbers(run(cell))
     monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
@@ -103,7 +97,6 @@ def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_f
 
 
 def take_away(leave: Path, folder: Path) -> None:
-    """Take the permit away once three steps are done."""
     log = folder / "attempts" / "0001" / "metrics.jsonl"
     while not log.exists() or log.read_bytes().count(b"\n") < 3:
         time.sleep(0.002)
@@ -152,9 +145,7 @@ def test_bf16_trains_and_fp16_without_a_gpu_says_what_to_do(source: str, home: P
             run(make(source, training={"precision": "fp16"}))
 
 
-def test_each_step_draws_other_random_numbers_and_each_process_too(
-    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_each_step_draws_other_random_numbers_and_each_process_too(source, home, monkeypatch):
     """The first number that each step would draw, in the order of steps; equal cells of another seed draw others."""
     drawn: list[float] = []
     real = gradcache.encode_in_parts

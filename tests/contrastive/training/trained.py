@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.torch import load_file
@@ -41,14 +42,13 @@ def folder_of(cell: Cell) -> Path:
     return store.run_folder(cell_id(identity(cell)))
 
 
-def run(cell: Cell, checkpoint_every: int = 1000) -> Path:
+def run(cell: Cell, checkpoint_every: int = 1000, **request: Any) -> Path:
     folder = folder_of(cell)
-    train_cell(folder, TrainRequest(cell, "a cell", checkpoint_every))
+    train_cell(folder, TrainRequest(cell, "a cell", checkpoint_every, **request))
     return folder
 
 
 def numbers(folder: Path) -> dict[str, object]:
-    """Everything that a cell computes, without the clock."""
     found: dict[str, object] = {}
     for name in ("embeddings.npz", "predictions.npz"):
         with np.load(folder / name) as arrays:
@@ -62,7 +62,6 @@ def numbers(folder: Path) -> dict[str, object]:
 
 
 def curve(folder: Path, *keys: str) -> np.ndarray:
-    """What each step logged under these keys."""
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return np.array([[row[key] for key in keys] for row in rows])
 

@@ -86,13 +86,11 @@ def noisy(encoded: Encoded) -> torch.Tensor:
 
 
 def wrong(encoded: Encoded) -> torch.Tensor:
-    """Two classes by the first two dimensions."""
     return torch.nn.functional.cross_entropy(encoded.pooled()[:, :2], encoded.batch.labels, reduction="sum")
 
 
 @pytest.mark.parametrize("without_graph", [False, True])
 def test_the_adversarial_change_makes_the_head_more_wrong(encode: Encode, without_graph: bool):
-    """And more so than a change of the same size in random directions."""
     batch = batch_of(9, 4, 6, 7)
 
     def judged(**changes) -> float:

@@ -64,8 +64,6 @@ class Seen:
 
 
 class WatchedHidden(Hidden):
-    """Notes which states a view looks at."""
-
     def __init__(self, hidden: Hidden, seen: Seen):
         super().__init__(hidden.states, hidden.first)
         self.seen, seen.blocks = seen, len(hidden)
@@ -158,7 +156,6 @@ def test_shapes_masks_and_gradients_to_the_encoder(case: Case, encode: Encode, m
 
 
 def leaf_of(tensor: Tensor) -> Tensor:
-    """A leaf of the encoder that the tensor's graph reaches."""
     seen, waiting = set(), [tensor.grad_fn]
     while waiting:
         node = waiting.pop()
@@ -173,7 +170,6 @@ def leaf_of(tensor: Tensor) -> Tensor:
 
 @every_view
 def test_it_asks_of_the_encoder_what_it_says(case: Case, encode: Encode, make: partial[View]):
-    """What prices, splits and refuses a view is what it says of itself."""
     seen, texts, facts = Seen(), 3, case.facts
     make(case, encode, lengths=(12, 11, 12), seen=seen)
     partners = 2 if facts.partners else 0

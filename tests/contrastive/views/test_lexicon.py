@@ -42,7 +42,6 @@ def cut(lexicon: Lexicon, fast: PreTrainedTokenizerFast, text: str) -> list[list
 
 
 def written(lexicon: Lexicon, fast: PreTrainedTokenizerFast, *pieces: str) -> list[list[str]]:
-    """The synonyms of a word given as tokens, as tokens."""
     found = lexicon.synonyms(torch.tensor(fast.convert_tokens_to_ids(list(pieces))))
     return [fast.convert_ids_to_tokens(word.tolist()) for word in found]
 

@@ -64,7 +64,6 @@ def test_pair_is_the_text_and_its_partners(known):
 
 
 def dropping(share: float) -> nn.Module:
-    """A small encoder in training, with so much dropout."""
     torch.manual_seed(0)
     sizes = Scratch(layers=2, hidden=16, heads=2, vocabulary=64)
     backbone = encoders.load_encoder(Encoder(model="scratch:bert", scratch=sizes), 64, PAD).train()
@@ -162,7 +161,6 @@ def test_two_far_groups_are_found_and_a_centre_without_members_does_not_exist():
 
 
 def test_lloyd_has_converged_for_each_sample_as_if_it_were_alone():
-    """Each member's nearest centre is its own."""
     vectors, mask = points()
     member, group = assign(vectors, mask, 3).argmax(-1), centres(vectors, mask, 3)
     distance = torch.cdist(vectors, group.vectors).masked_fill(~group.mask[:, None], torch.inf)

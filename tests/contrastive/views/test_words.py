@@ -12,16 +12,7 @@ from hypothesis import strategies as st
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
 from contrastive.views.lexicon import Lexicon
-from contrastive.views.words import (
-    backtranslation,
-    draw_spans,
-    inserted,
-    rebuilt,
-    share_of,
-    swapped,
-    thinned,
-    words_of,
-)
+from contrastive.views.words import backtranslation, draw_spans, inserted, rebuilt, share_of, swapped, thinned, words_of
 from tests.contrastive.views.conftest import CLS, PIECES, SEP, batch_of
 
 pytestmark = pytest.mark.usefixtures("lexicon")  # made before the clock of a property's first example runs
@@ -170,7 +161,6 @@ def lexical_versions(name: str, known, lexicon: Lexicon, texts: Batch, seed: int
 
 
 def is_within(some: list[str], more: list[str]) -> bool:
-    """Whether some words are among more words in the same order."""
     rest = iter(more)
     return all(word in rest for word in some)
 

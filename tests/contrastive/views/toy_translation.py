@@ -1,18 +1,12 @@
-"""Small real translators of a language of twelve words, whose way back knows another word for each."""
+"""Small real translators with random weights, and their tokenizers."""
 
 from pathlib import Path
 
 import torch
 
 ENGLISH = ("good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark")
-GERMAN = ("gut", "schlecht", "edel", "arm", "heiter", "nass", "froh", "trüb", "rasch", "lahm", "hell", "dunkel")
-PARAPHRASE = dict(zip(ENGLISH, ENGLISH[2:] + ENGLISH[:2], strict=True))  # good → fine → sunny …
-PAD, END, UNKNOWN = 0, 1, 2
+PAD, END = 0, 1
 ENDS = {"pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": PAD}
-
-
-def paraphrased(text: str) -> str:
-    return " ".join(PARAPHRASE[word] for word in text.split())
 
 
 def word_tokenizer(vocabulary: tuple[str, ...], text: str, **special: str):
@@ -30,43 +24,6 @@ def word_tokenizer(vocabulary: tuple[str, ...], text: str, **special: str):
 
 def translators_tokenizer(words: tuple[str, ...]):
     return word_tokenizer(("<pad>", "</s>", "<unk>", *words), "$A </s>", eos_token="</s>")
-
-
-def learnt(folder: Path, dictionaries: dict[str, dict[str, str]]) -> tuple[str, ...]:
-    """A T5 that has learnt to translate up to six distinct words, in some four seconds, saved under each dictionary.
-
-    It knows words by their numbers alone: first those of a dictionary, then what they become, in the same order.
-    """
-    vocabularies = {name: (*dictionary, *dictionary.values()) for name, dictionary in dictionaries.items()}
-    (words,) = {len(dictionary) for dictionary in dictionaries.values()}
-    assert all(len(set(vocabulary)) == 2 * words for vocabulary in vocabularies.values())
-    tokenizers = {name: translators_tokenizer(vocabulary) for name, vocabulary in vocabularies.items()}
-    model = translator_of_numbers(words)
-    return tuple(saved(folder / name, model, tokenizer) for name, tokenizer in tokenizers.items())
-
-
-def translator_of_numbers(words: int, steps: int = 600):
-    from transformers import T5Config, T5ForConditionalGeneration
-
-    with torch.random.fork_rng([]):
-        torch.manual_seed(1)
-        sizes = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.1}
-        model = T5ForConditionalGeneration(T5Config(vocab_size=UNKNOWN + 1 + 2 * words, **sizes, **ENDS))
-        model.eval()  # the dropout is for the tests: it is off, or nothing is deterministic
-        source = UNKNOWN + 1 + torch.arange(words)
-        optimizer = torch.optim.Adam(model.parameters(), lr=8e-3)
-        rate = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, step / 50) * (1 - step / steps))
-        ends = torch.full((64, 1), END)
-        for _ in range(steps):
-            length = int(torch.randint(1, 7, ()))
-            drawn = source[torch.rand(64, words).argsort(1)[:, :length]]
-            read, written = torch.cat([drawn, ends], 1), torch.cat([drawn + words, ends], 1)
-            model(input_ids=read, labels=written).loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            rate.step()
-            optimizer.zero_grad()
-    return model
 
 
 def untrained(folder: Path, words: tuple[str, ...], positions: int = 16, seed: int = 0) -> str:

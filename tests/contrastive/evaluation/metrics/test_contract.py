@@ -29,7 +29,6 @@ def clouds(texts: int = 90, size: int = 6, classes: int = 3, noise: float = 1.0)
 
 
 def certain(guesses: np.ndarray, classes: int) -> np.ndarray:
-    """Logits of a head that makes these guesses."""
     return np.eye(classes, dtype=np.float32)[guesses] * 5
 
 
@@ -100,7 +99,6 @@ def test_too_few_texts_a_class_for_the_folds(name):
 
 @every_metric
 def test_one_class_can_be_told_from_no_other(name):
-    """By the metrics of which a plan says so; the others can be had."""
     inputs, left_out = Inputs(np.random.rand(9, 3).astype(np.float32), np.zeros(9, np.int64), None, folds=5), {}
     measure([name], inputs, left_out)
     assert list(left_out) == ([name] if registry.metrics()[name].facts.of_classes else [])

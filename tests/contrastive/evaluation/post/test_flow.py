@@ -24,13 +24,6 @@ def trained(size: int = 9) -> Glow:
     return fit_flow(clouds(200, size) / 5 - 1, steps=20)
 
 
-@pytest.mark.parametrize("size, entering", [(16, [16, 8, 4]), (9, [9, 4, 2]), (5, [5, 2]), (3, [3]), (2, [2])])
-def test_levels_of_three_steps_where_there_are_enough_dimensions(size, entering):
-    glow, vectors = trained(size), torch.from_numpy(clouds(30, size, seed=1) / 5 - 1)
-    assert glow.sizes == entering and [len(level) for level in glow.levels] == [9] * len(entering)
-    assert glow(vectors).shape == vectors.shape
-
-
 @pytest.mark.parametrize("size", [2, 7, 9])
 def test_the_log_determinant_is_that_of_the_jacobian(size):
     glow = trained(size).double()
