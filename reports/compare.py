@@ -25,13 +25,12 @@ from reports.rows import (
     seed_scores,
     seed_values_of_row,
     shown_values,
+    summarise,
 )
 from reports.statistics.decide import ALPHA, DECIDED, TESTED, Verdict, improvement, mcnemar, shown_direction, verdict
+from reports.statistics.futility import chance_of_deciding
 from reports.statistics.power import Needed
-from reports.statistics.summary import summarise
 from reports.study import Results, Study
-
-GENERATOR = 20250625  # seed of the random numbers, the same in every report
 
 
 @dataclass(frozen=True)
@@ -231,9 +230,12 @@ def judge(described: Comparison, score: RowScore, decisions: Decisions, results:
     )
     if outcome != "undecided":
         return judged
-    needs = decisions.needed(*key, score.margin, more_texts=not score.row.recorded.drawn)
+    group = decisions.groups[key]
+    needs = group.needed(decided, score.margin, more_texts=not score.row.recorded.drawn)
     seconds = seconds_of_more_seeds(needs, described.seeds, score.row, against, results)
-    return replace(judged, needs=needs, needs_seconds=seconds, chance=decisions.chance(*key, score.margin))
+    return replace(
+        judged, needs=needs, needs_seconds=seconds, chance=chance_of_deciding(decided, group.family, score.margin)
+    )
 
 
 def with_failures(outcome: Verdict, score: RowScore, against: Row, results: Results) -> Verdict:

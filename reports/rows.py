@@ -112,6 +112,24 @@ def seed_scores(row: Row, value: str, results: Results) -> Float[np.ndarray, " s
     return np.array([scores.get(cell, math.nan) for cell in row.cells], dtype=float)
 
 
+class Summary(NamedTuple):
+    """Number, mean and sample standard deviation of the finite values of a row."""
+
+    seeds: int
+    mean: float
+    deviation: float  # nan for a single seed, whose spread is unknown
+
+
+def summarise(values: Float[np.ndarray, " s"]) -> Summary:
+    """Return the mean and the sample standard deviation of the values that are finite; 0.0 if all are equal."""
+    finite = values[np.isfinite(values)]
+    count = len(finite)
+    if count < 2:
+        return Summary(count, float(finite[0]) if count else math.nan, math.nan)
+    deviation = float(finite.std(ddof=1)) if np.ptp(finite) else 0.0  # the mean of equal values may be rounded
+    return Summary(count, float(finite.mean()), deviation)
+
+
 def applies(row: Row, value: str, results: Results) -> bool:
     """Return whether a row can have this score: those of the classification head exist for trained vectors only."""
     return not row.variant or f"{row.variant}{value}" in results.scores.columns

@@ -8,10 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from contrastive.config.cell import Data
-from reports.compare import GENERATOR, Comparison, RowScore, Section
+from reports.compare import Comparison, RowScore, Section
 from reports.markdown import (
     MISSING,
     SPLITS,
@@ -33,7 +30,6 @@ from reports.messages import N_, _
 from reports.rows import Row, references_of, row_cost, seed_scores
 from reports.statistics.effects import Effect, Level
 from reports.statistics.futility import FUTILE
-from reports.statistics.summary import interquartile_mean
 from reports.study import Results
 
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "undecided": "?"}
@@ -50,7 +46,7 @@ WORDS = {
     "baseline": N_("baseline"),
 }
 BREAK = "\n"  # between the lines of a field
-LONGEST = 12  # a longer table of comparisons is folded
+LONGEST = 12  # a longer list below pivots is folded
 MOST_SEEDS = 2000  # a longer table of seeds is left out
 
 
@@ -86,14 +82,14 @@ class Table:
 
 
 def section_tables(section: Section, results: Results) -> list[Table]:
-    """Return a list, or a pivot for each score and the comparisons, and a list of transfer scores if `show.transfer` is
-    set."""
+    """Return a list, below pivots of its scores if the section asks for these, and a list of transfer scores if
+    `show.transfer` is set."""
     show = section.recorded.show
-    if show.table.columns is None:
-        tables = [list_table(section, show.table.values, results)]
-    else:
-        tables = [pivot_table(section, value, results) for value in show.table.values]
-        tables += [table for table in [comparison_table(section)] if table]
+    values = show.table.values
+    tables = [list_table(section, values, results)]
+    if show.table.columns is not None:
+        pivots = [pivot_table(section, value, results) for value in values]
+        tables = [*pivots, replace(tables[0], caption=_("Each configuration"), folded=len(section.rows) > LONGEST)]
     if show.transfer:
         tables.append(list_table(section, results.study.transfer, results))
     return tables
@@ -105,18 +101,12 @@ class Column:
     entries: dict[int | str, Entry]  # by the number of a row, or the name of a reference
 
 
-def table_of(columns: Sequence[Column], lines: Sequence[int | str], caption: str | None = None) -> Table:
-    """Return a table of columns; an entry that a column does not have is empty."""
-    body = [[column.entries.get(line, Entry("")) for column in columns] for line in lines]
-    return Table(caption, [column.head for column in columns], body, folded=caption is not None)
-
-
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
     """Return a line for each configuration: its scores, each with its difference to the baseline, what would decide
     it, and its cost."""
     has_compared = not all(row.baseline for row in section.rows)
-    shown = references_shown(section, results)
-    references = {name: scores for name, scores in shown.items() if any(value in scores for value in values)}
+    known = references_of(section.recorded, results)
+    references = {name: scores for name, scores in known.items() if any(value in scores for value in values)}
     names: dict[int | str, Entry] = {row.number: label(row, has_compared) for row in section.rows}
     columns = [Column(_("Configuration"), names | {name: Entry(name, style="italic") for name in references})]
     for value in values:
@@ -126,10 +116,11 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
         }
         for name, scores in references.items():
             entries[name] = reference_entry(value, scores.get(value), places)
-        columns.append(Column(head(value), entries))
-        columns += [Column(compared_head(value), column) for column in difference_columns(section, [value]).values()]
+        columns += [Column(head(value), entries), *difference_columns(section, value)]
     columns += [*deciding_columns(section, values), *cost_columns(section, results)]
-    return table_of(columns, [*(row.number for row in section.ordered), *references])
+    lines: list[int | str] = [*(row.number for row in section.ordered), *references]
+    body = [[column.entries.get(line, Entry("")) for column in columns] for line in lines]
+    return Table(None, [column.head for column in columns], body)
 
 
 def cost_columns(section: Section, results: Results) -> list[Column]:
@@ -147,16 +138,17 @@ def places_of(scores: Iterable[RowScore | Level], value: str) -> int | None:
     return common_places([(math.nan, unit(value) * score.deviation) for score in scores if score.value == value])
 
 
-def difference_columns(section: Section, values: Sequence[str]) -> dict[str, dict[int | str, Entry]]:
-    """Return the verdicts and differences by score and row number."""
-    columns: dict[str, dict[int | str, Entry]] = {}
-    for value in values:
-        compared = [(score, comparison) for score, comparison in section.comparisons if score.value == value]
-        sizes = [(unit(value) * pair.difference, unit(value) * pair.half_width) for _score, pair in compared]
-        if compared:
-            places = common_places(sizes)
-            columns[value] = {score.row.number: verdict_entry(score, places) for score, _comparison in compared}
-    return columns
+def difference_columns(section: Section, value: str) -> list[Column]:
+    """Return a column of verdicts and differences; none if the score is not compared."""
+    compared = [(score, comparison) for score, comparison in section.comparisons if score.value == value]
+    places = common_places(
+        [(unit(value) * pair.difference, unit(value) * pair.half_width) for _score, pair in compared]
+    )
+    entries: dict[int | str, Entry] = {
+        score.row.number: verdict_entry(score, comparison, places) for score, comparison in compared
+    }
+    name = _("difference, points") if unit(value) > 1 else _("difference")
+    return [Column(name, entries)] if compared else []
 
 
 def deciding_columns(section: Section, values: Sequence[str]) -> list[Column]:
@@ -172,21 +164,6 @@ def deciding_columns(section: Section, values: Sequence[str]) -> list[Column]:
             Column(_("Needed to decide"), {n: Entry(deciding(row, section), style="words") for n, row in rows.items()})
         )
     return columns
-
-
-def compared_head(value: str) -> str:
-    return _("difference, points") if unit(value) > 1 else _("difference")
-
-
-def references_shown(section: Section, results: Results) -> dict[str, dict[str, float]]:
-    """Return the references that no earlier section has shown in the same scores."""
-    values, found = set(section.recorded.show.table.values), references_of(section.recorded, results)
-    for earlier in results.study.sections:
-        if earlier.title == section.recorded.title:
-            break
-        if values <= set(earlier.show.table.values):
-            found = {name: scores for name, scores in found.items() if name not in references_of(earlier, results)}
-    return found
 
 
 def pivot_table(section: Section, value: str, results: Results) -> Table:
@@ -208,7 +185,7 @@ def pivot_table(section: Section, value: str, results: Results) -> Table:
     body += [[label(row), *[entry(section.score_of[row.number, value], places)] * len(columns)] for row in outside]
     body += [
         [Entry(name, style="italic"), *[reference_entry(value, scores[value], places)] * len(columns)]
-        for name, scores in references_shown(section, results).items()
+        for name, scores in references_of(section.recorded, results).items()
         if value in scores
     ]
     corner = f"{symbol(down)} \\ {symbol(across)}"
@@ -240,7 +217,7 @@ def unshown_axes(row: Row, shown_elsewhere: tuple[str, ...]) -> str:
     return ", ".join(f"{symbol(name)}={value}" for name, value in rest.items()) + ": "
 
 
-def entry(score: RowScore, places: int | None = None) -> Entry:
+def entry(score: RowScore, places: int | None) -> Entry:
     """Return the mean with its standard deviation, bold if tied with the best."""
     if not math.isfinite(score.mean):
         return Entry(MISSING)
@@ -250,24 +227,6 @@ def entry(score: RowScore, places: int | None = None) -> Entry:
 
 def reference_entry(value: str, score: float | None, places: int | None = None) -> Entry:
     return Entry(MISSING if score is None else score_text(value, score, places=places), score)
-
-
-def comparison_table(section: Section) -> Table | None:
-    """Return each configuration against its baseline: verdict and difference for each tested score."""
-    numbers = {score.row.number for score, _comparison in section.comparisons}
-    rows = [row for row in section.ordered if row.number in numbers]
-    if not rows:
-        return None
-    first = _("Configuration")
-    if len({row.against for row in rows}) == 1:
-        first = _("Compared with {baseline}", baseline=section.rows[rows[0].against or 0].label)
-    columns = [Column(first, {row.number: Entry(row.label) for row in rows})]
-    for value, entries in difference_columns(section, section.tested).items():
-        difference = _("{score}, {difference}", score=heading(value), difference=compared_head(value))
-        columns.append(Column(difference, entries))
-    columns += deciding_columns(section, section.tested)
-    caption = _("Comparisons with the baseline") if len(rows) > LONGEST else None
-    return table_of(columns, [row.number for row in rows], caption)
 
 
 def verdict_text(verdict: str, perhaps_negligible: bool) -> str:
@@ -283,11 +242,8 @@ def is_negligible(score: RowScore) -> bool:
     return abs(comparison.difference) - comparison.half_width < score.margin
 
 
-def verdict_entry(score: RowScore, places: int | None = None) -> Entry:
+def verdict_entry(score: RowScore, comparison: Comparison, places: int | None) -> Entry:
     """Return a verdict with its difference."""
-    if score.comparison is None:
-        return Entry(MISSING)
-    comparison = score.comparison
     words: list[str] = [SIGNS.get(score.verdict, ""), verdict_text(score.verdict, is_negligible(score))]
     if math.isfinite(comparison.difference):
         scale = unit(score.value)
@@ -396,38 +352,3 @@ def in_order(values: Iterable[Any]) -> list[Any]:
     """Return the values of an axis once each: numbers by size, others as they come."""
     distinct = list(dict.fromkeys(values))
     return sorted(distinct) if all(isinstance(value, int | float) for value in distinct) else distinct
-
-
-UNNAMED_AXES = ("loss", "view", "level", "tune", "embedding")  # axes shown by their value alone
-
-
-def across(section: Section, results: Results) -> list[Table]:
-    """Return, for each tested score, means over data sets, if all configurations share the same two or more of them."""
-    groups: dict[str, list[Row]] = {}
-    for row in section.rows:
-        groups.setdefault(configuration(row), []).append(row)
-    sets = [sorted(row.data for row in group) for group in groups.values()]
-    if len(sets[0] if sets else ()) < 2 or any(names != sets[0] for names in sets) or len(set(sets[0])) < len(sets[0]):
-        return []
-    return [table for value in section.tested if (table := means_over_data_sets(value, groups, len(sets[0]), results))]
-
-
-def means_over_data_sets(value: str, groups: dict[str, list[Row]], sets: int, results: Results) -> Table | None:
-    body = []
-    for label, group in groups.items():
-        scores = {row.data: seed_scores(row, value, results) for row in group}
-        if not all(np.isfinite(values).all() for values in scores.values()):
-            return None
-        middle, low, high = (unit(value) * each for each in interquartile_mean(scores, seed=GENERATOR))
-        interval = f", {low:.4g}–{high:.4g}" if np.isfinite(low) else ""  # no interval with one seed
-        cells = [cell for row in group for cell in row.cells]
-        body.append([Entry(label), Entry(f"{middle:.4g}{interval}", middle, cells)])
-    heads = [_("Over all data sets"), _("interquartile mean of {value}, 95 % interval", value=head(value))]
-    return Table(_("{name} over {sets} data sets", name=heading(value), sets=sets), heads, body)
-
-
-def configuration(row: Row) -> str:
-    """Return the label of a row without its data set."""
-    axes = {name: value for name, value in row.axes.items() if name not in Data.model_fields}
-    named = [str(value) if name in UNNAMED_AXES else f"{symbol(name)}={value}" for name, value in axes.items()]
-    return " · ".join(named) or row.label.partition(" · ")[0]

@@ -78,13 +78,24 @@ class Decided:
     own: float | None = None  # from_seeds by the pair's own variance, if unequal
     reaches: Float[ndarray, " levels"] = field(default_factory=lambda: np.full(len(LEVELS), np.nan), repr=False)
 
-    @property
-    def low(self) -> float:
-        return self.difference - self.half_width
 
-    @property
-    def high(self) -> float:
-        return self.difference + self.half_width
+@dataclass(frozen=True)
+class Family:
+    """Comparisons that share a significance level."""
+
+    rows: int  # whose variances are pooled
+    pairs: Sequence[Pair]
+    share: float = 1.0  # the part of ALPHA that they may spend
+    most_seeds: int | None = None  # of a study that adds seeds, whose looks share the level; else None
+
+    def cutoffs(self, seeds: int, draws: int = DRAWS) -> Cutoffs:
+        """Return the cut-offs at so many seeds; in a study that adds seeds, of the last look up to that number."""
+        pairs = tuple(self.pairs)
+        if self.most_seeds is None:
+            return cutoffs(Design(self.rows, pairs, (seeds,), draws))[0]
+        looks = looks_up_to(max(self.most_seeds, seeds))
+        number = max((i for i, look in enumerate(looks) if look <= seeds), default=0)
+        return cutoffs(Design(self.rows, pairs, looks, draws))[number]
 
 
 @dataclass(frozen=True)
@@ -106,14 +117,13 @@ def decide(
 ) -> list[Decided]:
     """Compare each pair of rows, the first minus the second.
 
-    `share`: the part of ALPHA that this family may spend. `family`: all pairs that share the level, if `pairs` are only
-    some of them. `most_seeds`: the most seeds of a study that adds seeds, whose looks share the level; None if the
-    number of seeds was fixed. Such a study judges a pair by the seeds that both rows have: later seeds of other rows
-    would take back one of four verdicts of the first look.
+    `share`, `most_seeds`: see `Family`. `family`: all pairs that share the level, if `pairs` are only some of them. A
+    study that adds seeds judges a pair by the seeds that both rows have: later seeds of other rows would take back one
+    of four verdicts of the first look.
     """
     seeds_of = [int(measured.common(pair).sum()) for pair in pairs]
-    all_pairs, rows = tuple(pairs if family is None else family), len(measured.values)
-    bounds = {seeds: cutoffs_for(rows, all_pairs, seeds, most_seeds) for seeds in set(seeds_of) if seeds > 1}
+    shared = Family(len(measured.values), pairs if family is None else family, share, most_seeds)
+    bounds = {seeds: shared.cutoffs(seeds) for seeds in set(seeds_of) if seeds > 1}
     all_seeds = np.ones(measured.values.shape[1], bool)
     step, pools = measured.smallest_step, dict[bytes, Pool]()
     decided = []
@@ -124,15 +134,6 @@ def decide(
             pools[key] = pooled(measured.values[:, columns], step)
         decided.append(compare_pair(measured, pair, pools[key], bounds.get(seeds), share))
     return decided
-
-
-def cutoffs_for(rows: int, pairs: tuple[Pair, ...], seeds: int, most_seeds: int | None, draws: int = DRAWS) -> Cutoffs:
-    """Return the cut-offs at so many seeds; in a study that adds seeds, those of the last look up to that number."""
-    if most_seeds is None:
-        return cutoffs(Design(rows, pairs, (seeds,), draws))[0]
-    looks = looks_up_to(max(most_seeds, seeds))
-    number = max((i for i, look in enumerate(looks) if look <= seeds), default=0)
-    return cutoffs(Design(rows, pairs, looks, draws))[number]
 
 
 def compare_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs | None, share: float) -> Decided:

@@ -11,9 +11,8 @@ import pandas as pd
 
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Provenance, RecordedGrid, RecordedRow, RecordedSection
-from reports.rows import ANY
+from reports.rows import ANY, summarise
 from reports.statistics.decide import ALPHA, TESTED, verdict
-from reports.statistics.summary import summarise
 from reports.study import MEASURED, CellRun, Kind, Results, study_of
 from tests.recorded import SETTINGS, noted
 
@@ -81,9 +80,7 @@ def made(
         for name, value in found.items()
     ]
     measured = pd.DataFrame(told, columns=MEASURED)
-    return part, Made(
-        study_of(grid), runs, pd.DataFrame(scores).T, pd.DataFrame(), {}, kinds, {}, measured, known=known
-    )
+    return part, Made(study_of(grid), runs, pd.DataFrame(scores).T, pd.DataFrame(), {}, kinds, measured, known=known)
 
 
 def put(thing: Any, **changes: Any) -> None:

@@ -34,7 +34,7 @@ def results(evaluation: dict | None = None, **scores: dict[str, float]) -> Resul
     parts = [{"title": "A section"}]
     experiment = Experiment(name="small", sections=parts, evaluation=evaluation or {}, **SETTINGS)
     grid = RecordedGrid(experiment, [], [Reference("TF-IDF", "", {"test.accuracy": 0.5})])
-    return Results(study_of(grid), {}, pd.DataFrame(scores or SCORES).T, empty, {}, kinds, {})
+    return Results(study_of(grid), {}, pd.DataFrame(scores or SCORES).T, empty, {}, kinds)
 
 
 def row(label: str, *cells: str, baseline: bool = False, **axes: object) -> RecordedRow:

@@ -17,9 +17,8 @@ from matplotlib.text import Text
 from contrastive.runs.recorded import Hardware, RecordedSection
 from reports import figures
 from reports.compare import compare
-from reports.figures import comparisons, costs, curves, embeddings, images
+from reports.figures import costs, curves, embeddings, images
 from reports.figures.canvas import COLOURS, wrapped
-from reports.markdown import score_text
 from reports.rows import cell_cost
 from reports.study import Picture, Results
 from tests.reports.figures import sample
@@ -45,14 +44,14 @@ def without(section: RecordedSection, *shown: str) -> RecordedSection:
         (sample.recipes(), ("pairs", "tsne", "curves", "gradients")),
         (without(sample.recipes(labels=("ce", "rdrop")), "curves", "pairs"), ("tsne",)),
         (without(sample.recipes(labels=("ce",)), "tsne", "curves"), ()),
-        (without(sample.pivot(), "tsne"), ("heat", "curves", "gradients")),
+        (without(sample.pivot(), "tsne"), ("curves", "gradients")),
     ],
 )
 def test_a_section_has_the_pictures_that_it_asks_for_and_has_data_for(section: Any, names: Any, tmp_path: Path):
     found = drawn(section, tmp_path)
     assert tuple(found) == names
     assert {figure.path for figure in found.values()} == set(content(tmp_path))
-    assert all("ce" in figure.alt for name, figure in found.items() if name != "heat")
+    assert all("ce" in figure.alt for figure in found.values())
 
 
 def test_what_was_not_measured_is_not_drawn(tmp_path: Path):
@@ -135,19 +134,6 @@ def texts(canvas: Any) -> list[Text]:
 def test_names_that_no_font_has_are_numbered_in_the_figure_and_its_text(tmp_path: Path):
     for name, figure in drawn(without(sample.recipes(labels=("交叉熵", "ce", "对比")), "curves"), tmp_path).items():
         assert "1 交叉熵, 2 ce, 3 对比" in str(figure.alt), name
-
-
-def test_a_heat_map_says_means_and_deviations(canvases: list[Any], tmp_path: Path):
-    section = sample.pivot()
-    compared = compare(section, sample.results(section))
-    comparisons.draw_heat(compared, tmp_path / "it")
-    written = {text.get_text() for text in canvases[0].axes[0].texts}
-    inside = [score for score in compared.scores if score.row.axes]
-    scores = {score_text(score.value, score.mean, score.deviation, 2) for score in inside}
-    assert written == {text.replace(" (", "\n(") for text in scores}
-    for row in section.rows[1:]:
-        row.axes["loss"] = row.label
-    assert comparisons.draw_heat(compare(section, sample.results(section)), tmp_path / "it") is None  # three axes
 
 
 def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():
