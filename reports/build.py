@@ -24,6 +24,8 @@ from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, tables
 from reports.compare import Section
 from reports.figures import Figure
+from reports.figures.comparisons import draw_forest
+from reports.figures.costs import draw_costs
 from reports.findings import answer, reading, sentences, several_names
 from reports.guards import Guard, general, tuning
 from reports.looks import compare_section
@@ -124,10 +126,10 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     return Report(
         results.study,
         summary,
-        figures.draw_first(summary.chart, folder),
+        draw_forest(summary.chart, folder / "figures" / "forest.svg"),
         notes,
         sections,
-        figures.overview(results, folder),
+        draw_costs(results, folder / "figures" / "overview"),
         [*reading(results), *everywhere, *several_names(results)],
         [*class_tables(results), *row_tables(results)],
         footer(results),

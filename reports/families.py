@@ -3,10 +3,9 @@ rows."""
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
 
 from reports.rows import Row, SeedValues, side_by_side
 from reports.statistics.cutoffs import Pair, all_pairs_of
@@ -42,21 +41,16 @@ class RowGroup:
         return needed(decided, self.family, margin, texts)
 
 
-@dataclass(frozen=True)
-class Decisions:
-    """Decisions by row and value, the group each was made in, and per value the smallest detectable difference."""
-
-    decided: dict[Key, Decided] = field(default_factory=dict)
-    detectable: dict[str, float | None] = field(default_factory=dict)
-    groups: dict[Key, RowGroup] = field(default_factory=dict)
+Decisions = dict[Key, tuple[Decided, RowGroup]]  # on rows and their baselines
 
 
 def decide_family(
     rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds: int | None, paired: bool, ragged: bool
-) -> Decisions:
+) -> tuple[Decisions, dict[str, float | None]]:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
-    `ragged`: rows with any seeds are compared, by those that both have or by all runs."""
-    any_seeds, decisions = most_seeds is not None or ragged, Decisions()
+    Return also the smallest detectable difference of each value. `ragged`: rows with any seeds are compared, by those
+    that both have or by all runs."""
+    any_seeds, decisions, smallest = most_seeds is not None or ragged, Decisions(), dict[str, float | None]()
     values = dict.fromkeys(value for _, value in seed_values)
     groups = [group for value in values for group in groups_of(rows, value, seed_values, any_seeds, paired)]
     for value, members, pairs in groups:
@@ -68,12 +62,12 @@ def decide_family(
         by_seed = dict(zip(rest, decide(group.measured, rest, share, most_seeds, pairs), strict=True))
         for pair, decided in (by_all | by_seed).items():
             key = members[pair[0]], value
-            decisions.decided[key], decisions.groups[key] = decided, replace(group, paired=pair in by_seed)
-        limits = [decisions.detectable.get(value), detectable_unpaired([*by_all.values()], share)]
+            decisions[key] = decided, replace(group, paired=pair in by_seed)
+        limits = [smallest.get(value), detectable_unpaired([*by_all.values()], share)]
         if rest:
             limits.append(detectable([*by_seed.values()], replace(family, pairs=rest)))
-        decisions.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
-    return decisions
+        smallest[value] = max((limit for limit in limits if limit is not None), default=None)
+    return decisions, smallest
 
 
 def by_all_runs(group: RowGroup, values: list[SeedValues]) -> dict[Pair, Decided]:
@@ -121,16 +115,8 @@ def groups_of(
             yield value, members, pairs
 
 
-@dataclass(frozen=True)
-class RowPairs:
-    """All pairs of rows in one value: differences of means, i − j, and simultaneous p-values (nan: not tested, or other
-    data)."""
-
-    rows: list[int]
-    labels: list[str]
-    means: Float[np.ndarray, "k k"]
-    p: Float[np.ndarray, "k k"]
-    decided: dict[tuple[int, int], tuple[Decided, RowGroup]] = field(default_factory=dict)  # by numbers of rows
+# decisions on two rows by their numbers: the first minus the second
+RowPairs = dict[tuple[int, int], tuple[Decided, RowGroup]]
 
 
 def every_pair(
@@ -143,19 +129,11 @@ def every_pair(
         for data in dict.fromkeys(row.data for row in rows)
     }
     groups = {key: members for key, members in groups.items() if len(members) > 1}
-    matrices: dict[str, RowPairs] = {}
-    for value in dict.fromkeys(value for value, _data in groups):
-        numbers = [i for i in range(len(rows)) if (i, value) in seed_values]
-        missing = np.full((len(numbers), len(numbers)), math.nan)
-        matrices[value] = RowPairs(numbers, [rows[i].label for i in numbers], missing, missing.copy())
+    by_value = dict[str, RowPairs]()
     for (value, _data), members in groups.items():
-        matrix = matrices[value]
         measured = side_by_side([seed_values[i, value] for i in members])
         pairs, share = all_pairs_of(len(members)), 1 / len(groups)
         group = RowGroup(measured, Family(len(members), pairs, share, most_seeds))
         for (i, j), decided in zip(pairs, decide(measured, pairs, share, most_seeds), strict=True):
-            matrix.decided[members[i], members[j]] = decided, group
-            a, b = matrix.rows.index(members[i]), matrix.rows.index(members[j])
-            matrix.means[a, b], matrix.means[b, a] = decided.difference, -decided.difference
-            matrix.p[a, b] = matrix.p[b, a] = decided.p
-    return matrices
+            by_value.setdefault(value, {})[members[i], members[j]] = decided, group
+    return by_value

@@ -112,22 +112,14 @@ def seed_scores(row: Row, value: str, results: Results) -> Float[np.ndarray, " s
     return np.array([scores.get(cell, math.nan) for cell in row.cells], dtype=float)
 
 
-class Summary(NamedTuple):
-    """Number, mean and sample standard deviation of the finite values of a row."""
-
-    seeds: int
-    mean: float
-    deviation: float  # nan for a single seed, whose spread is unknown
-
-
-def summarise(values: Float[np.ndarray, " s"]) -> Summary:
-    """Return the mean and the sample standard deviation of the values that are finite; 0.0 if all are equal."""
+def summarise(values: Float[np.ndarray, " s"]) -> tuple[int, float, float]:
+    """Return number, mean and sample standard deviation of the finite values; the deviation of one value is nan."""
     finite = values[np.isfinite(values)]
     count = len(finite)
     if count < 2:
-        return Summary(count, float(finite[0]) if count else math.nan, math.nan)
+        return count, float(finite[0]) if count else math.nan, math.nan
     deviation = float(finite.std(ddof=1)) if np.ptp(finite) else 0.0  # the mean of equal values may be rounded
-    return Summary(count, float(finite.mean()), deviation)
+    return count, float(finite.mean()), deviation
 
 
 def applies(row: Row, value: str, results: Results) -> bool:
@@ -219,6 +211,12 @@ def text_count(value: str, results: Results) -> int | None:
     """Return the number of texts of a score made of counts, whose seeds may agree by chance; None for other scores."""
     count = results.kinds[value].count if value in results.kinds else None
     return count if count and score_facts(value).counted else None
+
+
+def seconds_of_cell(cells: Sequence[str], results: Results) -> float:
+    """Return the mean seconds of the finished cells of a row; nan if no time is known."""
+    seconds = [known.wall_seconds for cell in cells if (known := results.provenance(cell))]
+    return float(np.mean(seconds)) if seconds else math.nan
 
 
 class Cost(NamedTuple):

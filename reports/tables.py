@@ -46,7 +46,6 @@ WORDS = {
     "baseline": N_("baseline"),
 }
 BREAK = "\n"  # between the lines of a field
-LONGEST = 12  # a longer list below pivots is folded
 MOST_SEEDS = 2000  # a longer table of seeds is left out
 
 
@@ -88,8 +87,8 @@ def section_tables(section: Section, results: Results) -> list[Table]:
     values = show.table.values
     tables = [list_table(section, values, results)]
     if show.table.columns is not None:
-        pivots = [pivot_table(section, value, results) for value in values]
-        tables = [*pivots, replace(tables[0], caption=_("Each configuration"), folded=len(section.rows) > LONGEST)]
+        pivots = [pivot_table(section, value) for value in values]
+        tables = [*(table for table in pivots if table), replace(tables[0], caption=_("Each configuration"))]
     if show.transfer:
         tables.append(list_table(section, results.study.transfer, results))
     return tables
@@ -166,30 +165,19 @@ def deciding_columns(section: Section, values: Sequence[str]) -> list[Column]:
     return columns
 
 
-def pivot_table(section: Section, value: str, results: Results) -> Table:
+def pivot_table(section: Section, value: str) -> Table | None:
+    """Return the means of trained vectors by two axes; None if rows in one place differ in a further axis."""
     table = section.recorded.show.table
     across = str(table.columns)
     down = table.rows or next(name for row in section.recorded.rows for name in row.axes if name != across)
-    inside = [row for row in section.rows if across in row.axes and down in row.axes]
-    outside = [row for row in section.rows if row not in inside]
+    inside = [row for row in section.rows if across in row.axes and down in row.axes and not row.variant]
+    places = places_of(section.scores, value)
+    entries = {(row.axes[down], row.axes[across]): entry(section.score_of[row.number, value], places) for row in inside}
+    if len(entries) < len(inside):
+        return None
     columns, names = (in_order(row.axes[axis] for row in inside) for axis in (across, down))
-    body, places = [], places_of(section.scores, value)
-    for name in names:
-        line = [Entry(str(name))]
-        for column in columns:
-            matching = [r for r in inside if r.axes[down] == name and r.axes[across] == column]
-            prefixes = [unshown_axes(r, (down, across)) if len(matching) > 1 else "" for r in matching]
-            entries = [entry(section.score_of[r.number, value], places) for r in matching]
-            line.append(merge_entries(list(zip(prefixes, entries, strict=True))))
-        body.append(line)
-    body += [[label(row), *[entry(section.score_of[row.number, value], places)] * len(columns)] for row in outside]
-    body += [
-        [Entry(name, style="italic"), *[reference_entry(value, scores[value], places)] * len(columns)]
-        for name, scores in references_of(section.recorded, results).items()
-        if value in scores
-    ]
-    corner = f"{symbol(down)} \\ {symbol(across)}"
-    return Table(head(value), [corner, *map(str, columns)], body)
+    body = [[Entry(str(name)), *(entries.get((name, column), Entry(MISSING)) for column in columns)] for name in names]
+    return Table(head(value), [f"{symbol(down)} \\ {symbol(across)}", *map(str, columns)], body)
 
 
 def head(value: str) -> str:
@@ -199,22 +187,6 @@ def head(value: str) -> str:
 def label(row: Row, has_compared: bool = True) -> Entry:
     """Return the label of a row; a baseline is marked if there are rows to compare with it."""
     return Entry(_("{value} (baseline)", value=row.label) if row.baseline and has_compared else row.label)
-
-
-def merge_entries(parts: list[tuple[str, Entry]]) -> Entry:
-    """Merge (prefix, entry) pairs into one field of a pivot: usually a single configuration."""
-    if len(parts) == 1 and not parts[0][0]:
-        return parts[0][1]
-    if not parts:
-        return Entry(MISSING)
-    text = BREAK.join([name + content.text for name, content in parts])
-    return Entry(text, None, [cell for _, content in parts for cell in content.cells], style="words")
-
-
-def unshown_axes(row: Row, shown_elsewhere: tuple[str, ...]) -> str:
-    """Return a prefix with the axes of a row that a pivot shows neither down nor across."""
-    rest = {name: value for name, value in row.axes.items() if name not in shown_elsewhere}
-    return ", ".join(f"{symbol(name)}={value}" for name, value in rest.items()) + ": "
 
 
 def entry(score: RowScore, places: int | None) -> Entry:
@@ -308,11 +280,8 @@ def seeds_table(section: Section, results: Results) -> Table | None:
             scores = [replace(score, cells=[cell]) for score in scores]
             line = [Entry(row.label), Entry(str(seed), seed), *scores]
             body.append([*line, Entry(f"ablate cell {cell}", style="code")] if by_hand else line)
-    heads = [_("Configuration"), _("seed"), *map(head, values)]
-    if not by_hand:
-        return Table(_("Each seed"), heads, body, folded=True)
-    caption = _("Each seed, and the command that trains it again")
-    return Table(caption, [*heads, _("how to train it again")], body, folded=True)
+    again = [_("how to train it again")] if by_hand else []
+    return Table(_("Each seed"), [_("Configuration"), _("seed"), *map(head, values), *again], body, folded=True)
 
 
 def effects_tables(effects: Sequence[Effect]) -> list[Table]:

@@ -12,6 +12,7 @@ from reports.figures import canvas
 from reports.forest import UNDECIDED, Chart
 from reports.markdown import heading
 from reports.messages import _, using
+from reports.rows import Row
 from reports.statistics.decide import ALPHA
 
 FEWEST, MOST = 3, 12  # rows of a matrix: a table suffices for two, and with more than 12 the numbers are unreadable
@@ -22,30 +23,33 @@ def draw_pairs(section: Section, path: Path) -> canvas.Figure | None:
     if section.recorded.show.table.columns is not None:
         return None
     for value, pairs in section.pairs.items():
-        if FEWEST <= len(pairs.labels) <= MOST and np.isfinite(pairs.p).any():
+        rows = [row for row in section.rows if any(row.number in pair for pair in pairs)]
+        if FEWEST <= len(rows) <= MOST and any(np.isfinite(decided.p) for decided, _group in pairs.values()):
             alt = _(
                 "All pairs of rows in {value}: the sign of row minus column and its p-value, adjusted "
                 "for all pairs: {names}",
-                value=heading(value), names=canvas.labels_in_words(pairs.labels),
+                value=heading(value), names=canvas.labels_in_words([row.label for row in rows]),
             )  # fmt: skip
-            apart, count = int(np.sum(np.triu(pairs.p <= ALPHA, 1))), math.comb(len(pairs.labels), 2)
+            apart = sum(decided.p <= ALPHA for decided, _group in pairs.values())
+            count = math.comb(len(rows), 2)
             caption = _("{apart} of {count} pairs differ in {value}.", apart=apart, count=count, value=heading(value))
             higher = next(bool(score.higher) for score in section.scores if score.value == value)
             with canvas.style():
-                drawn = matrix(pairs, value, higher)
+                drawn = matrix(rows, pairs, value, higher)
                 return canvas.save(drawn, path.with_name(f"{path.name}-pairs.svg"), alt, caption)
     return None
 
 
 @using("en")
-def matrix(pairs: RowPairs, value: str, higher: bool) -> Any:
-    labels, count = canvas.drawable(pairs.labels), len(pairs.labels)
+def matrix(rows: list[Row], pairs: RowPairs, value: str, higher: bool) -> Any:
+    labels, count = canvas.drawable([row.label for row in rows]), len(rows)
     drawn = canvas.blank(0.75 + 0.29 * count)
     axis = drawn.subplots()
-    for i in range(count):
-        for j in range(count):
-            if i != j:
-                square(axis, i, j, float(pairs.means[i, j]), float(pairs.p[i, j]), higher)
+    position = {row.number: i for i, row in enumerate(rows)}
+    for (first, second), (decided, _group) in pairs.items():
+        i, j = position[first], position[second]
+        square(axis, i, j, decided.difference, decided.p, higher)
+        square(axis, j, i, -decided.difference, decided.p, higher)
     names = [f"{canvas.wrapped(name, 26, 1)}  {number}" for number, name in enumerate(labels, start=1)]
     axis.set_xticks(np.arange(count) + 0.5, [str(number + 1) for number in range(count)])
     axis.set_yticks(np.arange(count) + 0.5, names)

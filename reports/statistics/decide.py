@@ -11,7 +11,7 @@ together: the combined limit errs at most as often as its parts (Banerjee, 1961)
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
@@ -76,7 +76,6 @@ class Decided:
     freedom: float  # degrees of freedom of the pool
     unequal: bool = False  # True if one of the two rows is suspected to vary more than the others
     own: float | None = None  # from_seeds by the pair's own variance, if unequal
-    reaches: Float[ndarray, " levels"] = field(default_factory=lambda: np.full(len(LEVELS), np.nan), repr=False)
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ def compare_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs
     own = max(seeds_part(values, own_variance(values), step) / seeds, rest) if unequal else None
     reaches = reaches_of(bounds, seeds, Variances(from_seeds, pool.freedom, own, from_texts))
     half, p = at_level(reaches, ALPHA * share), min(1.0, level_of(reaches, abs(difference)) / share)
-    return Decided(difference, half, p, seeds, from_seeds, from_texts, pool.freedom, unequal, own, reaches)
+    return Decided(difference, half, p, seeds, from_seeds, from_texts, pool.freedom, unequal, own)
 
 
 class Variances(NamedTuple):
@@ -380,8 +379,6 @@ def compare_samples(ours: Sample, theirs: Sample, tests: int, share: float) -> D
     if seeds < 2 or not variance > 0:
         return Decided(difference, np.nan, np.nan, seeds, variance, 0.0, 0)
     freedom = variance**2 / sum(part**2 / (row[2] - 1) for part, row in zip(parts, (ours, theirs), strict=True))
-    reaches = student(LEVELS / 2 / tests, freedom) * np.sqrt(variance)
-    reaches[0] = 0.0
     half = float(student(np.array(ALPHA * share / 2 / tests), freedom)) * variance**0.5
     p = min(1.0, 2 * tests / share * float(special.stdtr(freedom, -abs(difference) / variance**0.5)))
-    return Decided(difference, half, p, seeds, variance, 0.0, freedom, reaches=reaches)
+    return Decided(difference, half, p, seeds, variance, 0.0, freedom)

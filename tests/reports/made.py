@@ -107,9 +107,9 @@ def contradictions(folder: Path) -> list[str]:
         numbers = (math.nan if line.get(name, "") == "" else float(line[name]) for name in names)
         mean, deviation, difference, apart, p, margin = numbers
         if not line["label"].startswith(ANY):  # one row for all, of no name in the results
-            summary = summarise(np.array(list(own.values())))
-            told = summary.deviation if "deviation" in line else math.nan  # reports before it have none
-            if not np.allclose([mean, deviation], [summary.mean, told], equal_nan=True):
+            _count, average, spread = summarise(np.array(list(own.values())))
+            told = spread if "deviation" in line else math.nan  # reports before it have none
+            if not np.allclose([mean, deviation], [average, told], equal_nan=True):
                 problems.append(f"{line}: the mean is {summary}")
         if line["verdict"] not in TESTED:
             continue
