@@ -49,7 +49,6 @@ MOST_ROWS = 20  # of a page without a filter
 class SectionReport:
     """Content of a section in README.md and the page, in reading order."""
 
-    recorded: RecordedSection
     anchor: str
     answer: str  # to the question in its title; empty if nothing was tested
     notes: list[str]
@@ -76,7 +75,6 @@ def section_report(section: RecordedSection, name: str, results: Results, folder
         tables.seeds_table(compared, results),
     ]
     return SectionReport(
-        recorded=section,
         anchor=name,
         answer="" if running else answer(compared),
         notes=[guard.words for guard in fired],

@@ -1,19 +1,17 @@
 """Form the groups of comparisons that share one significance level: rows with their baselines, and all pairs of
 rows."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reports.rows import Row, SeedValues, side_by_side
+from reports.rows import Row, SeedValues, side_by_side, summarise
 from reports.statistics.cutoffs import Pair, all_pairs_of
 from reports.statistics.decide import (
     Decided,
     Family,
     Measurements,
-    Sample,
     compare_samples,
     decide,
     pooled_freedom,
@@ -77,13 +75,10 @@ def by_all_runs(group: RowGroup, values: list[SeedValues]) -> dict[Pair, Decided
         ours, theirs = (values[position] for position in pair)
         shared, counts = len({*ours.seeds} & {*theirs.seeds}), (len(ours.seeds), len(theirs.seeds))
         if not group.paired or not worth_pairing(shared, counts, freedom, tests):
-            unpaired[pair] = compare_samples(sample_of(ours), sample_of(theirs), tests, group.family.share)
+            unpaired[pair] = compare_samples(
+                summarise(ours.numbers), summarise(theirs.numbers), tests, group.family.share
+            )
     return unpaired
-
-
-def sample_of(values: SeedValues) -> Sample:
-    numbers = values.numbers
-    return float(numbers.mean()), float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan, len(numbers)
 
 
 def groups_of(

@@ -85,7 +85,7 @@ def caption(table: Table, part: SectionReport, report: Report) -> str:
     """Return a caption that says what is shown, and what brackets and ± are."""
     counts = {len(row.cells) for row in part.section.rows}
     seeds = "–".join(map(str, sorted({min(counts), max(counts)})))
-    sentences = [sentence(part.recorded.title)]
+    sentences = [sentence(part.section.recorded.title)]
     sentences += [f"{table.caption}."] if table.caption else []
     sentences += [report.summary.setting, MEANS.format(seeds=seeds) if max(counts) > 1 else "One seed."]
     if any(entry.style in VERDICTS for row in table.rows for entry in row):

@@ -94,10 +94,8 @@ def section_tables(section: Section, results: Results) -> list[Table]:
     return tables
 
 
-@dataclass(frozen=True)
-class Column:
-    head: str
-    entries: dict[int | str, Entry]  # by the number of a row, or the name of a reference
+# head, and entries by the number of a row or the name of a reference
+Column = tuple[str, dict[int | str, Entry]]
 
 
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
@@ -107,7 +105,7 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
     known = references_of(section.recorded, results)
     references = {name: scores for name, scores in known.items() if any(value in scores for value in values)}
     names: dict[int | str, Entry] = {row.number: label(row, has_compared) for row in section.rows}
-    columns = [Column(_("Configuration"), names | {name: Entry(name, style="italic") for name in references})]
+    columns: list[Column] = [(_("Configuration"), names | {name: Entry(name, style="italic") for name in references})]
     for value in values:
         places = places_of(section.scores, value)
         entries: dict[int | str, Entry] = {
@@ -115,11 +113,11 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
         }
         for name, scores in references.items():
             entries[name] = reference_entry(value, scores.get(value), places)
-        columns += [Column(head(value), entries), *difference_columns(section, value)]
+        columns += [(head(value), entries), *difference_columns(section, value)]
     columns += [*deciding_columns(section, values), *cost_columns(section, results)]
     lines: list[int | str] = [*(row.number for row in section.ordered), *references]
-    body = [[column.entries.get(line, Entry("")) for column in columns] for line in lines]
-    return Table(None, [column.head for column in columns], body)
+    body = [[entries.get(line, Entry("")) for _head, entries in columns] for line in lines]
+    return Table(None, [words for words, _entries in columns], body)
 
 
 def cost_columns(section: Section, results: Results) -> list[Column]:
@@ -129,7 +127,7 @@ def cost_columns(section: Section, results: Results) -> list[Column]:
     device = devices.pop()
     if devices or device is None:
         return []
-    return [Column(_(device), {n: Entry(number_text(cost.seconds), cost.seconds) for n, cost in costs.items() if cost})]
+    return [(_(device), {n: Entry(number_text(cost.seconds), cost.seconds) for n, cost in costs.items() if cost})]
 
 
 def places_of(scores: Iterable[RowScore | Level], value: str) -> int | None:
@@ -147,21 +145,20 @@ def difference_columns(section: Section, value: str) -> list[Column]:
         score.row.number: verdict_entry(score, comparison, places) for score, comparison in compared
     }
     name = _("difference, points") if unit(value) > 1 else _("difference")
-    return [Column(name, entries)] if compared else []
+    return [(name, entries)] if compared else []
 
 
 def deciding_columns(section: Section, values: Sequence[str]) -> list[Column]:
     """Return the baselines if there are several, and what would decide the open comparisons, if any."""
     compared = [score for score, _comparison in section.comparisons if score.value in values]
     rows = {score.row.number: score.row for score in compared}
-    columns = []
+    columns = list[Column]()
     if len({row.against for row in rows.values()}) > 1:
         labels = {n: section.rows[row.against or 0].label for n, row in rows.items()}
-        columns.append(Column(_("Baseline"), {n: Entry(label, style="words") for n, label in labels.items()}))
+        columns.append((_("Baseline"), {n: Entry(label, style="words") for n, label in labels.items()}))
     if any(score.verdict == "undecided" for score in compared):
-        columns.append(
-            Column(_("Needed to decide"), {n: Entry(deciding(row, section), style="words") for n, row in rows.items()})
-        )
+        ways: dict[int | str, Entry] = {n: Entry(deciding(row, section), style="words") for n, row in rows.items()}
+        columns.append((_("Needed to decide"), ways))
     return columns
 
 

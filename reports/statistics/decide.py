@@ -350,7 +350,7 @@ def largest_variance_shares(rows: int, seeds: int) -> dict[float, float]:
     return dict(zip((SUSPECT, LEAVE_OUT), kept(simulate, rows, seeds).tolist(), strict=True))
 
 
-Sample = tuple[float, float, int]  # mean, standard deviation, and number of values
+Sample = tuple[int, float, float]  # number of values, mean, and standard deviation
 
 
 def worth_pairing(shared: int, counts: tuple[int, int], freedom: float, tests: int) -> bool:
@@ -372,13 +372,13 @@ def worth_pairing(shared: int, counts: tuple[int, int], freedom: float, tests: i
 
 def compare_samples(ours: Sample, theirs: Sample, tests: int, share: float) -> Decided:
     """Return Welch's test of two rows; without a spread, p and half_width are nan."""
-    difference, seeds = ours[0] - theirs[0], min(ours[2], theirs[2])
-    spreads = [deviation if deviation > ROUNDING * abs(mean) else 0.0 for mean, deviation, _ in (ours, theirs)]
-    parts = [spread**2 / row[2] for spread, row in zip(spreads, (ours, theirs), strict=True)]
+    difference, seeds = ours[1] - theirs[1], min(ours[0], theirs[0])
+    spreads = [deviation if deviation > ROUNDING * abs(mean) else 0.0 for _, mean, deviation in (ours, theirs)]
+    parts = [spread**2 / row[0] for spread, row in zip(spreads, (ours, theirs), strict=True)]
     variance = sum(parts)
     if seeds < 2 or not variance > 0:
         return Decided(difference, np.nan, np.nan, seeds, variance, 0.0, 0)
-    freedom = variance**2 / sum(part**2 / (row[2] - 1) for part, row in zip(parts, (ours, theirs), strict=True))
+    freedom = variance**2 / sum(part**2 / (row[0] - 1) for part, row in zip(parts, (ours, theirs), strict=True))
     half = float(student(np.array(ALPHA * share / 2 / tests), freedom)) * variance**0.5
     p = min(1.0, 2 * tests / share * float(special.stdtr(freedom, -abs(difference) / variance**0.5)))
     return Decided(difference, half, p, seeds, variance, 0.0, freedom)

@@ -110,7 +110,7 @@ def contradictions(folder: Path) -> list[str]:
             _count, average, spread = summarise(np.array(list(own.values())))
             told = spread if "deviation" in line else math.nan  # reports before it have none
             if not np.allclose([mean, deviation], [average, told], equal_nan=True):
-                problems.append(f"{line}: the mean is {summary}")
+                problems.append(f"{line}: the mean is {average}, the deviation {spread}")
         if line["verdict"] not in TESTED:
             continue
         both = sorted(own.keys() & theirs.keys())[: int(float(line["common"]))]
