@@ -19,7 +19,8 @@ LINES = 3  # most lines of a panel's title
 
 def draw_tsne(section: RecordedSection, results: Results, path: Path) -> canvas.Figure | None:
     """Draw one panel per configuration at its first seed."""
-    rows = [row for row in section.rows if row.cells[0] in results.tsne]
+    pictures_of = {cell: picture for cell, picture in results.tsne.items() if np.isfinite(picture.x).all()}
+    rows = [row for row in section.rows if row.cells[0] in pictures_of]
     if not rows or len(rows) == 1 < len(section.rows):  # one of several rows shows nothing
         return None
     pictures = [results.tsne[row.cells[0]] for row in rows]
@@ -40,7 +41,7 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> canvas.
 def reach_of(points: list[np.ndarray]) -> np.ndarray:
     """Return how far panels reach from their centre, to the right and up, so that all points lie within."""
     reach = 1.05 * np.max([np.abs(x).max(0) for x in points if len(x)] or [[1.0, 1.0]], axis=0)
-    return np.maximum(reach, np.array([0.6, 0.4]) * reach.max())
+    return np.maximum(reach, np.array([0.6, 0.4]) * (reach.max() or 1.0))  # all points may lie in one place
 
 
 def aligned(picture: Picture, first: Picture) -> np.ndarray:
