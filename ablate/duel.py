@@ -12,7 +12,7 @@ from ablate.commands import BASELINE, CANDIDATE, RunFolder, check_command, check
 from contrastive.errors import UserError, printable
 from reports.markdown import code
 from reports.statistics.cutoffs import looks_up_to
-from reports.statistics.decide import Decided, Measurements, Verdict, decide, verdict
+from reports.statistics.decide import Decided, Family, Measurements, Verdict, decide, verdict
 from reports.statistics.power import needed
 
 DECIDED: tuple[Verdict, ...] = ("better", "worse", "equivalent")
@@ -108,7 +108,7 @@ def fight(duel: Duel, folder: RunFolder, tell: Callable[[str], None]) -> Outcome
     if last.verdict != "undecided" or not last.half_width > 0:
         return last
     line = judged(duel, values_at(folder, last.pairs))[1]
-    needs = needed(line, ((1, 0),), 2, duel.margin, 0, 1.0, duel.max_runs // 2).seeds  # takes a second
+    needs = needed(line, Family(2, ((1, 0),), most_seeds=duel.max_runs // 2), duel.margin, 0).seeds  # takes a second
     return replace(last, pairs_needed=needs)
 
 

@@ -75,7 +75,8 @@ def outcome(world: World, rows: int, decided: list[Decided], cells: int) -> Outc
     truth = np.tile(world.truth(rows), world.scores)
     margin = world.margin
     verdicts = [verdict(line.difference, line.half_width, True, margin, line.seeds) for line in decided]
-    lows, highs = (np.array([getattr(line, end) for line in decided]) for end in ("low", "high"))
+    sizes, halves = (np.array([getattr(line, name) for line in decided]) for name in ("difference", "half_width"))
+    lows, highs = sizes - halves, sizes + halves
     return Outcome(list(verdicts), lows, highs, any(line.unequal for line in decided), truth, margin, cells)
 
 

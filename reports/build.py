@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -24,7 +23,9 @@ from contrastive.errors import printable
 from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, tables
 from reports.compare import Section
-from reports.figures import Figure, LeftOut
+from reports.figures import Figure
+from reports.figures.comparisons import draw_forest
+from reports.figures.costs import draw_costs
 from reports.findings import answer, reading, sentences, several_names
 from reports.guards import Guard, general, tuning
 from reports.looks import compare_section
@@ -48,13 +49,12 @@ MOST_ROWS = 20  # of a page without a filter
 class SectionReport:
     """Content of a section in README.md and the page, in reading order."""
 
-    recorded: RecordedSection
     anchor: str
     answer: str  # to the question in its title; empty if nothing was tested
     notes: list[str]
     tables: list[Table]
     sentences: list[str]
-    figures: list[Figure | LeftOut]
+    figures: list[Figure]
     section: Section
     forbidding: list[str]  # the notes that forbid ranking
     limits: list[Guard]
@@ -70,13 +70,11 @@ def section_report(section: RecordedSection, name: str, results: Results, folder
     limits = [] if running else tuning(compared, results)
     shown = [
         *tables.section_tables(compared, results),
-        *tables.across(compared, results),
         *tables.effects_tables(effects),
         *tables.levels_tables(level_means(effects, compared, results)),
         tables.seeds_table(compared, results),
     ]
     return SectionReport(
-        recorded=section,
         anchor=name,
         answer="" if running else answer(compared),
         notes=[guard.words for guard in fired],
@@ -96,10 +94,10 @@ class Report:
 
     study: Study
     summary: Overview
-    forest: Figure | LeftOut | None
+    forest: Figure | None
     notes: list[str]
     sections: list[SectionReport]
-    overview_figures: list[Figure | LeftOut]
+    overview_figures: list[Figure]
     reading: list[str]
     data: list[Table]
     footer: list[str]
@@ -126,10 +124,10 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     return Report(
         results.study,
         summary,
-        figures.draw_first(summary.chart, folder),
+        draw_forest(summary.chart, folder / "figures" / "forest.svg"),
         notes,
         sections,
-        figures.overview(results, folder),
+        draw_costs(results, folder / "figures" / "overview"),
         [*reading(results), *everywhere, *several_names(results)],
         [*class_tables(results), *row_tables(results)],
         footer(results),
@@ -186,22 +184,16 @@ def differences(folder: Path, results: Results) -> list[str]:
     with tempfile.TemporaryDirectory() as temporary:
         rebuilt = Path(temporary)
         write_report(results, rebuilt)
-        paths = {path.relative_to(root) for root in (folder, rebuilt) for path in root.rglob("*") if path.is_file()}
-        messages = [(path, difference(folder / path, rebuilt / path)) for path in sorted(paths)]
-    return [f"{path}{message}" for path, message in messages if message]
+        written, expected = contents(folder), contents(rebuilt)
+    problems = dict.fromkeys(written.keys() - expected.keys(), "does not belong to this report")
+    problems |= dict.fromkeys(expected.keys() - written.keys(), "is missing")
+    edited = [path for path in written.keys() & expected.keys() if written[path] != expected[path]]
+    problems |= dict.fromkeys(edited, "is not what is built now")
+    return [f"{path} {problem}" for path, problem in sorted(problems.items())]
 
 
-def difference(written: Path, expected: Path) -> str:
-    """Say how two files differ; an empty string if they are equal."""
-    if not expected.is_file():
-        return " does not belong to this report"
-    if not written.is_file():
-        return " is missing"
-    lines = [path.read_bytes().split(b"\n") for path in (written, expected)]
-    if lines[0] == lines[1]:
-        return ""
-    number = next(n for n, (ours, theirs) in enumerate(zip_longest(*lines), start=1) if ours != theirs)
-    return f" is not what is built now, from line {number} on"
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @cache  # a template is compiled once
@@ -236,8 +228,7 @@ def page_of(report: Report, results: Results, folder: Path) -> str:
     return template("page.html.j2", autoescape=True, finalize=visible).render(
         report=report,
         running=results.progress is not None,
-        images=lambda figures: [(data_url(folder / f.path), f) for f in figures if isinstance(f, Figure)],
-        left_out=lambda figures: [figure for figure in figures if isinstance(figure, LeftOut)],
+        embedded=lambda figure: data_url(folder / figure.path),
         link=lambda cells: run_address(cells, results),
         style=Markup(style),
         script=Markup(script),

@@ -14,7 +14,7 @@ import numpy as np
 
 from contrastive.config.scores import margin_of
 from contrastive.runs.recorded import RecordedSection
-from reports.families import Decisions, Key, RowPairs, decide_family, every_pair
+from reports.families import Decisions, Key, RowGroup, RowPairs, decide_family, every_pair
 from reports.rows import (
     Row,
     SeedValues,
@@ -22,16 +22,26 @@ from reports.rows import (
     direction,
     family_of,
     rows_of,
+    seconds_of_cell,
     seed_scores,
     seed_values_of_row,
     shown_values,
+    summarise,
 )
-from reports.statistics.decide import ALPHA, DECIDED, TESTED, Verdict, improvement, mcnemar, shown_direction, verdict
+from reports.statistics.decide import (
+    ALPHA,
+    DECIDED,
+    TESTED,
+    Decided,
+    Verdict,
+    improvement,
+    mcnemar,
+    shown_direction,
+    verdict,
+)
+from reports.statistics.futility import chance_of_deciding
 from reports.statistics.power import Needed
-from reports.statistics.summary import summarise
 from reports.study import Results, Study
-
-GENERATOR = 20250625  # seed of the random numbers, the same in every report
 
 
 @dataclass(frozen=True)
@@ -153,18 +163,16 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
         by_name = seed_values_of_row(row, names, results)
         measured |= {(row.number, name): seed_values for name, seed_values in by_name.items()}
     most_seeds = None if study.stopping is None else study.stopping.most_seeds
-    decisions = Decisions()
+    decisions, detectable = Decisions(), dict[str, float | None]()
     if may_compare:
-        decisions = decide_family(rows, measured, most_seeds, study.paired, study.foreign is not None)
+        decisions, detectable = decide_family(rows, measured, most_seeds, study.paired, study.foreign is not None)
     scores = [replace(score, comparison=comparison(score, rows, measured, decisions, results)) for score in scores]
     ranked = may_rank and may_compare and can_be_ranked(rows, scores, study)
     pairs = every_pair(rows, tested, measured, most_seeds) if ranked else {}
     tied = tied_for_best(scores, pairs)
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
     ended = "" if study.stopping is None else study.stopping.ended.get(section.title, "")
-    return Section(
-        section, rows, scores, pairs, decisions.detectable, measured, ranked, most_seeds, ended, study.paired
-    )
+    return Section(section, rows, scores, pairs, detectable, measured, ranked, most_seeds, ended, study.paired)
 
 
 def can_be_ranked(rows: list[Row], scores: list[RowScore], study: Study) -> bool:
@@ -188,14 +196,14 @@ def comparison(
     if not score.tested or score.row.against is None:
         return None
     key, against = (score.row.number, score.value), rows[score.row.against]
-    paired = decisions.groups[key].paired if key in decisions.groups else results.study.paired
+    paired = decisions[key][1].paired if key in decisions else results.study.paired
     ours, theirs = measured[key], measured[against.number, score.value]
     if paired:
         ours, theirs = ours.beside(theirs)
     described = describe(against, ours, theirs, paired)
-    if key not in decisions.decided:
+    if key not in decisions:
         return replace(described, verdict="too early" if results.progress else "not comparable")
-    return judge(described, score, decisions, results)
+    return judge(described, score, *decisions[key], results)
 
 
 def describe(against: Row, ours: SeedValues, theirs: SeedValues, paired: bool) -> Comparison:
@@ -213,10 +221,9 @@ def describe(against: Row, ours: SeedValues, theirs: SeedValues, paired: bool) -
     return described
 
 
-def judge(described: Comparison, score: RowScore, decisions: Decisions, results: Results) -> Comparison:
+def judge(described: Comparison, score: RowScore, decided: Decided, group: RowGroup, results: Results) -> Comparison:
     """Add the verdict, the interval, and what would decide an undecided comparison."""
-    key, higher, against = (score.row.number, score.value), bool(score.higher), described.against
-    decided = decisions.decided[key]
+    higher, against = bool(score.higher), described.against
     outcome = verdict(described.difference, decided.half_width, higher, score.margin, decided.seeds)
     if results.study.foreign:
         outcome = with_failures(outcome, score, against, results)
@@ -231,9 +238,11 @@ def judge(described: Comparison, score: RowScore, decisions: Decisions, results:
     )
     if outcome != "undecided":
         return judged
-    needs = decisions.needed(*key, score.margin, more_texts=not score.row.recorded.drawn)
+    needs = group.needed(decided, score.margin, more_texts=not score.row.recorded.drawn)
     seconds = seconds_of_more_seeds(needs, described.seeds, score.row, against, results)
-    return replace(judged, needs=needs, needs_seconds=seconds, chance=decisions.chance(*key, score.margin))
+    return replace(
+        judged, needs=needs, needs_seconds=seconds, chance=chance_of_deciding(decided, group.family, score.margin)
+    )
 
 
 def with_failures(outcome: Verdict, score: RowScore, against: Row, results: Results) -> Verdict:
@@ -252,8 +261,7 @@ def seconds_of_more_seeds(needs: Needed | None, seeds: int, row: Row, against: R
     configurations = {tuple(row.cells), tuple(against.cells)}  # two kinds of vectors share their cells
     total = 0.0
     for cells in configurations:
-        seconds = [known.wall_seconds for cell in cells if (known := results.provenance(cell))]
-        total += float(np.mean(seconds)) if seconds else math.nan
+        total += seconds_of_cell(cells, results)
     return total * (needs.seeds - seeds)
 
 
@@ -261,12 +269,12 @@ def tied_for_best(scores: Sequence[RowScore], pairs: dict[str, RowPairs]) -> set
     """Return (row number, score) of the rows tied with the best on the same data: no pair of rows and no comparison
     with a baseline shows a better one. Empty for scores in which no row is excluded."""
     higher = {score.value: bool(score.higher) for score in scores}
-    compared = {(row, value) for value, matrix in pairs.items() for row in matrix.rows}
-    beaten = set[Key]()
-    for value, matrix in pairs.items():
-        worse = (matrix.means < 0 if higher[value] else matrix.means > 0) & (matrix.p <= ALPHA)
-        loses = worse.any(1) | np.isnan(matrix.means).all(1)
-        beaten |= {(row, value) for row, lost in zip(matrix.rows, loses, strict=True) if lost}
+    compared, beaten = set[Key](), set[Key]()
+    for value, of_value in pairs.items():
+        for (first, second), (decided, _group) in of_value.items():
+            compared |= {(first, value), (second, value)}
+            if decided.p <= ALPHA:
+                beaten.add((second if (decided.difference > 0) == higher[value] else first, value))
     for score in scores:
         if score.comparison and score.comparison.side:
             loser = score.row if score.comparison.side < 0 else score.comparison.against

@@ -1,112 +1,88 @@
 """Form the groups of comparisons that share one significance level: rows with their baselines, and all pairs of
 rows."""
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
 
-from reports.rows import Row, SeedValues, side_by_side
+from reports.rows import Row, SeedValues, side_by_side, summarise
 from reports.statistics.cutoffs import Pair, all_pairs_of
 from reports.statistics.decide import (
     Decided,
+    Family,
     Measurements,
-    Sample,
     compare_samples,
     decide,
     pooled_freedom,
     worth_pairing,
 )
-from reports.statistics.futility import chance_of_deciding
 from reports.statistics.power import Needed, detectable, detectable_unpaired, needed, needed_unpaired
 
 Key = tuple[int, str]  # number of a row, name of a value
-MOST_ROWS, BEST = 40, 10  # above MOST_ROWS only the BEST rows are compared with all others
 
 
 @dataclass(frozen=True)
 class RowGroup:
-    """Rows whose variances are pooled, the comparisons among them, and their share of the significance level."""
+    """Rows whose variances are pooled, and the comparisons among them."""
 
-    rows: list[int]
-    pairs: list[Pair]  # as positions in `rows`
     measured: Measurements
-    share: float  # of the significance level
-    most_seeds: int | None  # of a study that adds seeds, else None
+    family: Family  # its pairs are positions in `measured`
     paired: bool = True
 
     def needed(self, decided: Decided, margin: float | None, more_texts: bool) -> Needed:
-        if not self.paired:
-            return needed_unpaired(decided, len(self.pairs), margin, self.share)
-        texts = self.measured.per_text.shape[2] if self.measured.per_text is not None and more_texts else 0
-        return needed(decided, self.pairs, len(self.rows), margin, texts, self.share, self.most_seeds)
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """Decisions by row and value, the group each was made in, and per value the smallest detectable difference."""
-
-    decided: dict[Key, Decided] = field(default_factory=dict)
-    detectable: dict[str, float | None] = field(default_factory=dict)
-    groups: dict[Key, RowGroup] = field(default_factory=dict)
-
-    def chance(self, row: int, value: str, margin: float | None) -> float:
-        """Return the probability that a later look of a study that adds seeds decides a comparison; NaN for others."""
-        decided, group = self.decided[row, value], self.groups[row, value]
-        if group.most_seeds is None:
-            return math.nan
-        return chance_of_deciding(decided, group.pairs, len(group.rows), margin, group.share, group.most_seeds)
-
-    def needed(self, row: int, value: str, margin: float | None, more_texts: bool = True) -> Needed:
         """Return the seeds or texts that would decide a comparison. `more_texts`: whether finished cells could be
         evaluated on more texts."""
-        return self.groups[row, value].needed(self.decided[row, value], margin, more_texts)
+        if not self.paired:
+            return needed_unpaired(decided, self.family, margin)
+        texts = self.measured.per_text.shape[2] if self.measured.per_text is not None and more_texts else 0
+        return needed(decided, self.family, margin, texts)
+
+
+Decisions = dict[Key, tuple[Decided, RowGroup]]  # on rows and their baselines
 
 
 def decide_family(
     rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds: int | None, paired: bool, ragged: bool
-) -> Decisions:
+) -> tuple[Decisions, dict[str, float | None]]:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
-    `ragged`: rows with any seeds are compared, by those that both have or by all runs."""
-    any_seeds, decisions = most_seeds is not None or ragged, Decisions()
+    Return also the smallest detectable difference of each value. `ragged`: rows with any seeds are compared, by those
+    that both have or by all runs."""
+    any_seeds, decisions, smallest = most_seeds is not None or ragged, Decisions(), dict[str, float | None]()
     values = dict.fromkeys(value for _, value in seed_values)
     groups = [group for value in values for group in groups_of(rows, value, seed_values, any_seeds, paired)]
     for value, members, pairs in groups:
         measured, share = [seed_values[i, value] for i in members], 1 / len(groups)
-        group = RowGroup(members, pairs, side_by_side(measured), share, most_seeds, paired)
-        by_all = by_all_runs(group, pairs, measured) if ragged or not paired else {}
+        family = Family(len(members), pairs, share, most_seeds)
+        group = RowGroup(side_by_side(measured), family, paired)
+        by_all = by_all_runs(group, measured) if ragged or not paired else {}
         rest = [pair for pair in pairs if pair not in by_all]
         by_seed = dict(zip(rest, decide(group.measured, rest, share, most_seeds, pairs), strict=True))
         for pair, decided in (by_all | by_seed).items():
             key = members[pair[0]], value
-            decisions.decided[key], decisions.groups[key] = decided, replace(group, paired=pair in by_seed)
-        limits = [decisions.detectable.get(value), detectable_unpaired([*by_all.values()], share)]
+            decisions[key] = decided, replace(group, paired=pair in by_seed)
+        limits = [smallest.get(value), detectable_unpaired([*by_all.values()], share)]
         if rest:
-            limits.append(detectable([*by_seed.values()], rest, len(members), share, most_seeds))
-        decisions.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
-    return decisions
+            limits.append(detectable([*by_seed.values()], replace(family, pairs=rest)))
+        smallest[value] = max((limit for limit in limits if limit is not None), default=None)
+    return decisions, smallest
 
 
-def by_all_runs(group: RowGroup, pairs: list[Pair], values: list[SeedValues]) -> dict[Pair, Decided]:
+def by_all_runs(group: RowGroup, values: list[SeedValues]) -> dict[Pair, Decided]:
     """Compare the pairs of rows that share too few seeds for a paired comparison, or all if nothing is paired."""
-    freedom, tests, unpaired = pooled_freedom(group.measured), len(group.pairs), dict[Pair, Decided]()
-    for pair in pairs:
+    freedom, tests, unpaired = pooled_freedom(group.measured), len(group.family.pairs), dict[Pair, Decided]()
+    for pair in group.family.pairs:
         ours, theirs = (values[position] for position in pair)
         shared, counts = len({*ours.seeds} & {*theirs.seeds}), (len(ours.seeds), len(theirs.seeds))
         if not group.paired or not worth_pairing(shared, counts, freedom, tests):
-            unpaired[pair] = compare_samples(sample_of(ours), sample_of(theirs), tests, group.share)
+            unpaired[pair] = compare_samples(
+                summarise(ours.numbers), summarise(theirs.numbers), tests, group.family.share
+            )
     return unpaired
 
 
-def sample_of(values: SeedValues) -> Sample:
-    numbers = values.numbers
-    return float(numbers.mean()), float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan, len(numbers)
-
-
 def groups_of(
-    rows: list[Row], value: str, seed_values: dict[Key, SeedValues], any_seeds: bool, paired: bool = True
+    rows: list[Row], value: str, seed_values: dict[Key, SeedValues], any_seeds: bool, paired: bool
 ) -> Iterator[tuple[str, list[int], list[Pair]]]:
     """Yield value, rows and pairs: a group per data set for trained vectors, one per configuration for variants."""
     with_variants = {row.position for row in rows if row.variant}
@@ -134,16 +110,8 @@ def groups_of(
             yield value, members, pairs
 
 
-@dataclass(frozen=True)
-class RowPairs:
-    """All pairs of rows in one value: differences of means, i − j, and simultaneous p-values (nan: not tested, or other
-    data)."""
-
-    rows: list[int]
-    labels: list[str]
-    means: Float[np.ndarray, "k k"]
-    p: Float[np.ndarray, "k k"]
-    decided: dict[tuple[int, int], tuple[Decided, RowGroup]] = field(default_factory=dict)  # by numbers of rows
+# decisions on two rows by their numbers: the first minus the second
+RowPairs = dict[tuple[int, int], tuple[Decided, RowGroup]]
 
 
 def every_pair(
@@ -156,29 +124,11 @@ def every_pair(
         for data in dict.fromkeys(row.data for row in rows)
     }
     groups = {key: members for key, members in groups.items() if len(members) > 1}
-    matrices: dict[str, RowPairs] = {}
-    for value in dict.fromkeys(value for value, _data in groups):
-        numbers = [i for i in range(len(rows)) if (i, value) in seed_values]
-        missing = np.full((len(numbers), len(numbers)), math.nan)
-        matrices[value] = RowPairs(numbers, [rows[i].label for i in numbers], missing, missing.copy())
+    by_value = dict[str, RowPairs]()
     for (value, _data), members in groups.items():
-        matrix = matrices[value]
         measured = side_by_side([seed_values[i, value] for i in members])
-        family = all_pairs_of(len(members))
-        pairs = with_the_best(family, measured.values, bool(seed_values[members[0], value].higher))
-        group = RowGroup(members, [*family], measured, 1 / len(groups), most_seeds)
-        for (i, j), decided in zip(pairs, decide(measured, pairs, group.share, most_seeds, family), strict=True):
-            matrix.decided[members[i], members[j]] = decided, group
-            a, b = matrix.rows.index(members[i]), matrix.rows.index(members[j])
-            matrix.means[a, b], matrix.means[b, a] = decided.difference, -decided.difference
-            matrix.p[a, b] = matrix.p[b, a] = decided.p
-    return matrices
-
-
-def with_the_best(pairs: Sequence[Pair], values: Float[np.ndarray, "k s"], higher: bool) -> Sequence[Pair]:
-    """With many rows, keep only pairs that include one of the best: they still show which rows are beaten."""
-    if len(values) <= MOST_ROWS:
-        return pairs
-    means = np.nanmean(values, axis=1) * (1 if higher else -1)
-    best = {*np.argsort(-means, kind="stable")[:BEST].tolist()}
-    return [pair for pair in pairs if best & {*pair}]
+        pairs, share = all_pairs_of(len(members)), 1 / len(groups)
+        group = RowGroup(measured, Family(len(members), pairs, share, most_seeds))
+        for (i, j), decided in zip(pairs, decide(measured, pairs, share, most_seeds), strict=True):
+            by_value.setdefault(value, {})[members[i], members[j]] = decided, group
+    return by_value

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
@@ -16,11 +17,23 @@ from reports.study import Results
 from reports.tables import SIGNS, is_negligible, verdict_text
 
 LONG_SIZE = 11  # letters of a difference that fit into the narrow column
-# outlines of the marks around (0, 0), so that verdicts differ without colours
+
+
+class Mark(NamedTuple):
+    """A mark of a verdict, which differs from the others without colours."""
+
+    marker: str  # matplotlib's
+    outline: str  # path of an SVG around (0, 0)
+
+
+UNDECIDED = Mark("o", "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z")
 MARKS = {
-    "better": "M-5,4 0,-5 5,4z", "worse": "M-5,-4 0,5 5,-4z", "equivalent": "M-4,-4h8v8h-8z", "baseline": "M0,-6v12",
-    "reference": "M-4,-4 4,4M-4,4 4,-4", "undecided": "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z",
-}  # fmt: skip
+    "better": Mark("^", "M-5,4 0,-5 5,4z"),
+    "worse": Mark("v", "M-5,-4 0,5 5,-4z"),
+    "equivalent": Mark("D", "M-4,-4h8v8h-8z"),
+    "baseline": Mark("|", "M0,-6v12"),
+    "reference": Mark("x", "M-4,-4 4,4M-4,4 4,-4"),
+}  # of all other verdicts: UNDECIDED
 
 
 @dataclass(frozen=True)
@@ -76,8 +89,8 @@ class ForestRow:
         return SIGNS.get(self.verdict, "")
 
     @property
-    def mark(self) -> str:
-        return MARKS.get(self.verdict, MARKS["undecided"])
+    def mark(self) -> Mark:
+        return MARKS.get(self.verdict, UNDECIDED)
 
     @property
     def word(self) -> str:

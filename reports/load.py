@@ -144,7 +144,6 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
         grid_curves(client, grid, chosen),
         pictures(artifacts, grid, chosen),
         {score.name: Kind(score.higher_is_better, score.count) for saved in files.values() for score in saved.scores},
-        {cell: {score.name: score.unit for score in saved.scores} for cell, saved in files.items()},
         pd.DataFrame(measured, columns=MEASURED),
         experiment_id,
         uri,
@@ -163,12 +162,6 @@ def id_of(client: MlflowClient, experiment: str) -> str:
         raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
                         "under another name")  # fmt: skip
     return str(held.experiment_id)
-
-
-def load_grid(experiment: str, uri: str) -> RecordedGrid:
-    """Load only the recorded grid of an experiment."""
-    client = MlflowClient(tracking_uri=uri)
-    return recorded_grid(Artifacts(client), all_runs(client, id_of(client, experiment)), experiment)
 
 
 def recorded_grid(artifacts: Artifacts, runs: list[Run], experiment: str) -> RecordedGrid:

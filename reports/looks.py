@@ -57,7 +57,11 @@ def replay_looks(section: RecordedSection, results: Results, most_seeds: int, gi
             why = ("decided" if all_decided else "not comparable") if scores else "nothing to compare"
             return LooksSoFar(looks, seeds, why)
         if number + 1 < len(sizes):
-            promising = {score.row.position for score in undecided if not (gives_up and is_futile(score))}
+            promising = {
+                score.row.position
+                for score in undecided
+                if not (gives_up and score.comparison and score.comparison.chance < FUTILE)
+            }
             if not promising:
                 return LooksSoFar(looks, seeds, "futile")
             continuing = promising | {row.against for i, row in enumerate(section.rows) if i in promising}
@@ -70,10 +74,6 @@ def lacks_result(score: RowScore, seeds: Sequence[int]) -> bool:
     if score.comparison is None:
         return False
     return score.comparison.seeds < min(seeds[score.row.position], seeds[score.comparison.against.position])
-
-
-def is_futile(score: RowScore) -> bool:
-    return score.comparison is not None and score.comparison.chance < FUTILE
 
 
 def check_looks(results: Results) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from reports.forest import ForestRow, PrimaryComparison, winner
 from reports.markdown import duration
 from reports.messages import N_, _
+from reports.rows import seconds_of_cell
 from reports.study import Results
 from reports.tables import what_decides
 
@@ -115,8 +116,7 @@ def time_until(seeds: int, rows: Iterable[tuple[str, ...]], words: str, results:
     """Say how long rows, each by its cells, train until all have this number of seeds; empty if unknown."""
     total = 0.0
     for cells in rows:
-        seconds = [p.wall_seconds for cell in cells if (p := results.provenance(cell))]
-        total += (math.fsum(seconds) / len(seconds) if seconds else math.nan) * max(0, seeds - len(cells))
+        total += seconds_of_cell(cells, results) * max(0, seeds - len(cells))
     return _(words, time=duration(total)) if math.isfinite(total) else ""
 
 

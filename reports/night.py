@@ -27,7 +27,7 @@ from reports.looks import compare_section
 from reports.markdown import heading, plain
 from reports.statistics.decide import ROUNDING
 from reports.study import CellRun, Foreign, Kind, Results, Study
-from reports.tables import Entry, Table, comparison_table
+from reports.tables import Entry, Table, list_table
 
 VERSION = 3
 TIMINGS = {"training_seconds": False, "texts_per_second": True}  # → whether higher is better
@@ -177,7 +177,7 @@ def results_of(now: Night, then: Night, parts: Sequence[Sequence[str]]) -> Resul
     runs = {cell: CellRun(cell, "finished") for cell in values}
     frame = pd.DataFrame.from_dict(values, orient="index", columns=scores, dtype=float)
     digest = hashlib.sha256(repr([then.when, now.when, values]).encode()).hexdigest()[:16]
-    return Results(study, runs, frame, pd.DataFrame(), {}, kinds, {}, digest=digest)
+    return Results(study, runs, frame, pd.DataFrame(), {}, kinds, digest=digest)
 
 
 def judge_timings(now: Night, earlier: Sequence[Night]) -> tuple[list[str], dict[str, list[str]]]:
@@ -259,7 +259,7 @@ def write(verdict: NightVerdict, page: Path, folder: str, title: str, more: Sequ
         shutil.rmtree(page.parent / folder, ignore_errors=True)
     else:
         build(verdict.results, page.parent / folder)
-        blocks += [table.markdown() for section in verdict.sections if (table := comparison_table(section))]
+        blocks += [list_table(part, part.values, verdict.results).markdown() for part in verdict.sections]
         blocks.append(f"All numbers are in [{folder}/README.md]({folder}/README.md).")
     blocks += bulleted("## Timings", verdict.timings)
     blocks += bulleted("## Cells without a result", now.failed)

@@ -231,8 +231,7 @@ def next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) 
     if second is None or second.row.number == ours.comparison.against.number:
         return None
     pair = Comparison(second.row, 0, score.mean - second.mean, False)
-    every_pair = section.pairs[score.value].decided if score.value in section.pairs else {}
-    for (first, other), (decided, group) in every_pair.items():
+    for (first, other), (decided, group) in section.pairs.get(score.value, {}).items():
         if {first, other} == {score.row.number, second.row.number}:
             size, half_width = decided.difference * (1 if first == score.row.number else -1), decided.half_width
             word = verdict(size, half_width, bool(score.higher), score.margin, decided.seeds)

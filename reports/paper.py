@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from reports.build import Report, SectionReport, file_names, replace_folder, report_of
-from reports.figures import Figure, LeftOut
+from reports.figures import Figure
 from reports.figures.canvas import as_pdf
 from reports.study import Results
 from reports.tables import BREAK, SIGNS, WORDS, Entry, Table
@@ -85,7 +85,7 @@ def caption(table: Table, part: SectionReport, report: Report) -> str:
     """Return a caption that says what is shown, and what brackets and ± are."""
     counts = {len(row.cells) for row in part.section.rows}
     seeds = "–".join(map(str, sorted({min(counts), max(counts)})))
-    sentences = [sentence(part.recorded.title)]
+    sentences = [sentence(part.section.recorded.title)]
     sentences += [f"{table.caption}."] if table.caption else []
     sentences += [report.summary.setting, MEANS.format(seeds=seeds) if max(counts) > 1 else "One seed."]
     if any(entry.style in VERDICTS for row in table.rows for entry in row):
@@ -114,13 +114,9 @@ def entry_tex(entry: Entry) -> str:
     return rf"\textbf{{{text}}}" if entry.bold else rf"\emph{{{text}}}" if entry.style == "italic" else text
 
 
-def figures_tex(figures: Sequence[Figure | LeftOut], caption: str = "") -> str:
+def figures_tex(figures: Sequence[Figure], caption: str = "") -> str:
     """Return figure environments; without a caption, the alternative text serves as one."""
-    return "\n".join(
-        FIGURE % (figure.path, latex(caption or figure.alt), Path(figure.path).stem)
-        for figure in figures
-        if isinstance(figure, Figure)
-    )
+    return "\n".join(FIGURE % (figure.path, latex(caption or figure.alt), Path(figure.path).stem) for figure in figures)
 
 
 def latex(text: str) -> str:

@@ -112,6 +112,16 @@ def seed_scores(row: Row, value: str, results: Results) -> Float[np.ndarray, " s
     return np.array([scores.get(cell, math.nan) for cell in row.cells], dtype=float)
 
 
+def summarise(values: Float[np.ndarray, " s"]) -> tuple[int, float, float]:
+    """Return number, mean and sample standard deviation of the finite values; the deviation of one value is nan."""
+    finite = values[np.isfinite(values)]
+    count = len(finite)
+    if count < 2:
+        return count, float(finite[0]) if count else math.nan, math.nan
+    deviation = float(finite.std(ddof=1)) if np.ptp(finite) else 0.0  # the mean of equal values may be rounded
+    return count, float(finite.mean()), deviation
+
+
 def applies(row: Row, value: str, results: Results) -> bool:
     """Return whether a row can have this score: those of the classification head exist for trained vectors only."""
     return not row.variant or f"{row.variant}{value}" in results.scores.columns
@@ -201,6 +211,12 @@ def text_count(value: str, results: Results) -> int | None:
     """Return the number of texts of a score made of counts, whose seeds may agree by chance; None for other scores."""
     count = results.kinds[value].count if value in results.kinds else None
     return count if count and score_facts(value).counted else None
+
+
+def seconds_of_cell(cells: Sequence[str], results: Results) -> float:
+    """Return the mean seconds of the finished cells of a row; nan if no time is known."""
+    seconds = [known.wall_seconds for cell in cells if (known := results.provenance(cell))]
+    return float(np.mean(seconds)) if seconds else math.nan
 
 
 class Cost(NamedTuple):

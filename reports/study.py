@@ -68,11 +68,6 @@ class Study:
     foreign: Foreign | None = None  # None: this project made the runs
 
     @property
-    def any_seeds(self) -> bool:
-        """True if rows are compared by the seeds that have results, whichever they are."""
-        return self.foreign is not None or self.stopping is not None
-
-    @property
     def paired(self) -> bool:
         """True if rows are compared seed by seed."""
         return self.foreign is None or self.foreign.paired
@@ -183,7 +178,6 @@ class Results:
     curves: pd.DataFrame
     tsne: dict[str, Picture]
     kinds: dict[str, Kind]  # by name of score
-    units: dict[str, dict[str, str]]  # cell → score name → unit
     measured: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=MEASURED))
     experiment_id: str = ""
     uri: str = ""

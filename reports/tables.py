@@ -8,10 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from contrastive.config.cell import Data
-from reports.compare import GENERATOR, Comparison, RowScore, Section
+from reports.compare import Comparison, RowScore, Section
 from reports.markdown import (
     MISSING,
     SPLITS,
@@ -33,7 +30,6 @@ from reports.messages import N_, _
 from reports.rows import Row, references_of, row_cost, seed_scores
 from reports.statistics.effects import Effect, Level
 from reports.statistics.futility import FUTILE
-from reports.statistics.summary import interquartile_mean
 from reports.study import Results
 
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "undecided": "?"}
@@ -50,7 +46,6 @@ WORDS = {
     "baseline": N_("baseline"),
 }
 BREAK = "\n"  # between the lines of a field
-LONGEST = 12  # a longer table of comparisons is folded
 MOST_SEEDS = 2000  # a longer table of seeds is left out
 
 
@@ -86,39 +81,31 @@ class Table:
 
 
 def section_tables(section: Section, results: Results) -> list[Table]:
-    """Return a list, or a pivot for each score and the comparisons, and a list of transfer scores if `show.transfer` is
-    set."""
+    """Return a list, below pivots of its scores if the section asks for these, and a list of transfer scores if
+    `show.transfer` is set."""
     show = section.recorded.show
-    if show.table.columns is None:
-        tables = [list_table(section, show.table.values, results)]
-    else:
-        tables = [pivot_table(section, value, results) for value in show.table.values]
-        tables += [table for table in [comparison_table(section)] if table]
+    values = show.table.values
+    tables = [list_table(section, values, results)]
+    if show.table.columns is not None:
+        pivots = [pivot_table(section, value) for value in values]
+        tables = [*(table for table in pivots if table), replace(tables[0], caption=_("Each configuration"))]
     if show.transfer:
         tables.append(list_table(section, results.study.transfer, results))
     return tables
 
 
-@dataclass(frozen=True)
-class Column:
-    head: str
-    entries: dict[int | str, Entry]  # by the number of a row, or the name of a reference
-
-
-def table_of(columns: Sequence[Column], lines: Sequence[int | str], caption: str | None = None) -> Table:
-    """Return a table of columns; an entry that a column does not have is empty."""
-    body = [[column.entries.get(line, Entry("")) for column in columns] for line in lines]
-    return Table(caption, [column.head for column in columns], body, folded=caption is not None)
+# head, and entries by the number of a row or the name of a reference
+Column = tuple[str, dict[int | str, Entry]]
 
 
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
     """Return a line for each configuration: its scores, each with its difference to the baseline, what would decide
     it, and its cost."""
     has_compared = not all(row.baseline for row in section.rows)
-    shown = references_shown(section, results)
-    references = {name: scores for name, scores in shown.items() if any(value in scores for value in values)}
+    known = references_of(section.recorded, results)
+    references = {name: scores for name, scores in known.items() if any(value in scores for value in values)}
     names: dict[int | str, Entry] = {row.number: label(row, has_compared) for row in section.rows}
-    columns = [Column(_("Configuration"), names | {name: Entry(name, style="italic") for name in references})]
+    columns: list[Column] = [(_("Configuration"), names | {name: Entry(name, style="italic") for name in references})]
     for value in values:
         places = places_of(section.scores, value)
         entries: dict[int | str, Entry] = {
@@ -126,10 +113,11 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
         }
         for name, scores in references.items():
             entries[name] = reference_entry(value, scores.get(value), places)
-        columns.append(Column(head(value), entries))
-        columns += [Column(compared_head(value), column) for column in difference_columns(section, [value]).values()]
+        columns += [(head(value), entries), *difference_columns(section, value)]
     columns += [*deciding_columns(section, values), *cost_columns(section, results)]
-    return table_of(columns, [*(row.number for row in section.ordered), *references])
+    lines: list[int | str] = [*(row.number for row in section.ordered), *references]
+    body = [[entries.get(line, Entry("")) for _head, entries in columns] for line in lines]
+    return Table(None, [words for words, _entries in columns], body)
 
 
 def cost_columns(section: Section, results: Results) -> list[Column]:
@@ -139,7 +127,7 @@ def cost_columns(section: Section, results: Results) -> list[Column]:
     device = devices.pop()
     if devices or device is None:
         return []
-    return [Column(_(device), {n: Entry(number_text(cost.seconds), cost.seconds) for n, cost in costs.items() if cost})]
+    return [(_(device), {n: Entry(number_text(cost.seconds), cost.seconds) for n, cost in costs.items() if cost})]
 
 
 def places_of(scores: Iterable[RowScore | Level], value: str) -> int | None:
@@ -147,72 +135,46 @@ def places_of(scores: Iterable[RowScore | Level], value: str) -> int | None:
     return common_places([(math.nan, unit(value) * score.deviation) for score in scores if score.value == value])
 
 
-def difference_columns(section: Section, values: Sequence[str]) -> dict[str, dict[int | str, Entry]]:
-    """Return the verdicts and differences by score and row number."""
-    columns: dict[str, dict[int | str, Entry]] = {}
-    for value in values:
-        compared = [(score, comparison) for score, comparison in section.comparisons if score.value == value]
-        sizes = [(unit(value) * pair.difference, unit(value) * pair.half_width) for _score, pair in compared]
-        if compared:
-            places = common_places(sizes)
-            columns[value] = {score.row.number: verdict_entry(score, places) for score, _comparison in compared}
-    return columns
+def difference_columns(section: Section, value: str) -> list[Column]:
+    """Return a column of verdicts and differences; none if the score is not compared."""
+    compared = [(score, comparison) for score, comparison in section.comparisons if score.value == value]
+    places = common_places(
+        [(unit(value) * pair.difference, unit(value) * pair.half_width) for _score, pair in compared]
+    )
+    entries: dict[int | str, Entry] = {
+        score.row.number: verdict_entry(score, comparison, places) for score, comparison in compared
+    }
+    name = _("difference, points") if unit(value) > 1 else _("difference")
+    return [(name, entries)] if compared else []
 
 
 def deciding_columns(section: Section, values: Sequence[str]) -> list[Column]:
     """Return the baselines if there are several, and what would decide the open comparisons, if any."""
     compared = [score for score, _comparison in section.comparisons if score.value in values]
     rows = {score.row.number: score.row for score in compared}
-    columns = []
+    columns = list[Column]()
     if len({row.against for row in rows.values()}) > 1:
         labels = {n: section.rows[row.against or 0].label for n, row in rows.items()}
-        columns.append(Column(_("Baseline"), {n: Entry(label, style="words") for n, label in labels.items()}))
+        columns.append((_("Baseline"), {n: Entry(label, style="words") for n, label in labels.items()}))
     if any(score.verdict == "undecided" for score in compared):
-        columns.append(
-            Column(_("Needed to decide"), {n: Entry(deciding(row, section), style="words") for n, row in rows.items()})
-        )
+        ways: dict[int | str, Entry] = {n: Entry(deciding(row, section), style="words") for n, row in rows.items()}
+        columns.append((_("Needed to decide"), ways))
     return columns
 
 
-def compared_head(value: str) -> str:
-    return _("difference, points") if unit(value) > 1 else _("difference")
-
-
-def references_shown(section: Section, results: Results) -> dict[str, dict[str, float]]:
-    """Return the references that no earlier section has shown in the same scores."""
-    values, found = set(section.recorded.show.table.values), references_of(section.recorded, results)
-    for earlier in results.study.sections:
-        if earlier.title == section.recorded.title:
-            break
-        if values <= set(earlier.show.table.values):
-            found = {name: scores for name, scores in found.items() if name not in references_of(earlier, results)}
-    return found
-
-
-def pivot_table(section: Section, value: str, results: Results) -> Table:
+def pivot_table(section: Section, value: str) -> Table | None:
+    """Return the means of trained vectors by two axes; None if rows in one place differ in a further axis."""
     table = section.recorded.show.table
     across = str(table.columns)
     down = table.rows or next(name for row in section.recorded.rows for name in row.axes if name != across)
-    inside = [row for row in section.rows if across in row.axes and down in row.axes]
-    outside = [row for row in section.rows if row not in inside]
+    inside = [row for row in section.rows if across in row.axes and down in row.axes and not row.variant]
+    places = places_of(section.scores, value)
+    entries = {(row.axes[down], row.axes[across]): entry(section.score_of[row.number, value], places) for row in inside}
+    if len(entries) < len(inside):
+        return None
     columns, names = (in_order(row.axes[axis] for row in inside) for axis in (across, down))
-    body, places = [], places_of(section.scores, value)
-    for name in names:
-        line = [Entry(str(name))]
-        for column in columns:
-            matching = [r for r in inside if r.axes[down] == name and r.axes[across] == column]
-            prefixes = [unshown_axes(r, (down, across)) if len(matching) > 1 else "" for r in matching]
-            entries = [entry(section.score_of[r.number, value], places) for r in matching]
-            line.append(merge_entries(list(zip(prefixes, entries, strict=True))))
-        body.append(line)
-    body += [[label(row), *[entry(section.score_of[row.number, value], places)] * len(columns)] for row in outside]
-    body += [
-        [Entry(name, style="italic"), *[reference_entry(value, scores[value], places)] * len(columns)]
-        for name, scores in references_shown(section, results).items()
-        if value in scores
-    ]
-    corner = f"{symbol(down)} \\ {symbol(across)}"
-    return Table(head(value), [corner, *map(str, columns)], body)
+    body = [[Entry(str(name)), *(entries.get((name, column), Entry(MISSING)) for column in columns)] for name in names]
+    return Table(head(value), [f"{symbol(down)} \\ {symbol(across)}", *map(str, columns)], body)
 
 
 def head(value: str) -> str:
@@ -224,23 +186,7 @@ def label(row: Row, has_compared: bool = True) -> Entry:
     return Entry(_("{value} (baseline)", value=row.label) if row.baseline and has_compared else row.label)
 
 
-def merge_entries(parts: list[tuple[str, Entry]]) -> Entry:
-    """Merge (prefix, entry) pairs into one field of a pivot: usually a single configuration."""
-    if len(parts) == 1 and not parts[0][0]:
-        return parts[0][1]
-    if not parts:
-        return Entry(MISSING)
-    text = BREAK.join([name + content.text for name, content in parts])
-    return Entry(text, None, [cell for _, content in parts for cell in content.cells], style="words")
-
-
-def unshown_axes(row: Row, shown_elsewhere: tuple[str, ...]) -> str:
-    """Return a prefix with the axes of a row that a pivot shows neither down nor across."""
-    rest = {name: value for name, value in row.axes.items() if name not in shown_elsewhere}
-    return ", ".join(f"{symbol(name)}={value}" for name, value in rest.items()) + ": "
-
-
-def entry(score: RowScore, places: int | None = None) -> Entry:
+def entry(score: RowScore, places: int | None) -> Entry:
     """Return the mean with its standard deviation, bold if tied with the best."""
     if not math.isfinite(score.mean):
         return Entry(MISSING)
@@ -250,24 +196,6 @@ def entry(score: RowScore, places: int | None = None) -> Entry:
 
 def reference_entry(value: str, score: float | None, places: int | None = None) -> Entry:
     return Entry(MISSING if score is None else score_text(value, score, places=places), score)
-
-
-def comparison_table(section: Section) -> Table | None:
-    """Return each configuration against its baseline: verdict and difference for each tested score."""
-    numbers = {score.row.number for score, _comparison in section.comparisons}
-    rows = [row for row in section.ordered if row.number in numbers]
-    if not rows:
-        return None
-    first = _("Configuration")
-    if len({row.against for row in rows}) == 1:
-        first = _("Compared with {baseline}", baseline=section.rows[rows[0].against or 0].label)
-    columns = [Column(first, {row.number: Entry(row.label) for row in rows})]
-    for value, entries in difference_columns(section, section.tested).items():
-        difference = _("{score}, {difference}", score=heading(value), difference=compared_head(value))
-        columns.append(Column(difference, entries))
-    columns += deciding_columns(section, section.tested)
-    caption = _("Comparisons with the baseline") if len(rows) > LONGEST else None
-    return table_of(columns, [row.number for row in rows], caption)
 
 
 def verdict_text(verdict: str, perhaps_negligible: bool) -> str:
@@ -283,11 +211,8 @@ def is_negligible(score: RowScore) -> bool:
     return abs(comparison.difference) - comparison.half_width < score.margin
 
 
-def verdict_entry(score: RowScore, places: int | None = None) -> Entry:
+def verdict_entry(score: RowScore, comparison: Comparison, places: int | None) -> Entry:
     """Return a verdict with its difference."""
-    if score.comparison is None:
-        return Entry(MISSING)
-    comparison = score.comparison
     words: list[str] = [SIGNS.get(score.verdict, ""), verdict_text(score.verdict, is_negligible(score))]
     if math.isfinite(comparison.difference):
         scale = unit(score.value)
@@ -352,11 +277,8 @@ def seeds_table(section: Section, results: Results) -> Table | None:
             scores = [replace(score, cells=[cell]) for score in scores]
             line = [Entry(row.label), Entry(str(seed), seed), *scores]
             body.append([*line, Entry(f"ablate cell {cell}", style="code")] if by_hand else line)
-    heads = [_("Configuration"), _("seed"), *map(head, values)]
-    if not by_hand:
-        return Table(_("Each seed"), heads, body, folded=True)
-    caption = _("Each seed, and the command that trains it again")
-    return Table(caption, [*heads, _("how to train it again")], body, folded=True)
+    again = [_("how to train it again")] if by_hand else []
+    return Table(_("Each seed"), [_("Configuration"), _("seed"), *map(head, values), *again], body, folded=True)
 
 
 def effects_tables(effects: Sequence[Effect]) -> list[Table]:
@@ -396,38 +318,3 @@ def in_order(values: Iterable[Any]) -> list[Any]:
     """Return the values of an axis once each: numbers by size, others as they come."""
     distinct = list(dict.fromkeys(values))
     return sorted(distinct) if all(isinstance(value, int | float) for value in distinct) else distinct
-
-
-UNNAMED_AXES = ("loss", "view", "level", "tune", "embedding")  # axes shown by their value alone
-
-
-def across(section: Section, results: Results) -> list[Table]:
-    """Return, for each tested score, means over data sets, if all configurations share the same two or more of them."""
-    groups: dict[str, list[Row]] = {}
-    for row in section.rows:
-        groups.setdefault(configuration(row), []).append(row)
-    sets = [sorted(row.data for row in group) for group in groups.values()]
-    if len(sets[0] if sets else ()) < 2 or any(names != sets[0] for names in sets) or len(set(sets[0])) < len(sets[0]):
-        return []
-    return [table for value in section.tested if (table := means_over_data_sets(value, groups, len(sets[0]), results))]
-
-
-def means_over_data_sets(value: str, groups: dict[str, list[Row]], sets: int, results: Results) -> Table | None:
-    body = []
-    for label, group in groups.items():
-        scores = {row.data: seed_scores(row, value, results) for row in group}
-        if not all(np.isfinite(values).all() for values in scores.values()):
-            return None
-        middle, low, high = (unit(value) * each for each in interquartile_mean(scores, seed=GENERATOR))
-        interval = f", {low:.4g}–{high:.4g}" if np.isfinite(low) else ""  # no interval with one seed
-        cells = [cell for row in group for cell in row.cells]
-        body.append([Entry(label), Entry(f"{middle:.4g}{interval}", middle, cells)])
-    heads = [_("Over all data sets"), _("interquartile mean of {value}, 95 % interval", value=head(value))]
-    return Table(_("{name} over {sets} data sets", name=heading(value), sets=sets), heads, body)
-
-
-def configuration(row: Row) -> str:
-    """Return the label of a row without its data set."""
-    axes = {name: value for name, value in row.axes.items() if name not in Data.model_fields}
-    named = [str(value) if name in UNNAMED_AXES else f"{symbol(name)}={value}" for name, value in axes.items()]
-    return " · ".join(named) or row.label.partition(" · ")[0]

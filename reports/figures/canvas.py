@@ -1,15 +1,13 @@
-"""Shared by all figures: size, fonts, colours, labels, saving with reproducible bytes, and errors while drawing."""
+"""Shared by all figures: size, fonts, colours, labels, and saving with reproducible bytes."""
 
-import errno
-import logging
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure as Canvas
@@ -142,29 +140,3 @@ def numbered(labels: list[str]) -> list[str]:
     """Return the labels, each behind its number if `drawable` replaces them."""
     shown = zip(drawable(labels), labels, strict=True)
     return [label if name == label else f"{name} {label}" for name, label in shown]
-
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-logger = logging.getLogger(__name__)
-Drawn = TypeVar("Drawn")
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """A picture that could not be drawn; the report shows the reason in its place."""
-
-    kind: str
-    reason: str
-
-
-def drawn_or_left_out(kind: str, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
-    """Return the picture, or the reason why drawing failed; raise OSError if the disk is full or read-only."""
-    try:
-        return draw()
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno in NO_ROOM:  # not the picture's fault: nothing can be written
-            raise
-        logger.warning("A picture could not be drawn and is left out of the report (%s).", kind, exc_info=error)
-        # str() of an OSError would put a path of this machine into the report
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        return LeftOut(kind, f"{type(error).__name__}: {reason or 'no more is known'}")

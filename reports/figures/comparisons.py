@@ -1,4 +1,4 @@
-"""Figures that compare rows: heat map of a pivot table, matrix of all pairs, forest plot of the first screen."""
+"""Figures that compare rows: matrix of all pairs, and forest plot of the first screen."""
 
 import math
 from pathlib import Path
@@ -6,87 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from reports.compare import RowScore, Section
+from reports.compare import Section
 from reports.families import RowPairs
 from reports.figures import canvas
-from reports.forest import Chart
-from reports.markdown import heading, score_text, symbol
+from reports.forest import UNDECIDED, Chart
+from reports.markdown import heading
 from reports.messages import _, using
+from reports.rows import Row
 from reports.statistics.decide import ALPHA
-from reports.tables import head, places_of
-
-PALETTE = "cividis"  # suits any colour vision
-MOST_COLUMNS = 7  # columns whose numbers can be read 420 pixels wide
-CELLS = 60  # most cells in all panels: with more, the table alone shows the numbers
-LINE_OF_CELLS = 0.36  # inches: height of a line of cells
-Axes = tuple[str, str]  # down, across
-
-
-def draw_heat(section: Section, path: Path) -> canvas.Figure | None:
-    """Draw the cells of a pivot table as heat maps, one a score; None without two axes or with too many cells."""
-    table = section.recorded.show.table
-    names = {name for row in section.recorded.rows if table.columns in row.axes for name in row.axes}
-    if table.columns is None or len(names) != 2:
-        return None
-    (down,) = names - {table.columns}
-    axes = down, table.columns
-    inside = [
-        score
-        for score in section.scores
-        if not score.row.variant and np.isfinite(score.mean) and score.row.axes.keys() >= names
-    ]
-    by_value = {value: [score for score in inside if score.value == value] for value in table.values}
-    by_value = {value: scores for value, scores in by_value.items() if scores}
-    if not 0 < sum(map(len, by_value.values())) <= CELLS or len(levels(inside, axes[1])) > MOST_COLUMNS:
-        return None
-    with canvas.style():
-        alt = _(
-            "Heat map of {values}, mean over seeds (standard deviation), by {axes}",
-            values=_(", ").join(map(heading, by_value)), axes=_(" and ").join(map(symbol, axes)),
-        )  # fmt: skip
-        return canvas.save(heat_figure(by_value, axes), path.with_name(f"{path.name}-heat.svg"), alt)
-
-
-def levels(scores: list[RowScore], axis: str) -> list[str]:
-    """Return the settings of an axis, in the order of the rows."""
-    return list(dict.fromkeys(str(score.row.axes[axis]) for score in scores))
-
-
-@using("en")  # which the figures' font can draw
-def heat_figure(by_value: dict[str, list[RowScore]], axes: Axes) -> Any:
-    heights = [LINE_OF_CELLS * len(levels(scores, axes[0])) + 0.62 for scores in by_value.values()]
-    drawn = canvas.blank(sum(heights))
-    panels = drawn.subplots(len(by_value), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for panel, (value, scores) in zip(panels, by_value.items(), strict=True):
-        panel.set_title(head(value))
-        heat_panel(panel, scores, axes)
-    return drawn
-
-
-def heat_panel(panel: Any, scores: list[RowScore], axes: Axes) -> None:
-    down, across = (levels(scores, name) for name in axes)
-    means = np.full((len(down), len(across)), np.nan)
-    places = places_of(scores, scores[0].value)
-    middle = (min(score.mean for score in scores) + max(score.mean for score in scores)) / 2
-    for score in scores:
-        i, j = (names.index(str(score.row.axes[axis])) for names, axis in zip((down, across), axes, strict=True))
-        means[i, j] = score.mean
-        text = score_text(score.value, score.mean, score.deviation, places).replace(" (", "\n(")
-        ink = "white" if score.mean <= middle else "black"
-        panel.text(j + 0.5, i + 0.5, text, ha="center", va="center", color=ink, fontsize=6.5)
-    panel.pcolormesh(means, cmap=PALETTE, edgecolor="white", linewidth=0.8)
-    letters = max(7, 44 // len(across))
-    panel.set_xticks(np.arange(len(across)) + 0.5, [canvas.wrapped(name, letters) for name in canvas.drawable(across)])
-    panel.set_yticks(np.arange(len(down)) + 0.5, [canvas.wrapped(name, 16) for name in canvas.drawable(down)])
-    panel.set(ylim=(len(down), 0), xlabel=symbol(axes[1]), ylabel=symbol(axes[0]))
-    without_frame(panel)
-
-
-def without_frame(axis: Any) -> None:
-    axis.tick_params(length=0)
-    for spine in axis.spines.values():
-        spine.set_visible(False)
-
 
 FEWEST, MOST = 3, 12  # rows of a matrix: a table suffices for two, and with more than 12 the numbers are unreadable
 
@@ -96,36 +23,40 @@ def draw_pairs(section: Section, path: Path) -> canvas.Figure | None:
     if section.recorded.show.table.columns is not None:
         return None
     for value, pairs in section.pairs.items():
-        if FEWEST <= len(pairs.labels) <= MOST and np.isfinite(pairs.p).any():
+        rows = [row for row in section.rows if any(row.number in pair for pair in pairs)]
+        if FEWEST <= len(rows) <= MOST and any(np.isfinite(decided.p) for decided, _group in pairs.values()):
             alt = _(
                 "All pairs of rows in {value}: the sign of row minus column and its p-value, adjusted "
                 "for all pairs: {names}",
-                value=heading(value), names=canvas.labels_in_words(pairs.labels),
+                value=heading(value), names=canvas.labels_in_words([row.label for row in rows]),
             )  # fmt: skip
-            apart, count = int(np.sum(np.triu(pairs.p <= ALPHA, 1))), math.comb(len(pairs.labels), 2)
+            apart = sum(decided.p <= ALPHA for decided, _group in pairs.values())
+            count = math.comb(len(rows), 2)
             caption = _("{apart} of {count} pairs differ in {value}.", apart=apart, count=count, value=heading(value))
             higher = next(bool(score.higher) for score in section.scores if score.value == value)
             with canvas.style():
-                drawn = matrix(pairs, value, higher)
+                drawn = matrix(rows, pairs, value, higher)
                 return canvas.save(drawn, path.with_name(f"{path.name}-pairs.svg"), alt, caption)
     return None
 
 
 @using("en")
-def matrix(pairs: RowPairs, value: str, higher: bool) -> Any:
-    labels, count = canvas.drawable(pairs.labels), len(pairs.labels)
+def matrix(rows: list[Row], pairs: RowPairs, value: str, higher: bool) -> Any:
+    labels, count = canvas.drawable([row.label for row in rows]), len(rows)
     drawn = canvas.blank(0.75 + 0.29 * count)
     axis = drawn.subplots()
-    for i in range(count):
-        for j in range(count):
-            if i != j:
-                square(axis, i, j, float(pairs.means[i, j]), float(pairs.p[i, j]), higher)
+    position = {row.number: i for i, row in enumerate(rows)}
+    for (first, second), (decided, _group) in pairs.items():
+        i, j = position[first], position[second]
+        square(axis, i, j, decided.difference, decided.p, higher)
+        square(axis, j, i, -decided.difference, decided.p, higher)
     names = [f"{canvas.wrapped(name, 26, 1)}  {number}" for number, name in enumerate(labels, start=1)]
     axis.set_xticks(np.arange(count) + 0.5, [str(number + 1) for number in range(count)])
     axis.set_yticks(np.arange(count) + 0.5, names)
     axis.set(xlim=(0, count), ylim=(count, 0))
     axis.xaxis.tick_top()
-    without_frame(axis)
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
     axis.set_title(f"{heading(value)}: row − column, p of all pairs together", loc="right")
     legend = f"blue: the row is better than the column, orange: worse,\nboth at p ≤ {ALPHA}; grey: no difference shown"
     drawn.supxlabel(legend, fontsize=7)
@@ -151,13 +82,7 @@ def p_value_text(p: float) -> str:
 
 LETTERS = 30  # longest label in a line of the forest plot
 LINE = 0.24  # inches: height of a row
-MARKS = {
-    "better": ("^", canvas.BETTER),
-    "worse": ("v", canvas.WORSE),
-    "equivalent": ("D", canvas.GREY),
-    "baseline": ("|", "black"),
-    "reference": ("x", canvas.GREY),
-}  # other verdicts: a hollow circle
+COLOURS = {"better": canvas.BETTER, "worse": canvas.WORSE, "baseline": "black"}  # of marks; others are grey
 
 
 def draw_forest(chart: Chart, path: Path) -> canvas.Figure | None:
@@ -192,13 +117,13 @@ def forest_figure(chart: Chart) -> Any:
             continue
         names.append(canvas.wrapped(row.label, LETTERS, 1))
         numbers.append("  ".join(each for each in (chart.size(row), row.word, chart.level(row)) if each))
-        marker, colour = MARKS.get(row.verdict, ("o", canvas.GREY))
-        face = colour if row.verdict in MARKS else "white"
+        colour = COLOURS.get(row.verdict, canvas.GREY)
+        face = "white" if row.mark == UNDECIDED else colour
         axis.plot(
             row.seeds, [position + 0.28] * len(row.seeds), "o", color=canvas.GREY, markersize=2.2, markeredgewidth=0
         )
         width = row.half_width if math.isfinite(row.half_width) else 0
-        look = {"fmt": marker, "color": colour, "markersize": 5, "markerfacecolor": face}
+        look = {"fmt": row.mark.marker, "color": colour, "markersize": 5, "markerfacecolor": face}
         axis.errorbar(row.difference, position, xerr=width, **look)
     axis.set(xlim=chart.ends, ylim=(len(lines) - 0.4, -0.6), xticks=chart.ticks)
     axis.set_yticks(range(len(lines)), names)

@@ -1,12 +1,10 @@
-"""Figures of lines: training losses, and gradient norms of a loss and of its terms."""
+"""Figures of lines: training losses, and gradient norms of the whole loss and of its terms."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from matplotlib.ticker import LogLocator
 
 from contrastive.runs.recorded import RecordedSection
 from reports.figures import canvas
@@ -16,6 +14,7 @@ from reports.study import Results
 DASHES = ("-", "--", ":", "-.")  # with the colours, 32 configurations can be told apart
 ACROSS = 2  # panels side by side
 SMOOTHING = 10  # steps in the running mean of a curve
+OF_TERM = "gradient_norm."  # prefix of the norms of single terms, which are measured only now and then
 FEWEST = 3  # points: shorter lines are not drawn
 # settings on which the floor of a loss, its smallest possible value, depends
 FLOOR = ("loss", "view", "k", "temperature", "training.batch_size")
@@ -30,50 +29,27 @@ class LinePanel:
 
 
 def draw_curves(section: RecordedSection, results: Results, path: Path) -> canvas.Figure | None:
-    """Draw the loss (less its floor, where floors differ between rows) and the gradient norm."""
-    curves = section_curves(section, results)
+    """Draw the loss (less its floor, where floors differ between rows), and the gradient norms of it and its terms."""
+    curves = results.curves[results.curves["cell"].isin([cell for row in section.rows for cell in row.cells])]
     every_row = list(range(len(section.rows)))
-    chosen = [*loss_panels(section, curves), ("gradient_norm", "gradient norm", every_row)]
-    panels = line_panels(chosen, section, curves)
+    norms = sorted(key for key in curves["key"].unique() if key.startswith(OF_TERM))
+    terms = [(key, f"gradient norm of {key.removeprefix(OF_TERM)}", every_row) for key in norms]
+    chosen = [*loss_panels(section, curves), ("gradient_norm", "gradient norm", every_row), *terms]
+    panels, labels = line_panels(chosen, section, curves), [row.label for row in section.rows]
     if not panels:
         return None
-    what = _(" and ").join([panel.title for panel in panels])
-    smoothed = _("running mean over {smoothing} steps; ", smoothing=SMOOTHING)
-    labels, path = [row.label for row in section.rows], path.with_name(f"{path.name}-curves.png")
-    with canvas.style():
-        caption = last_values(panels[0], labels, panels[0].title)
-        return canvas.save(draw_lines(panels, labels), path, described(what, labels, smoothed), caption)
-
-
-def draw_terms(section: RecordedSection, results: Results, path: Path) -> canvas.Figure | None:
-    """Draw the gradient norm of each term alone, all on one scale."""
-    curves, every_row = section_curves(section, results), list(range(len(section.rows)))
-    keys = sorted(key for key in curves["key"].unique() if key.startswith("gradient_norm."))
-    panels = line_panels([(key, key.removeprefix("gradient_norm."), every_row) for key in keys], section, curves)
-    if not panels:
-        return None
-    what = _("gradient norms of the loss terms {names}", names=_(", ").join([panel.title for panel in panels]))
-    labels, path = [row.label for row in section.rows], path.with_name(f"{path.name}-gradients.png")
-    with canvas.style():
-        caption = last_values(panels[0], labels, _("gradient norm of {term}", term=panels[0].title))
-        drawn = draw_lines(panels, labels, one_log_scale=True)
-        return canvas.save(drawn, path, described(what, labels, ""), caption)
-
-
-def described(what: str, labels: list[str], smoothed: str) -> str:
-    return _(
-        "Against the optimizer step, {what} ({mean}mean over seeds, band from the lowest to the highest): "
-        "{names}",
-        what=what, mean=smoothed, names=canvas.labels_in_words(labels),
+    alt = _(
+        "Against the optimizer step, {what} (running mean over {smoothing} steps, except for terms; mean over seeds, "
+        "band from the lowest to the highest): {names}",
+        what=_(" and ").join([panel.title for panel in panels]), smoothing=SMOOTHING,
+        names=canvas.labels_in_words(labels),
     )  # fmt: skip
-
-
-def last_values(panel: LinePanel, labels: list[str], what: str) -> str:
-    """Say where the lines of a panel end, highest first."""
-    ends = {labels[number]: float(table.iloc[-1].mean()) for number, table in panel.tables.items()}
-    highest_first = sorted(ends, key=lambda label: -ends[label])
-    rows = [_("{label} {score}", label=label, score=f"{ends[label]:.3g}") for label in highest_first]
-    return _("Training curves, mean over seeds; {what} at the end: {rows}.", what=what, rows=listed(rows))
+    ends = {labels[number]: float(table.iloc[-1].mean()) for number, table in panels[0].tables.items()}
+    highest_first = sorted(ends.items(), key=lambda item: -item[1])
+    rows = [_("{label} {score}", label=label, score=f"{end:.3g}") for label, end in highest_first]
+    caption = _("Training curves, mean over seeds; {what} at the end: {rows}.", what=panels[0].title, rows=listed(rows))
+    with canvas.style():
+        return canvas.save(draw_lines(panels, labels), path.with_name(f"{path.name}-curves.png"), alt, caption)
 
 
 def loss_panels(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
@@ -105,7 +81,7 @@ def line_panels(
     """
     panels = list[LinePanel]()
     for key, title, rows in chosen:
-        width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # norms of terms are measured only now and then
+        width = 1 if key.startswith(OF_TERM) else SMOOTHING
         points, tables = curves[curves["key"] == key], dict[int, pd.DataFrame]()
         for number in rows:
             of_row = points[points["cell"].isin(section.rows[number].cells)]
@@ -118,11 +94,7 @@ def line_panels(
     return panels if len(shown) <= len(DASHES) * len(canvas.COLOURS) else []
 
 
-def section_curves(section: RecordedSection, results: Results) -> pd.DataFrame:
-    return results.curves[results.curves["cell"].isin([cell for row in section.rows for cell in row.cells])]
-
-
-def draw_lines(panels: list[LinePanel], labels: list[str], *, one_log_scale: bool = False) -> Any:
+def draw_lines(panels: list[LinePanel], labels: list[str]) -> Any:
     """Draw the mean over seeds in a band from the lowest to the highest seed, and one legend below all panels."""
     numbers = sorted({number for panel in panels for number in panel.tables})
     names = canvas.drawable(labels)
@@ -130,7 +102,7 @@ def draw_lines(panels: list[LinePanel], labels: list[str], *, one_log_scale: boo
     columns = min(ACROSS, len(panels))
     lines = -(-len(panels) // columns)
     drawn = canvas.blank(0.4 * canvas.WIDTH * lines + canvas.legend_height(shown))
-    axes = list(drawn.subplots(lines, columns, squeeze=False, sharey="all" if one_log_scale else "none").flat)
+    axes = list(drawn.subplots(lines, columns, squeeze=False).flat)
     handles = {}
     for axis, panel in zip(axes, panels, strict=False):
         axis.set(title=panel.title, xlabel="optimizer step")
@@ -140,21 +112,8 @@ def draw_lines(panels: list[LinePanel], labels: list[str], *, one_log_scale: boo
             dashes = DASHES[position // len(canvas.COLOURS)]
             (handles[number],) = axis.plot(table.index, table.mean(axis=1), color=colour, linestyle=dashes)
             axis.fill_between(table.index, table.min(axis=1), table.max(axis=1), color=colour, alpha=0.18, linewidth=0)
+        axis.set_ylim(bottom=min(0, axis.dataLim.y0))
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
-    values = np.concatenate([table.to_numpy().ravel() for panel in panels for table in panel.tables.values()])
-    if one_log_scale and np.nanmin(values) > 0:
-        log_scale(axes[0], wide=bool(np.nanmax(values) > 100 * np.nanmin(values)))
-    else:
-        for axis in axes[: len(panels)]:
-            axis.set_ylim(bottom=min(0, axis.dataLim.y0))
     canvas.legend_below(drawn, [handles[number] for number in numbers], shown)
     return drawn
-
-
-def log_scale(axis: Any, wide: bool) -> None:
-    """Make the scale of an axis, and of those that share it, logarithmic."""
-    axis.set_yscale("log")
-    axis.yaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5)))
-    axis.yaxis.set_major_formatter("{x:g}")  # the default one writes formulas, which canvas.style() turns off
-    axis.yaxis.set_minor_formatter("")

@@ -9,7 +9,6 @@ from matplotlib.lines import Line2D
 from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.figures import canvas
 from reports.figures.images import draw_images
-from reports.markdown import score_text
 from reports.messages import _
 from reports.study import Picture, Results
 
@@ -20,7 +19,8 @@ LINES = 3  # most lines of a panel's title
 
 def draw_tsne(section: RecordedSection, results: Results, path: Path) -> canvas.Figure | None:
     """Draw one panel per configuration at its first seed."""
-    rows = [row for row in section.rows if row.cells[0] in results.tsne]
+    pictures_of = {cell: picture for cell, picture in results.tsne.items() if np.isfinite(picture.x).all()}
+    rows = [row for row in section.rows if row.cells[0] in pictures_of]
     if not rows or len(rows) == 1 < len(section.rows):  # one of several rows shows nothing
         return None
     pictures = [results.tsne[row.cells[0]] for row in rows]
@@ -33,7 +33,7 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> canvas.
         for axis, title, picture, places in zip(axes, titles, pictures, points, strict=False):
             axis.set_title(title, pad=2)
             tsne_panel(axis, picture, places)
-        caption = tsne_finding(rows, results)
+        caption = _("t-SNE of seed {seed}, coloured by class.", seed=seeds_of(rows))
         path = path.with_name(f"{path.name}-tsne.png")
         return canvas.save(drawn, path, tsne_caption(rows, names, results), caption)
 
@@ -41,7 +41,7 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> canvas.
 def reach_of(points: list[np.ndarray]) -> np.ndarray:
     """Return how far panels reach from their centre, to the right and up, so that all points lie within."""
     reach = 1.05 * np.max([np.abs(x).max(0) for x in points if len(x)] or [[1.0, 1.0]], axis=0)
-    return np.maximum(reach, np.array([0.6, 0.4]) * reach.max())
+    return np.maximum(reach, np.array([0.6, 0.4]) * (reach.max() or 1.0))  # all points may lie in one place
 
 
 def aligned(picture: Picture, first: Picture) -> np.ndarray:
@@ -108,22 +108,6 @@ def class_names(rows: list[RecordedRow], results: Results) -> list[str]:
     provenances = [results.provenance(row.cells[0]) for row in rows]
     class_lists = {tuple(provenance.class_counts.get("test", ())) for provenance in provenances if provenance}
     return list(class_lists.pop()) if len(class_lists) == 1 else []
-
-
-def tsne_finding(rows: list[RecordedRow], results: Results) -> str:
-    """Give the kNN accuracy of the drawn vectors, if it was measured: how far their classes lie apart."""
-    by_cell = results.by_score.get("test.knn_accuracy", {})
-    scores = [
-        _("{label} {score}", label=row.label, score=score_text("test.knn_accuracy", by_cell[row.cells[0]], places=1))
-        for row in rows
-        if row.cells[0] in by_cell
-    ]
-    if not scores:
-        return ""
-    return _(
-        "t-SNE of seed {seed}, coloured by class; kNN accuracy, %: {rows}.",
-        seed=seeds_of(rows), rows=_("; ").join(scores),
-    )  # fmt: skip
 
 
 def seeds_of(rows: list[RecordedRow]) -> str:

@@ -11,7 +11,7 @@ together: the combined limit errs at most as often as its parts (Banerjee, 1961)
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
@@ -76,15 +76,25 @@ class Decided:
     freedom: float  # degrees of freedom of the pool
     unequal: bool = False  # True if one of the two rows is suspected to vary more than the others
     own: float | None = None  # from_seeds by the pair's own variance, if unequal
-    reaches: Float[ndarray, " levels"] = field(default_factory=lambda: np.full(len(LEVELS), np.nan), repr=False)
 
-    @property
-    def low(self) -> float:
-        return self.difference - self.half_width
 
-    @property
-    def high(self) -> float:
-        return self.difference + self.half_width
+@dataclass(frozen=True)
+class Family:
+    """Comparisons that share a significance level."""
+
+    rows: int  # whose variances are pooled
+    pairs: Sequence[Pair]
+    share: float = 1.0  # the part of ALPHA that they may spend
+    most_seeds: int | None = None  # of a study that adds seeds, whose looks share the level; else None
+
+    def cutoffs(self, seeds: int, draws: int = DRAWS) -> Cutoffs:
+        """Return the cut-offs at so many seeds; in a study that adds seeds, of the last look up to that number."""
+        pairs = tuple(self.pairs)
+        if self.most_seeds is None:
+            return cutoffs(Design(self.rows, pairs, (seeds,), draws))[0]
+        looks = looks_up_to(max(self.most_seeds, seeds))
+        number = max((i for i, look in enumerate(looks) if look <= seeds), default=0)
+        return cutoffs(Design(self.rows, pairs, looks, draws))[number]
 
 
 @dataclass(frozen=True)
@@ -106,14 +116,13 @@ def decide(
 ) -> list[Decided]:
     """Compare each pair of rows, the first minus the second.
 
-    `share`: the part of ALPHA that this family may spend. `family`: all pairs that share the level, if `pairs` are only
-    some of them. `most_seeds`: the most seeds of a study that adds seeds, whose looks share the level; None if the
-    number of seeds was fixed. Such a study judges a pair by the seeds that both rows have: later seeds of other rows
-    would take back one of four verdicts of the first look.
+    `share`, `most_seeds`: see `Family`. `family`: all pairs that share the level, if `pairs` are only some of them. A
+    study that adds seeds judges a pair by the seeds that both rows have: later seeds of other rows would take back one
+    of four verdicts of the first look.
     """
     seeds_of = [int(measured.common(pair).sum()) for pair in pairs]
-    all_pairs, rows = tuple(pairs if family is None else family), len(measured.values)
-    bounds = {seeds: cutoffs_for(rows, all_pairs, seeds, most_seeds) for seeds in set(seeds_of) if seeds > 1}
+    shared = Family(len(measured.values), pairs if family is None else family, share, most_seeds)
+    bounds = {seeds: shared.cutoffs(seeds) for seeds in set(seeds_of) if seeds > 1}
     all_seeds = np.ones(measured.values.shape[1], bool)
     step, pools = measured.smallest_step, dict[bytes, Pool]()
     decided = []
@@ -124,15 +133,6 @@ def decide(
             pools[key] = pooled(measured.values[:, columns], step)
         decided.append(compare_pair(measured, pair, pools[key], bounds.get(seeds), share))
     return decided
-
-
-def cutoffs_for(rows: int, pairs: tuple[Pair, ...], seeds: int, most_seeds: int | None, draws: int = DRAWS) -> Cutoffs:
-    """Return the cut-offs at so many seeds; in a study that adds seeds, those of the last look up to that number."""
-    if most_seeds is None:
-        return cutoffs(Design(rows, pairs, (seeds,), draws))[0]
-    looks = looks_up_to(max(most_seeds, seeds))
-    number = max((i for i, look in enumerate(looks) if look <= seeds), default=0)
-    return cutoffs(Design(rows, pairs, looks, draws))[number]
 
 
 def compare_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs | None, share: float) -> Decided:
@@ -153,7 +153,7 @@ def compare_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs
     own = max(seeds_part(values, own_variance(values), step) / seeds, rest) if unequal else None
     reaches = reaches_of(bounds, seeds, Variances(from_seeds, pool.freedom, own, from_texts))
     half, p = at_level(reaches, ALPHA * share), min(1.0, level_of(reaches, abs(difference)) / share)
-    return Decided(difference, half, p, seeds, from_seeds, from_texts, pool.freedom, unequal, own, reaches)
+    return Decided(difference, half, p, seeds, from_seeds, from_texts, pool.freedom, unequal, own)
 
 
 class Variances(NamedTuple):
@@ -350,7 +350,7 @@ def largest_variance_shares(rows: int, seeds: int) -> dict[float, float]:
     return dict(zip((SUSPECT, LEAVE_OUT), kept(simulate, rows, seeds).tolist(), strict=True))
 
 
-Sample = tuple[float, float, int]  # mean, standard deviation, and number of values
+Sample = tuple[int, float, float]  # number of values, mean, and standard deviation
 
 
 def worth_pairing(shared: int, counts: tuple[int, int], freedom: float, tests: int) -> bool:
@@ -372,15 +372,13 @@ def worth_pairing(shared: int, counts: tuple[int, int], freedom: float, tests: i
 
 def compare_samples(ours: Sample, theirs: Sample, tests: int, share: float) -> Decided:
     """Return Welch's test of two rows; without a spread, p and half_width are nan."""
-    difference, seeds = ours[0] - theirs[0], min(ours[2], theirs[2])
-    spreads = [deviation if deviation > ROUNDING * abs(mean) else 0.0 for mean, deviation, _ in (ours, theirs)]
-    parts = [spread**2 / row[2] for spread, row in zip(spreads, (ours, theirs), strict=True)]
+    difference, seeds = ours[1] - theirs[1], min(ours[0], theirs[0])
+    spreads = [deviation if deviation > ROUNDING * abs(mean) else 0.0 for _, mean, deviation in (ours, theirs)]
+    parts = [spread**2 / row[0] for spread, row in zip(spreads, (ours, theirs), strict=True)]
     variance = sum(parts)
     if seeds < 2 or not variance > 0:
         return Decided(difference, np.nan, np.nan, seeds, variance, 0.0, 0)
-    freedom = variance**2 / sum(part**2 / (row[2] - 1) for part, row in zip(parts, (ours, theirs), strict=True))
-    reaches = student(LEVELS / 2 / tests, freedom) * np.sqrt(variance)
-    reaches[0] = 0.0
+    freedom = variance**2 / sum(part**2 / (row[0] - 1) for part, row in zip(parts, (ours, theirs), strict=True))
     half = float(student(np.array(ALPHA * share / 2 / tests), freedom)) * variance**0.5
     p = min(1.0, 2 * tests / share * float(special.stdtr(freedom, -abs(difference) / variance**0.5)))
-    return Decided(difference, half, p, seeds, variance, 0.0, freedom, reaches=reaches)
+    return Decided(difference, half, p, seeds, variance, 0.0, freedom)

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
 from scipy import special
 
-from reports.statistics.cutoffs import ADVICE_DRAWS, DRAWS, RATIOS, Pair, student
-from reports.statistics.decide import ALPHA, Decided, Variances, at_level, cutoffs_for, reaches_of
+from reports.statistics.cutoffs import ADVICE_DRAWS, DRAWS, RATIOS, student
+from reports.statistics.decide import ALPHA, Decided, Family, Variances, at_level, reaches_of
 
 POWER = 0.8
 COUNTS = (*range(2, 13), 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160)  # seeds that may be advised
@@ -25,19 +25,17 @@ class Needed:
     together: bool = False  # True if it takes both
 
 
-def detectable(
-    decided: Sequence[Decided], pairs: Sequence[Pair], rows: int, share: float = 1.0, most_seeds: int | None = None
-) -> float | None:
+def detectable(decided: Sequence[Decided], family: Family) -> float | None:
     """Return the true difference found with probability POWER, by the comparisons' mean variance; None without a test.
 
-    `most_seeds`: the most seeds of a study that adds seeds; its cut-offs are up to 2.3 times those of a fixed design.
+    The cut-offs of a study that adds seeds are up to 2.3 times those of a fixed design.
     """
     tested = [comparison for comparison in decided if np.isfinite(comparison.half_width)]
     if not tested:
         return None
     equal = [comparison for comparison in tested if not comparison.unequal]
     seeds = min(comparison.seeds for comparison in tested)
-    bounds = cutoffs_for(rows, tuple(pairs), seeds, most_seeds)
+    bounds = family.cutoffs(seeds)
     from_texts = fmean([comparison.from_texts for comparison in equal or tested])
     from_seeds = fmean([comparison.from_seeds if equal else comparison.own or 0.0 for comparison in equal or tested])
     if from_seeds + from_texts <= 0:
@@ -49,7 +47,7 @@ def detectable(
     parts = [
         Variances(true * ratio, freedom, None if equal else true * ratio, from_texts) for ratio in map(float, ratios)
     ]
-    reaches = np.array([at_level(reaches_of(bounds, seeds, part), ALPHA * share) for part in parts])
+    reaches = np.array([at_level(reaches_of(bounds, seeds, part), ALPHA * family.share) for part in parts])
     error = np.sqrt(true + from_texts)
 
     low, high = 0.0, float(reaches.max() + 5 * error)
@@ -60,47 +58,30 @@ def detectable(
     return high
 
 
-def needed(
-    comparison: Decided,
-    pairs: Sequence[Pair],
-    rows: int,
-    margin: float | None,
-    texts: int,
-    share: float,
-    most_seeds: int | None = None,
-) -> Needed:
+def needed(comparison: Decided, family: Family, margin: float | None, texts: int) -> Needed:
     """Return the seeds of every row (of COUNTS) or the test texts at which the interval excludes 0 or is in the margin.
 
-    `most_seeds`: the most seeds of a study that adds seeds; if it cannot decide with these, a larger one is tried.
+    A study that adds seeds and cannot decide with its most seeds is told what a larger one needs.
     """
-    if most_seeds is None:
-        return needed_up_to(MOST_SEEDS, None, comparison, pairs, rows, margin, texts, share)
-    for most in dict.fromkeys((most_seeds, max(most_seeds, MOST_SEEDS))):
-        needs = needed_up_to(most, most, comparison, pairs, rows, margin, texts, share)
+    if family.most_seeds is None:
+        return needed_up_to(MOST_SEEDS, comparison, family, margin, texts)
+    for most in dict.fromkeys((family.most_seeds, max(family.most_seeds, MOST_SEEDS))):
+        needs = needed_up_to(most, comparison, replace(family, most_seeds=most), margin, texts)
         if needs != Needed(None, None):
             break
     return needs
 
 
-def needed_up_to(
-    most: int,
-    most_seeds: int | None,
-    comparison: Decided,
-    pairs: Sequence[Pair],
-    rows: int,
-    margin: float | None,
-    texts: int,
-    share: float,
-) -> Needed:
-    """Return what `needed` returns, with at most `most` seeds; `most_seeds` is None if their number was fixed."""
+def needed_up_to(most: int, comparison: Decided, family: Family, margin: float | None, texts: int) -> Needed:
+    """Return what `needed` returns, with at most `most` seeds."""
     size = abs(comparison.difference)
     enough = max(size, 0.0 if margin is None else margin - size)
     if not np.isfinite(comparison.half_width) or enough <= 0:
         return Needed(None, None)
-    draws = DRAWS if most_seeds else ADVICE_DRAWS
+    draws = DRAWS if family.most_seeds else ADVICE_DRAWS
 
     def half_at(seeds: int, times: float = 1.0) -> float:
-        bounds = cutoffs_for(rows, tuple(pairs), seeds, most_seeds, DRAWS if seeds == comparison.seeds else draws)
+        bounds = family.cutoffs(seeds, DRAWS if seeds == comparison.seeds else draws)
         scale = comparison.seeds / seeds
         parts = Variances(
             comparison.from_seeds * scale,
@@ -108,7 +89,7 @@ def needed_up_to(
             None if comparison.own is None else comparison.own * scale,
             comparison.from_texts / times,
         )
-        return at_level(reaches_of(bounds, seeds, parts), ALPHA * share)
+        return at_level(reaches_of(bounds, seeds, parts), ALPHA * family.share)
 
     def texts_at(seeds: int) -> int | None:
         times = smallest(lambda count: half_at(seeds, count / 10) < enough, 11, 10 * MOST_TIMES)
@@ -135,7 +116,7 @@ def smallest(holds: Callable[[int], bool], low: int, high: int) -> int | None:
     return low
 
 
-def detectable_unpaired(decided: Sequence[Decided], share: float = 1.0) -> float | None:
+def detectable_unpaired(decided: Sequence[Decided], share: float) -> float | None:
     """Return the true difference that is found with probability POWER; None without a test."""
     tested = [comparison for comparison in decided if np.isfinite(comparison.half_width)]
     if not tested:
@@ -146,13 +127,13 @@ def detectable_unpaired(decided: Sequence[Decided], share: float = 1.0) -> float
     return float((reach + special.ndtri(POWER)) * error)
 
 
-def needed_unpaired(comparison: Decided, tests: int, margin: float | None, share: float) -> Needed:
+def needed_unpaired(comparison: Decided, family: Family, margin: float | None) -> Needed:
     """Return the values of every row (of COUNTS) at which the interval would exclude 0 or be within the margin."""
     size = abs(comparison.difference)
     enough = max(size, 0.0 if margin is None else margin - size)
     for count in (count for count in COUNTS if comparison.seeds < count <= MOST_SEEDS):
         freedom = comparison.freedom * (count - 1) / max(1, comparison.seeds - 1)
         error = np.sqrt(comparison.from_seeds * comparison.seeds / count)
-        if student(np.array(ALPHA * share / 2 / tests), freedom) * error < enough:
+        if student(np.array(ALPHA * family.share / 2 / len(family.pairs)), freedom) * error < enough:
             return Needed(count, None)
     return Needed(None, None)

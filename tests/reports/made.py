@@ -11,9 +11,8 @@ import pandas as pd
 
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Provenance, RecordedGrid, RecordedRow, RecordedSection
-from reports.rows import ANY
+from reports.rows import ANY, summarise
 from reports.statistics.decide import ALPHA, TESTED, verdict
-from reports.statistics.summary import summarise
 from reports.study import MEASURED, CellRun, Kind, Results, study_of
 from tests.recorded import SETTINGS, noted
 
@@ -81,9 +80,7 @@ def made(
         for name, value in found.items()
     ]
     measured = pd.DataFrame(told, columns=MEASURED)
-    return part, Made(
-        study_of(grid), runs, pd.DataFrame(scores).T, pd.DataFrame(), {}, kinds, {}, measured, known=known
-    )
+    return part, Made(study_of(grid), runs, pd.DataFrame(scores).T, pd.DataFrame(), {}, kinds, measured, known=known)
 
 
 def put(thing: Any, **changes: Any) -> None:
@@ -110,10 +107,10 @@ def contradictions(folder: Path) -> list[str]:
         numbers = (math.nan if line.get(name, "") == "" else float(line[name]) for name in names)
         mean, deviation, difference, apart, p, margin = numbers
         if not line["label"].startswith(ANY):  # one row for all, of no name in the results
-            summary = summarise(np.array(list(own.values())))
-            told = summary.deviation if "deviation" in line else math.nan  # reports before it have none
-            if not np.allclose([mean, deviation], [summary.mean, told], equal_nan=True):
-                problems.append(f"{line}: the mean is {summary}")
+            _count, average, spread = summarise(np.array(list(own.values())))
+            told = spread if "deviation" in line else math.nan  # reports before it have none
+            if not np.allclose([mean, deviation], [average, told], equal_nan=True):
+                problems.append(f"{line}: the mean is {average}, the deviation {spread}")
         if line["verdict"] not in TESTED:
             continue
         both = sorted(own.keys() & theirs.keys())[: int(float(line["common"]))]

@@ -1,5 +1,3 @@
-import errno
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,6 @@ import pytest
 from contrastive.errors import UserError
 from contrastive.runs import store
 from reports.build import build
-from reports.figures.canvas import drawn_or_left_out
 from reports.load import load
 from tasks import tracking
 from tasks.record import record_cell, record_grid
@@ -168,22 +165,3 @@ def test_a_picture_without_points_and_one_that_is_damaged_are_said_to_be_none(ho
     page = (output / "index.html").read_text()
     assert page.count("not drawn: ") == 2 and "they have collapsed" in page and "picture.npz cannot be read" in page
     assert (output / "figures" / "recipes-tsne.png").exists()
-
-
-def test_a_picture_that_cannot_be_drawn_is_left_out_with_its_reason(home: Path, caplog: pytest.LogCaptureFixture):
-    names = cells()
-    change("c1s0", "picture.npz", labels=np.zeros(3, int))  # of 40 texts
-    folder = built(record(home, grid(), names), home / "out").parent
-    text = (folder / "README.md").read_text()
-    assert "\n> **Not drawn** plot of the embeddings: `IndexError: " in text
-    assert "figures/forest." in text and "recipes-curves.png" in text
-    assert sorted(path.name for path in (folder / "figures").iterdir()) == ["forest.svg", "recipes-curves.png"]
-    assert "Not drawn" in (folder / "index.html").read_text()
-    assert "left out of the report (plot of the embeddings)" in caplog.text and "Traceback" in caplog.text
-
-    # but a full disk is no fault of a picture
-    def full() -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "picture.svg")
-
-    with pytest.raises(OSError, match="No space left"):
-        drawn_or_left_out("any", full)

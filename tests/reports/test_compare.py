@@ -8,7 +8,6 @@ import pytest
 
 from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import RecordedGrid, RecordedSection, Stopping, StudyLook
-from reports import families
 from reports.compare import Section, compare
 from reports.families import groups_of
 from reports.findings import stopped, unequal_note
@@ -16,7 +15,6 @@ from reports.looks import check_looks, compare_section, replay_looks, rows_at
 from reports.rows import rows_of
 from reports.section_effects import explained
 from reports.study import Results, study_of, with_all_seeds
-from reports.tables import across
 from tests.recorded import SETTINGS
 from tests.reports.made import made, put
 from tests.reports.test_tables import NAME as FURTHER
@@ -172,29 +170,6 @@ def test_the_texts_are_counted_seed_by_seed_and_widen_the_interval():
     assert not found.by_text and not found.only_ours
 
 
-SCORES = {"ce tweets": [0.70, 0.71], "ce reviews": [0.90, 0.92]}
-SCORES |= {"new tweets": [0.72, 0.74], "new reviews": [0.91, 0.93]}
-AXES = {label: dict(zip(("loss", "source"), label.split(), strict=True)) for label in SCORES}
-DATA = {label: label.split()[1] for label in SCORES}
-
-
-def tables(seeds: int, labels: tuple[str, ...] = tuple(SCORES)):
-    values = {label: {NAME: SCORES[label][:seeds]} for label in labels}
-    part, results = made(values, data=DATA, axes=AXES)
-    return across(compare(part, results), results)
-
-
-def test_each_configuration_has_the_middle_of_all_its_data_sets():
-    (table,) = tables(seeds=2)
-    rows = {str(row[0].text): row[1] for row in table.rows}
-    assert set(rows) == {"ce", "new"} and "2 data sets" in str(table.caption)
-    assert rows["ce"].value == pytest.approx(100 * (0.71 + 0.90) / 2)
-    assert "–" in str(rows["ce"].text) and len(rows["ce"].cells) == 4
-    (table,) = tables(seeds=1)  # which has no interval
-    assert [str(row[1].text) for row in table.rows] == ["80", "81.5"]
-    assert tables(2, ("ce tweets", "ce reviews", "new tweets")) == []  # not all are measured on the same data
-
-
 APART = {"ce": 0.0, "far": 0.2, "alike": 0.0, "near": 0.012}  # rows far off, alike and near, and their baseline
 
 
@@ -337,25 +312,10 @@ def test_axes_that_change_together_explain_nothing():
     assert explained(compare(part, results), results) == []
 
 
-def test_of_many_rows_those_that_are_tied_with_the_best_are_found_by_pairs_with_the_best(monkeypatch):
-    """Also where all pairs are compared, no other row is tied with the best."""
-    draw = np.random.default_rng(0)
-    level = np.repeat([0.9, 0.88, 0.7], [3, 10, 34])
-    values = {
-        f"r{row}": {"test.accuracy": (level[row] + 0.005 * draw.normal(size=5)).tolist()} for row in range(len(level))
-    }
-    part, results = made(values)
-    assert len(values) > families.MOST_ROWS
-    few = [score.row.label for score in compare(part, results).scores if score.bold]
-    monkeypatch.setattr(families, "MOST_ROWS", 1000)
-    every = [score.row.label for score in compare(part, results).scores if score.bold]
-    assert few == every and {"r0", "r1", "r2"} <= {*few} and len(few) < 14
-
-
 def test_trained_vectors_form_one_group_and_those_of_each_configuration_another_without_repeats():
     section, results = measured()
     rows = rows_of(section, [FURTHER], results)
-    groups = list(groups_of(rows, FURTHER, compare(section, results).measured, None))
+    groups = list(groups_of(rows, FURTHER, compare(section, results).measured, None, paired=True))
     labels = [[rows[i].label for i in members] for _, members, _ in groups]
     assert sorted(labels[0]) == ["ce", "new", "other"] and len(labels) == 4
     assert all(len({*group}) == len(group) > 1 for group in labels)

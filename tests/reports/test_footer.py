@@ -33,7 +33,7 @@ def results(*known: Provenance | None, **report: Any) -> Results:
     rows = [row("one", ["c0"]), row("two", ["c1", "c9"])]
     experiment = Experiment(name="small", sections=[{"title": "A section"}], report=report, **SETTINGS)
     grid = RecordedGrid(experiment, [section(shown, ("test.accuracy",)) for shown in (rows[:1], rows)], [])
-    return Results(study_of(grid), cells, pd.DataFrame(), pd.DataFrame(), {}, {}, {})
+    return Results(study_of(grid), cells, pd.DataFrame(), pd.DataFrame(), {}, {})
 
 
 def said(*known: Provenance | None, **report: Any) -> str:

@@ -58,7 +58,7 @@ def results(sound: Results) -> Results:
 
 def copied(sound: Results) -> Results:
     frames = {"scores": sound.scores.copy(), "measured": sound.measured.copy()}
-    parts = {name: copy.deepcopy(getattr(sound, name)) for name in ("study", "cells", "units")}
+    parts = {name: copy.deepcopy(getattr(sound, name)) for name in ("study", "cells")}
     return dataclasses.replace(sound, notes={}, **parts, **frames)
 
 

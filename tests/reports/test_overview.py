@@ -9,8 +9,9 @@ import pytest
 
 from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import RecordedGrid, Reference
-from reports import figures, findings
+from reports import findings
 from reports import overview as overviews
+from reports.figures.comparisons import draw_forest
 from reports.guards import Guard
 from reports.looks import compare_section
 from reports.markdown import common_places, difference_text
@@ -214,11 +215,11 @@ def test_the_forest_shows_each_row_with_its_number_and_names_in_any_script(
     """As texts, which a browser draws with a font that has them."""
     rows = {"交叉熵" if name == "ce" else f"{name} 对比 🔥": v for name, v in FAR.items()}
     with using(language):
-        figure = figures.draw_first(seen(rows).chart, tmp_path)
+        figure = draw_forest(seen(rows).chart, tmp_path / "figures" / "forest.svg")
     drawn = (tmp_path / figure.path).read_text(encoding="utf-8")
     assert all(f">{name} 对比 🔥</text>" in drawn for name in ("good", "wild", "bad"))
     assert f"+10.0 ± 0.2  {word}" in drawn.replace("10.00 ± 0.20", "10.0 ± 0.2") or word in drawn
-    assert figures.draw_first(seen({"ce": CE}).chart, tmp_path) is None
+    assert draw_forest(seen({"ce": CE}).chart, tmp_path / "figures" / "forest.svg") is None
 
 
 def test_the_reference_stands_in_the_forest_without_an_interval_and_is_no_finding():

@@ -16,7 +16,7 @@ from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan
 from contrastive.runs import claim, store
 from flows import upkeep
-from reports.load import load_grid
+from reports.load import load as load_results
 from tasks import address, record, sync, tracking
 from tasks.address import TrackingFailed
 from tasks.report import build_report
@@ -96,9 +96,9 @@ def test_what_an_edited_file_shows_reaches_mlflow_once_its_cells_have_run(plan: 
     file.write_text(written + "description: Two questions.\n")
     assert upkeep.apply_file(file) == "one"
     uri = tracking.tracking_uri(store.home())
-    assert load_grid("one", uri).experiment.description == "Two questions."
+    assert load_results("one", uri).study.description == "Two questions."
     file.write_text(written.replace("[0]", "[0, 1]"))  # a cell that has not run
-    assert upkeep.apply_file(file) == "one" and len(load_grid("one", uri).experiment.seeds) == 1
+    assert upkeep.apply_file(file) == "one" and load_results("one", uri).study.sections[0].rows[0].seeds == [0]
 
 
 def test_a_flipped_bit_behind_the_clock_is_set_back(plan: Plan):

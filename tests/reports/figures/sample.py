@@ -63,7 +63,6 @@ def results(*sections: RecordedSection, classes: tuple[str, ...] = CLASSES) -> R
         pd.concat([curves(cell) for cell in cells], ignore_index=True),
         {cell: picture(cell, ids, len(classes)) for cell in firsts},
         {name: Kind(True, 400) for name in VALUES},
-        {},
         experiment_id="7",
         uri="sqlite:///mlflow.db",
     )

@@ -17,10 +17,9 @@ from matplotlib.text import Text
 from contrastive.runs.recorded import Hardware, RecordedSection
 from reports import figures
 from reports.compare import compare
-from reports.figures import comparisons, costs, curves, embeddings, images
+from reports.figures import costs, curves, embeddings, images
 from reports.figures.canvas import COLOURS, wrapped
-from reports.markdown import score_text
-from reports.rows import cell_cost
+from reports.rows import Cost, cell_cost
 from reports.study import Picture, Results
 from tests.reports.figures import sample
 from tests.reports.made import content, put
@@ -42,17 +41,17 @@ def without(section: RecordedSection, *shown: str) -> RecordedSection:
 @pytest.mark.parametrize(
     ("section", "names"),
     [
-        (sample.recipes(), ("pairs", "tsne", "curves", "gradients")),
+        (sample.recipes(), ("pairs", "tsne", "curves")),
         (without(sample.recipes(labels=("ce", "rdrop")), "curves", "pairs"), ("tsne",)),
         (without(sample.recipes(labels=("ce",)), "tsne", "curves"), ()),
-        (without(sample.pivot(), "tsne"), ("heat", "curves", "gradients")),
+        (without(sample.pivot(), "tsne"), ("curves",)),
     ],
 )
 def test_a_section_has_the_pictures_that_it_asks_for_and_has_data_for(section: Any, names: Any, tmp_path: Path):
     found = drawn(section, tmp_path)
     assert tuple(found) == names
     assert {figure.path for figure in found.values()} == set(content(tmp_path))
-    assert all("ce" in figure.alt for name, figure in found.items() if name != "heat")
+    assert all("ce" in figure.alt for figure in found.values())
 
 
 def test_what_was_not_measured_is_not_drawn(tmp_path: Path):
@@ -62,7 +61,7 @@ def test_what_was_not_measured_is_not_drawn(tmp_path: Path):
     empty = Results(**vars(results) | {"curves": results.curves[:0], "scores": results.scores.iloc[:, :0]})
     compared = compare(section, results)
     nothing = replace(compared, scores=[], pairs={})
-    assert figures.draw(nothing, empty, tmp_path, "it") == figures.overview(empty, tmp_path) == []
+    assert figures.draw(nothing, empty, tmp_path, "it") == costs.draw_costs(empty, tmp_path / "overview") == []
 
 
 @pytest.mark.full
@@ -71,7 +70,9 @@ def test_the_same_numbers_give_the_same_bytes_whatever_the_machine_prefers(tmp_p
         with matplotlib.rc_context({"axes.facecolor": colour, "svg.hashsalt": folder}):
             drawn(sample.recipes(), tmp_path / folder)
             drawn(without(sample.pivot(), "tsne", "curves"), tmp_path / folder / "pivot")
-            figures.overview(sample.results(sample.recipes(), sample.pivot()), tmp_path / folder)
+            costs.draw_costs(
+                sample.results(sample.recipes(), sample.pivot()), tmp_path / folder / "figures" / "overview"
+            )
     one, two = content(tmp_path / "one"), content(tmp_path / "two")
     assert len(one) == 6 and one == two
 
@@ -105,7 +106,7 @@ def test_no_text_is_cut_off_small_or_written_over(name: str, canvases: list[Any]
     section = SECTIONS[name]
     results = sample.results(section)
     figures.draw(compare(section, results), results, tmp_path, "it")
-    figures.overview(results, tmp_path)
+    costs.draw_costs(results, tmp_path / "overview")
     for canvas in canvases:
         width, height = canvas.bbox.width, canvas.bbox.height
         for text in texts(canvas):
@@ -137,22 +138,9 @@ def test_names_that_no_font_has_are_numbered_in_the_figure_and_its_text(tmp_path
         assert "1 交叉熵, 2 ce, 3 对比" in str(figure.alt), name
 
 
-def test_a_heat_map_says_means_and_deviations(canvases: list[Any], tmp_path: Path):
-    section = sample.pivot()
-    compared = compare(section, sample.results(section))
-    comparisons.draw_heat(compared, tmp_path / "it")
-    written = {text.get_text() for text in canvases[0].axes[0].texts}
-    inside = [score for score in compared.scores if score.row.axes]
-    scores = {score_text(score.value, score.mean, score.deviation, 2) for score in inside}
-    assert written == {text.replace(" (", "\n(") for text in scores}
-    for row in section.rows[1:]:
-        row.axes["loss"] = row.label
-    assert comparisons.draw_heat(compare(section, sample.results(section)), tmp_path / "it") is None  # three axes
-
-
 def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():
     section = sample.pivot()
-    known = curves.section_curves(section, sample.results(section))
+    known = sample.results(section).curves
     above = ("excess.supcon", "supcon: loss − floor", [1, 2, 3, 4, 5, 6])
     assert losses_of(section, known) == [above, ("loss", "training loss, floor unknown", [0])]
     for row in section.rows:
@@ -164,26 +152,25 @@ def losses_of(section: Any, known: Any) -> list[tuple[str, str, list[int]]]:
     return [(key, str(title), rows) for key, title, rows in curves.loss_panels(section, known)]
 
 
-def test_lines_of_many_configurations_can_be_told_apart_and_terms_have_one_scale(canvases: list[Any], tmp_path: Path):
+def test_lines_of_many_configurations_can_be_told_apart(canvases: list[Any], tmp_path: Path):
     section = sample.many(12)
     results = sample.results(section)
     curves.draw_curves(section, results, tmp_path / "it")
-    curves.draw_terms(section, results, tmp_path / "it")
     for axis in (canvases[0].axes[0], canvases[0].axes[2]):
         lines = [(line.get_color(), line.get_linestyle()) for line in axis.get_lines()]
         assert len(lines) == len(set(lines)) > 8
-    assert len({axis.get_ylim() for axis in canvases[1].axes if axis.get_title()}) == 1
     assert curves.draw_curves(sample.many(33), sample.results(sample.many(33)), tmp_path / "it") is None
 
 
 @pytest.mark.parametrize("higher", [True, False])
 def test_the_front_holds_what_nothing_as_cheap_exceeds(higher: bool):
     draws = np.random.default_rng(3)
-    found = [costs.Point(str(i), "", "", *draws.integers(1, 9, 2).astype(float)) for i in range(40)]
+    drawn = draws.integers(1, 9, (40, 2)).astype(float)
+    found = [costs.Point("", "", (), score, Cost("", seconds, frozenset())) for seconds, score in drawn]
     sign = 1 if higher else -1
-    pairs = {(point.seconds, point.score) for point in found}
+    pairs = {(point.cost.seconds, point.score) for point in found}
     exceeded = {(s, v) for s, v in pairs for t, w in pairs - {(s, v)} if t <= s and sign * w >= sign * v}
-    assert {(point.seconds, point.score) for point in costs.front(found, higher)} == pairs - exceeded
+    assert {(point.cost.seconds, point.score) for point in costs.front(found, higher)} == pairs - exceeded
 
 
 def test_costs_are_those_measured_and_of_one_kind_of_device():
@@ -221,7 +208,8 @@ def test_no_ratio_of_costs_is_said_where_cells_trained_apart(changed: dict[str, 
 
 
 def test_a_sentence_on_costs_names_its_data():
-    points = [[costs.Point("ce", data, "CPU-seconds of training", 2.0, 0.5)] for data in ("", "tweets")]
+    cost = Cost("CPU-seconds of training", 2.0, frozenset())
+    points = [[costs.Point("ce", data, (), 0.5, cost)] for data in ("", "tweets")]
     sentences = [costs.costs_finding(panel, "test.accuracy", True, set()) for panel in points]
     assert sentences == ["ce has the best mean and costs least.", "tweets: ce has the best mean and costs least."]
 

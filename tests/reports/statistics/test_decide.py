@@ -13,9 +13,9 @@ from reports.statistics.decide import (
     LEAVE_OUT,
     SUSPECT,
     Decided,
+    Family,
     Measurements,
     at_level,
-    cutoffs_for,
     decide,
     pooled,
     unequal_rows,
@@ -47,7 +47,7 @@ def numbers(decided: list[Decided]) -> np.ndarray:
 def test_each_part_is_what_loops_over_rows_seeds_and_texts_say(seeds: int):
     each = right_or_wrong(4, seeds, 60)
     pairs = all_pairs_of(4)
-    bounds = cutoffs_for(4, pairs, seeds, None)
+    bounds = Family(4, pairs).cutoffs(seeds)
     for pair, line in zip(pairs, decide(measured(each), pairs, share=0.5), strict=True):
         values = each.mean(2)
         from_seeds = variance_of_pair(values, pair) / seeds
@@ -359,8 +359,8 @@ def test_all_looks_together_err_no_more_often_where_texts_take_part(of_text: flo
 def test_one_look_is_a_study_of_fixed_seeds_and_between_two_looks_the_last_one_counts():
     pairs = star(3)
     assert looks_up_to(2) == (2,) and looks_up_to(7) == (2, 3, 4, 5, 6, 7)
-    assert cutoffs_for(3, pairs, 2, most_seeds=2) is cutoffs_for(3, pairs, 2, most_seeds=None)
-    assert cutoffs_for(3, pairs, 7, most_seeds=8) is cutoffs_for(3, pairs, 6, most_seeds=8)
+    assert Family(3, pairs, most_seeds=2).cutoffs(2) is Family(3, pairs, most_seeds=None).cutoffs(2)
+    assert Family(3, pairs, most_seeds=8).cutoffs(7) is Family(3, pairs, most_seeds=8).cutoffs(6)
 
 
 def test_fewer_degrees_of_freedom_never_give_a_smaller_cutoff():

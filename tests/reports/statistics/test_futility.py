@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reports.statistics.cutoffs import Pair, looks_up_to
-from reports.statistics.decide import DECIDED, Decided, Measurements, decide, verdict
+from reports.statistics.decide import DECIDED, Decided, Family, Measurements, decide, verdict
 from reports.statistics.futility import FUTILE, chance_of_deciding
 
 PAIRS: tuple[Pair, ...] = ((1, 0), (2, 0))
@@ -20,7 +20,7 @@ def is_decided(each: Decided) -> bool:
 
 
 def chance(each: Decided, margin: float | None = MARGIN, most: int = MOST) -> float:
-    return chance_of_deciding(each, PAIRS, 3, margin, 1.0, most)
+    return chance_of_deciding(each, Family(3, PAIRS, most_seeds=most), margin)
 
 
 def test_of_comparisons_with_a_chance_about_that_share_is_decided_later():

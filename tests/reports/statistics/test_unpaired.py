@@ -7,7 +7,7 @@ from benchmarks.simulation import Outcome, outcome
 from benchmarks.worlds import WORLDS
 from reports.families import RowGroup, by_all_runs
 from reports.rows import SeedValues, side_by_side
-from reports.statistics.decide import decide, worth_pairing
+from reports.statistics.decide import Family, decide, worth_pairing
 
 STUDIES, ROWS, SEEDS = 200, 3, 12
 # which of the twelve seeds each row has
@@ -44,10 +44,10 @@ def outcomes(world: str, design: str) -> list[Outcome]:
             SeedValues(np.flatnonzero(has).tolist(), row[has])
             for row, has in zip(score.values, DESIGNS[design], strict=True)
         ]
-        group = RowGroup([*range(ROWS)], pairs, side_by_side(values), 1.0, None)
-        unpaired = by_all_runs(group, group.pairs, values)
-        shared = decide(group.measured, group.pairs, group.share)
-        lines = [unpaired.get(pair, line) for pair, line in zip(group.pairs, shared, strict=True)]
+        group = RowGroup(side_by_side(values), Family(ROWS, pairs))
+        unpaired = by_all_runs(group, values)
+        shared = decide(group.measured, pairs)
+        lines = [unpaired.get(pair, line) for pair, line in zip(pairs, shared, strict=True)]
         judged.append(outcome(WORLDS[world], ROWS, lines, 0))
     return judged
 
