@@ -129,16 +129,6 @@ def gpu_seconds(provenance: Provenance) -> float:
     return provenance.gpu_seconds * (provenance.processes or 1)
 
 
-def energy(provenances: Sequence[Provenance]) -> dict[str, float]:
-    """Return the total watt-hours of `cpu` and `gpu`, each only if all cells have it: a partial sum would mislead."""
-    joules = [p.energy_joules or {} for p in provenances]
-    return {
-        kind: sum(cell[kind] for cell in joules) / HOUR
-        for kind in ("cpu", "gpu")
-        if joules and all(kind in cell for cell in joules)
-    }
-
-
 def cost_line(results: Results, provenances: Sequence[Provenance]) -> str:
     """Return number, time and memory of the cells, with energy and money if known."""
     on_gpus = sum(map(gpu_seconds, provenances))
@@ -148,8 +138,9 @@ def cost_line(results: Results, provenances: Sequence[Provenance]) -> str:
     ]
     if on_gpus:
         parts.append(_("{time} of it on a GPU", time=duration(on_gpus)))
-    for meter, used in energy(provenances).items():
-        parts.append(_("{energy} Wh ({meter})", energy=f"{used:.1f}", meter=meter))
+    joules = [(p.energy_joules or {}).get("gpu") for p in provenances]
+    if joules and None not in joules:  # a partial sum would mislead
+        parts.append(_("{energy} Wh (GPU)", energy=f"{sum(filter(None, joules)) / HOUR:.1f}"))
     study = results.study
     if study.price_per_hour is not None:  # per GPU hour, or machine hour of cells without a GPU
         cost = study.price_per_hour * sum(gpu_seconds(p) or p.wall_seconds for p in provenances) / HOUR

@@ -7,11 +7,9 @@ import numpy as np
 import pandas as pd
 
 from reports.compare import Section
-from reports.rows import Row, applies, seed_scores
+from reports.rows import Row, seed_scores
 from reports.statistics.effects import Effect, Level, effects, interaction_of_texts, levels
 from reports.study import Results
-
-VECTORS = "embedding"  # axis of the kind of vectors and their post-processing
 
 
 @dataclass(frozen=True)
@@ -27,17 +25,10 @@ def explained(section: Section, results: Results) -> list[Effect]:
     """Return the effects on each tested score."""
     rows, adjusted = rows_for_anova(section), list[Effect]()
     for value in section.tested:
-        parts = [
-            effects(part.values, part.factors, value, part.from_texts)
-            for part in explanations(rows, value, section, results)
-        ]
-        terms = sum(map(len, parts))
-        for part in parts:  # adjust p for all terms and scores; effects() has done so within its part
-            adjusted += [
-                replace(effect, p=min(1.0, effect.p * terms / len(part) * len(section.tested)))
-                for effect in part
-                if not math.isnan(effect.f)  # axes that change together cannot be separated
-            ]
+        part = explain_by_axes(rows, value, section, results)
+        for effect in effects(part.values, part.factors, value, part.from_texts) if part else ():
+            if not math.isnan(effect.f):  # axes that change together cannot be separated
+                adjusted.append(replace(effect, p=min(1.0, effect.p * len(section.tested))))
     return adjusted
 
 
@@ -47,7 +38,7 @@ def level_means(shown: list[Effect], section: Section, results: Results) -> list
     return [
         level
         for value in dict.fromkeys(effect.value for effect in shown)
-        for part in explanations(rows, value, section, results)
+        if (part := explain_by_axes(rows, value, section, results)) is not None
         for factor in part.factors
         if (value, (factor,)) in terms
         for level in levels(part.values, part.factors, factor, value)
@@ -59,12 +50,6 @@ def rows_for_anova(section: Section) -> list[Row]:
     adds seeds: p-values of effects are not adjusted for several looks."""
     comparable = len({(row.data, tuple(row.seeds)) for row in section.recorded.rows}) == 1
     return section.rows if section.ranked and section.paired and comparable and section.most_seeds is None else []
-
-
-def explanations(rows: list[Row], value: str, section: Section, results: Results) -> list[Explanation]:
-    """Explain a score by the axes of the grid, and by the kind of vectors."""
-    parts = [explain(rows, value, section, results) for explain in (explain_by_axes, explain_by_vectors)]
-    return [part for part in parts if part is not None]
 
 
 def explain_by_axes(rows: list[Row], value: str, section: Section, results: Results) -> Explanation | None:
@@ -80,21 +65,6 @@ def explain_by_axes(rows: list[Row], value: str, section: Section, results: Resu
         for seed, score in zip(row.seeds, seed_scores(row, value, results), strict=True)
     ]
     return Explanation(pd.DataFrame(values), factors, noise_of_texts([by_text([row], value, section) for row in grid]))
-
-
-def explain_by_vectors(rows: list[Row], value: str, section: Section, results: Results) -> Explanation | None:
-    """Use the mean of each kind of vectors over the configurations: all kinds share the cells, so the noise is that of
-    seeds × kinds. None for a single kind or configuration."""
-    kinds: dict[str, list[Row]] = {}
-    for row in rows:
-        if applies(row, value, results):
-            kinds.setdefault(str(row.axes.get(VECTORS)), []).append(row)
-    if len(kinds) < 2 or all(len(members) == 1 for members in kinds.values()):
-        return None  # for one configuration the comparisons show the same
-    means = {kind: np.mean([seed_scores(row, value, results) for row in members], 0) for kind, members in kinds.items()}
-    frames = [pd.DataFrame({VECTORS: kind, "seed": rows[0].seeds, value: numbers}) for kind, numbers in means.items()]
-    noise = noise_of_texts([by_text(members, value, section) for members in kinds.values()])
-    return Explanation(pd.concat(frames, ignore_index=True), [VECTORS], noise)
 
 
 def by_text(rows: list[Row], value: str, section: Section) -> np.ndarray | None:

@@ -46,9 +46,9 @@ def test_hours_of_a_machine_cost_where_there_is_no_gpu_and_of_all_gpus_where_the
 
 
 def test_without_a_price_there_is_no_cost_and_without_all_meters_no_energy():
-    found = said(noted(energy_joules={"cpu": 7200.0, "gpu": 3600.0}), noted(energy_joules={"cpu": 3600.0}))
-    assert "3.0 Wh (cpu);" in found and "(gpu)" not in found and "about" not in found
-    assert "Wh" not in said(noted(energy_joules={"cpu": 1.0}), noted())
+    found = said(noted(energy_joules={"gpu": 7200.0}), noted(energy_joules={"gpu": 3600.0}))
+    assert "3.0 Wh (GPU);" in found and "about" not in found
+    assert "Wh" not in said(noted(energy_joules={"gpu": 1.0}), noted())
     assert said(None, None).startswith(
         "2 cells; 0 s of computing; peak memory"
     )  # of nothing known there is a footer too

@@ -13,16 +13,13 @@ from markdown_it import MarkdownIt
 from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import RecordedGrid, RecordedRow, RecordedSection, Reference
 from reports import tables
-from reports.build import write_report
 from reports.compare import compare
 from reports.findings import same_note
 from reports.markdown import code, plain
-from reports.section_effects import explained, level_means
 from reports.study import Kind, Results, study_of
 from tests.recorded import SETTINGS
 from tests.reports.made import made, put
 from tests.reports.made import section as section_of
-from tests.tiers import rest_is_full
 
 MEASURED = {"a0": (0.7, 0.5), "a1": (0.9, 0.3), "b0": (0.8, 0.6), "b1": (0.80004, 0.6), "c0": (0.6, 0.2)}
 SCORES = {cell: {"test.accuracy": accuracy, "test.loss": loss} for cell, (accuracy, loss) in MEASURED.items()}
@@ -186,36 +183,6 @@ def test_further_vectors_are_compared_with_those_that_trained_the_same_cells():
     assert found["ce · whiten:2"][0].verdict == "worse" and found["new"][0].verdict == "undecided"
     assert comparison.half_width < found["new"][1].half_width / 3
     assert not any(score.bold for label, (score, _) in found.items() if "whiten" in label)
-
-
-def test_which_vectors_are_measured_is_an_axis_that_explains(tmp_path: Path):
-    part, results = measured()
-    compared = compare(part, results)
-    (effect,) = effects = explained(compared, results)
-    assert effect.factors == ("embedding",) and effect.p < 1e-6
-    means = {level.name: level.mean for level in level_means(effects, compared, results)}
-    plain = results.scores[NAME].mean()
-    assert means.pop("whiten:2") == pytest.approx(plain - 0.03, abs=0.002)
-    assert means == {"as trained": pytest.approx(plain), "layer:1:mean": pytest.approx(0.5)}
-    write_report(results, tmp_path)
-    text = (tmp_path / "README.md").read_text()
-    assert "| embedding | 9" in text  # nearly all of the variance
-
-
-@pytest.mark.parametrize("draws", rest_is_full([60, 200], [60]))
-def test_vectors_that_differ_by_chance_explain_nothing(draws: int):
-    """What a seed does to a kind of vectors it does in all configurations, and nothing else is left to see."""
-    random, wrong, compared = np.random.default_rng(4), 0, None
-    for _ in range(draws):
-        of_kind = {kind: 0.02 * random.normal(size=3) for kind in ("", "whiten:2/", "cls/")}
-        plain = {label: 0.6 + 0.02 * random.normal(size=3) for label in ("ce", "new", "other")}
-        values = {label: {f"{kind}{NAME}": list(plain[label] + of_kind[kind]) for kind in of_kind} for label in plain}
-        part, results = made(values)
-        put(part.show.table, values=(NAME,))
-        put(results.study, variants=("", "whiten:2/", "cls/", "cls/whiten:2/"))
-        compared = compared or compare(part, results)  # which values are tested, and no number
-        wrong += any(effect.p <= 0.05 for effect in explained(compared, results))
-    assert 1 <= wrong <= draws * (0.05 + 3.2 * (0.05 / draws) ** 0.5)  # standard errors
 
 
 def test_vectors_that_nothing_trained_reaches_are_one_row_and_the_report_says_why(tmp_path: Path):
