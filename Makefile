@@ -28,7 +28,7 @@ run: $(INSTALLED) ## train and report QUICKSTART (configs/quickstart.yaml); fini
 # An empty PYTHONDONTWRITEBYTECODE: else a hundred processes would each compile the same modules again.
 TESTS_AT_ONCE ?= 2
 PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
-test: $(TESTED) $(BROWSER) ## before each commit, for six minutes; PYTEST_ARGS="-k grid" for some of them
+test: $(TESTED) $(BROWSER) ## before each commit, for four minutes; PYTEST_ARGS="-k grid" for some of them
 	$(PYTEST) $(PYTEST_ARGS)
 
 # minutes are allowed to a test here: whole nights, matrices of shardings, every service killed
