@@ -231,7 +231,7 @@ def judge(described: Comparison, score: RowScore, decided: Decided, group: RowGr
         described,
         verdict=outcome,
         half_width=decided.half_width,
-        standard_error=math.sqrt(max(decided.from_seeds, decided.own or 0.0) + decided.from_texts),
+        standard_error=math.sqrt(max(decided.from_seeds, decided.of_pair or 0.0) + decided.from_texts),
         p=decided.p,
         side=shown_direction(described.difference, decided.half_width, higher),
         unequal=decided.unequal,

@@ -199,9 +199,9 @@ def statistics(
     rows = means.shape[1]
     residuals = np.square(centred - centred.mean(1, keepdims=True)).sum(2)
     pool = residuals.sum(1) / ((rows - 1) * (seeds - 1))
-    own = squared_distances(centred, left, right) / (seeds - 1)
+    of_pair = squared_distances(centred, left, right) / (seeds - 1)
     by_row = residuals * rows / (rows - 1) / (seeds - 1)
-    variance = floored(own, pool[:, None], by_row.take(left, 1), by_row.take(right, 1))
+    variance = floored(of_pair, pool[:, None], by_row.take(left, 1), by_row.take(right, 1))
     differences = np.abs(means.take(left, 1) - means.take(right, 1))
     return (differences / np.sqrt(variance / seeds)).max(1), variance[:, 0] / 2
 
@@ -216,9 +216,9 @@ def squared_distances(values: Float[ndarray, "n k s"], left: ndarray, right: nda
     return sizes.take(left, 1) + sizes.take(right, 1) - 2 * products.reshape(len(values), -1).take(places, 1)
 
 
-def floored(own: ndarray, pool: ndarray, first: ndarray, second: ndarray) -> ndarray:
+def floored(of_pair: ndarray, pool: ndarray, first: ndarray, second: ndarray) -> ndarray:
     """Return the variance of a pair's difference at one seed: the largest of the three estimates.
 
-    `own`: variance of the pair's differences; `pool`: the pooled residual; `first`, `second`: each row's own residual.
+    `of_pair`: variance of the pair's differences; `pool`: the pooled residual; `first`, `second`: residual of each row.
     """
-    return np.maximum(np.maximum(own, 2 * pool), OWN * np.maximum(first, second))
+    return np.maximum(np.maximum(of_pair, 2 * pool), OWN * np.maximum(first, second))

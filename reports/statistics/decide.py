@@ -75,7 +75,7 @@ class Decided:
     from_texts: float  # the texts' part
     freedom: float  # degrees of freedom of the pool
     unequal: bool = False  # True if one of the two rows is suspected to vary more than the others
-    own: float | None = None  # from_seeds by the pair's own variance, if unequal
+    of_pair: float | None = None  # from_seeds by the pair's own variance, if unequal
 
 
 @dataclass(frozen=True)
@@ -150,10 +150,10 @@ def compare_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs
     unequal = bool(pool.unequal & {*pair})
     if from_seeds + from_texts <= 0:
         return Decided(difference, np.nan, np.nan, seeds, 0.0, 0.0, pool.freedom, unequal)
-    own = max(seeds_part(values, own_variance(values), step) / seeds, rest) if unequal else None
-    reaches = reaches_of(bounds, seeds, Variances(from_seeds, pool.freedom, own, from_texts))
+    of_pair = max(seeds_part(values, own_variance(values), step) / seeds, rest) if unequal else None
+    reaches = reaches_of(bounds, seeds, Variances(from_seeds, pool.freedom, of_pair, from_texts))
     half, p = at_level(reaches, ALPHA * share), min(1.0, level_of(reaches, abs(difference)) / share)
-    return Decided(difference, half, p, seeds, from_seeds, from_texts, pool.freedom, unequal, own)
+    return Decided(difference, half, p, seeds, from_seeds, from_texts, pool.freedom, unequal, of_pair)
 
 
 class Variances(NamedTuple):
@@ -161,7 +161,7 @@ class Variances(NamedTuple):
 
     from_seeds: float  # the seeds' part, by the pool
     freedom: float  # of the pool
-    own: float | None  # the seeds' part by the pair's own variance; None if the pair is not tested by it
+    of_pair: float | None  # the seeds' part by the pair's own variance; None if the pair is not tested by it
     from_texts: float
 
 
@@ -169,9 +169,9 @@ def reaches_of(bounds: Cutoffs, seeds: int, parts: Variances) -> Float[ndarray, 
     """Return the size that a difference must reach at each level."""
     by_texts = bounds.texts**2 * parts.from_texts
     reaches: Float[ndarray, " levels"] = np.sqrt(bounds.at_freedom(parts.freedom) ** 2 * parts.from_seeds + by_texts)
-    if parts.own is None:
+    if parts.of_pair is None:
         return reaches
-    return np.maximum(reaches, np.sqrt(bounds.alone(seeds - 1) ** 2 * parts.own + by_texts))
+    return np.maximum(reaches, np.sqrt(bounds.alone(seeds - 1) ** 2 * parts.of_pair + by_texts))
 
 
 def own_variance(values: Float[ndarray, "2 s"]) -> float:

@@ -58,7 +58,7 @@ def effects(frame: pd.DataFrame, factors: Sequence[str], value: str, from_texts:
     rest, freedom = grid.residual(grid.terms)
     if freedom <= 0 or rest <= ROUNDING * grid.total:
         return []
-    noise, found = rest / freedom + from_texts, list[Effect]()
+    noise, tested = rest / freedom + from_texts, list[Effect]()
     for term in grid.terms:
         others = [t for t in grid.terms if not set(term) <= set(t)]
         without, more = grid.residual(others)
@@ -67,8 +67,8 @@ def effects(frame: pd.DataFrame, factors: Sequence[str], value: str, from_texts:
         f = size / df / noise if df else np.nan
         by_levels = len(term) == 1 and df
         p = p_of_levels(grid, term[0], noise, freedom) if by_levels else float(special.fdtrc(df, freedom, f))
-        found.append(Effect(value, term, df, f, float(np.minimum(1.0, p * len(grid.terms))), size / grid.total))
-    return found
+        tested.append(Effect(value, term, df, f, float(np.minimum(1.0, p * len(grid.terms))), size / grid.total))
+    return tested
 
 
 def p_of_levels(grid: "Grid", factor: str, noise: float, freedom: int) -> float:

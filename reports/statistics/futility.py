@@ -19,8 +19,10 @@ def chance_of_deciding(comparison: Decided, family: Family, margin: float | None
     """
     if family.most_seeds is None:
         return math.nan
-    seeds, alone = comparison.seeds, comparison.own is not None  # tested by its own variance, for rows vary unequally
-    part, freedom = (comparison.from_seeds, comparison.freedom) if not alone else (comparison.own or 0.0, seeds - 1)
+    seeds, alone = comparison.seeds, comparison.of_pair is not None  # tested by its own variance: rows vary unequally
+    part, freedom = comparison.from_seeds, comparison.freedom
+    if comparison.of_pair is not None:
+        part, freedom = comparison.of_pair, seeds - 1
     if not np.isfinite(comparison.half_width):
         return 1.0
     generator = np.random.default_rng(20250625)

@@ -37,7 +37,7 @@ def detectable(decided: Sequence[Decided], family: Family) -> float | None:
     seeds = min(comparison.seeds for comparison in tested)
     bounds = family.cutoffs(seeds)
     from_texts = fmean([comparison.from_texts for comparison in equal or tested])
-    from_seeds = fmean([comparison.from_seeds if equal else comparison.own or 0.0 for comparison in equal or tested])
+    from_seeds = fmean([each.from_seeds if equal else each.of_pair or 0.0 for each in equal or tested])
     if from_seeds + from_texts <= 0:
         return 0.0
     freedom = min(comparison.freedom for comparison in tested)
@@ -53,8 +53,8 @@ def detectable(decided: Sequence[Decided], family: Family) -> float | None:
     low, high = 0.0, float(reaches.max() + 5 * error)
     for _ in range(50):  # by halves, as accurate as rounding; importing SciPy's solvers takes a quarter of a second
         middle = (low + high) / 2
-        found = float(special.ndtr((middle - reaches) / error).mean())
-        low, high = (low, middle) if found >= POWER else (middle, high)
+        power = float(special.ndtr((middle - reaches) / error).mean())
+        low, high = (low, middle) if power >= POWER else (middle, high)
     return high
 
 
@@ -86,7 +86,7 @@ def needed_up_to(most: int, comparison: Decided, family: Family, margin: float |
         parts = Variances(
             comparison.from_seeds * scale,
             comparison.freedom * (seeds - 1) / (comparison.seeds - 1),
-            None if comparison.own is None else comparison.own * scale,
+            None if comparison.of_pair is None else comparison.of_pair * scale,
             comparison.from_texts / times,
         )
         return at_level(reaches_of(bounds, seeds, parts), ALPHA * family.share)

@@ -81,6 +81,6 @@ def test_a_loop_that_follows_the_page_keeps_the_improvements_and_loses_nothing(l
     assert {*words} == {*told}  # the page names each field
     ledger = tmp_path / "ledger"
     runs = [json.loads(line) for line in (ledger / "runs.jsonl").read_text().splitlines()]
-    assert max(Counter((run["proposal"], run["who"], run["seed"]) for run in runs).values()) == 1
+    assert max(Counter((run["proposal"], run["side"], run["seed"]) for run in runs).values()) == 1
     began = len(log.read_text().splitlines())
     assert len(runs) <= began <= len(runs) + len(KILLED)  # only runs that were killed ran again
