@@ -99,7 +99,7 @@ def check_results(experiment: Path, mend: bool) -> None:
     close_abandoned_runs()
     stored = [*(why for _, why in damaged_cache()), *audit(planned)]
     has_report = report_folder(planned.experiment.name).exists()
-    edited = audit_report(planned.experiment.name)
+    edited = [] if stored else audit_report(planned.experiment.name)  # a report follows from MLflow
     for line in (*stored, *edited):
         say(line)
     if stored:
