@@ -85,7 +85,7 @@ def runs_of(table: Table, given: Columns) -> Runs:
     notes += [why] if why else []
     columns = [f"rows by {comma_list(known.row)}"]
     columns += [f"data sets by {known.data}"] if known.data else []
-    columns += ["not paired" if why else f"paired by {seed}"]
+    columns += ["not paired" if why else f"paired by {seed}" if seed else "one run a row"]
     unused = [name for name in table.frame.columns if name not in (*known.names, seed)]
     columns += [f"not used: {comma_list(unused)}"] if unused else []
     return Runs(table.name, lines, scores, not why, notes, columns)
@@ -215,7 +215,7 @@ def lines_of(table: Table, known: Columns, seed: str | None, failed: set[str]) -
         columns = json.dumps([*known.row, *filter(None, [known.data, seed])])
         raise UserError(
             f"{table.name}, {line['place']} and {other['place']}: both are {line['label']}, {seed} {line['seed']}; one "
-            "line a run is needed. Name the column that tells them apart (--data COLUMN, --row COLUMN, --seed COLUMN), "
+            "line a run is needed. Name the column that tells them apart (--data, --row, --seed or --metric COLUMN), "
             f"or keep the last line of each run:\nframe.groupby({columns}, as_index=False).last()"
         )
     return lines.reset_index(drop=True), scores.reset_index(drop=True)

@@ -15,7 +15,7 @@ from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.terminal import say, tell
 from reports.compare import RowScore
-from reports.markdown import difference_text, most_of, unit
+from reports.markdown import difference_text, most_of, unit, with_unit
 from tasks.address import tracking_uri
 
 MOST_SHOWN = 20  # comparisons in the terminal
@@ -34,7 +34,7 @@ def report_table(source: str, columns: Mapping[str, Any], asked: Mapping[str, An
     page = verdicts.report(home() / "reports" / "tables" / folder_name(source, study.name))
     margins = {score.value: score.margin for score in verdicts.comparisons if score.margin is not None}
     if margins:
-        sizes = [f"{name} {unit(name) * size:.2g}{' points' * (unit(name) > 1)}" for name, size in margins.items()]
+        sizes = [f"{name} {with_unit(f'{unit(name) * size:.2g}', unit(name) > 1)}" for name, size in margins.items()]
         tell(f"differences too small to matter: {', '.join(sizes)}; --margin SCORE=SIZE changes one")
     for warning in verdicts.warnings:
         tell(f"warning: {warning}")

@@ -39,7 +39,7 @@ Values = Float[np.ndarray, " s"]
 
 
 class NightSettings(BaseModel):
-    """What counts as a change."""
+    """Settings of the nightly verdict: which changes count."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     window: int = Field(10, ge=3, description="nights that timings are compared with, the first ones of an environment")

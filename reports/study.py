@@ -32,7 +32,7 @@ MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "stan
 
 @dataclass(frozen=True)
 class Foreign:
-    """What is known of runs that another program made: rows may have any seeds, and how they trained is not known."""
+    """Facts about runs that another program made: rows may have any seeds, and how they trained is not known."""
 
     command: str = ""  # builds the report again
     paired: bool = True  # whether equal seeds belong together

@@ -37,6 +37,10 @@ def invoke(*words: object) -> str:
     return done.output if done.exception is None or done.exit_code == 0 else str(done.exception) + done.output
 
 
+def test_one_run_a_row_is_not_said_to_be_paired():
+    assert ablate.judge(frame(seeds=1).drop(columns="seed"), baseline="base").columns.endswith("; one run a row")
+
+
 def test_a_frame_becomes_verdicts_a_page_and_a_frame(tmp_path):
     judged = ablate.judge(frame(), baseline="base")
     assert judged.columns == "rows by model; scores acc (higher is better); paired by seed"
@@ -66,7 +70,7 @@ def test_a_file_of_each_kind_is_read_by_the_command(tmp_path, monkeypatch, suffi
         table.to_csv(path, sep="\t" if suffix == ".tsv" else ",", index=False)
     output = invoke(path, "--baseline", "base")
     assert "12 runs; rows by model; scores acc (higher is better); paired by seed" in output
-    assert "m1, acc: better, +5" in output and "differences too small to matter: acc 1 points" in output
+    assert "m1, acc: better, +5" in output and "differences too small to matter: acc 1 point;" in output
     (page,) = (tmp_path / "reports" / "tables").glob("runs-*/README.md")
     assert "ablate" in page.read_text()
 
