@@ -100,7 +100,7 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize(("edit", "changed"), EDITS.items(), ids=str)
+@pytest.mark.parametrize(("edit", "changed"), EDITS.items(), ids=[after for _, after in EDITS])
 def test_of_a_file_with_several_entries_only_the_code_in_use_counts(module, edit: tuple[str, str], changed: set[str]):
     sources = {
         "table": "from little.both import first, other\n\nVIEWS = {'first': first, 'other': other}\n",
