@@ -326,6 +326,7 @@ def test_commands_that_the_seed_does_not_change_stop_early(script, tmp_path):
 def test_an_error_is_no_verdict(tmp_path, monkeypatch, capfd):
     """Usage errors and failures of the program exit with 3, since 1 and 2 are verdicts."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONSAFEPATH", "")  # which the command sets for its process
     (tmp_path / "file").touch()
     words = ["ablate", "judge", "--baseline", "echo x {seed}", "--candidate", "echo y {seed}", "--metric", "(x)"]
     for more, message in (
