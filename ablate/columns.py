@@ -1,6 +1,6 @@
 """Turn a table with one line a run into runs: which row, data set and seed each belongs to, and its scores.
 
-Columns are known by what a user says or by their names; nothing is guessed from values.
+Columns are known by what a user says, by their names, or as the only ones of words or of numbers.
 """
 
 import hashlib
@@ -28,14 +28,15 @@ STATES = listed("state status")
 FINISHED = re.compile(r"(?:finished|completed?|done|ok|succe\w*|early.?stop\w*)\b")
 OPEN = re.compile(r"(?:|running|pending|queued|scheduled|waiting|cancel\w*|in.?progress|started|paused|active)$")
 MOST_SCORES = 5  # with more columns of numbers, users say which are scores
-MOST_SORTED = 0.75  # share of the rows that are sorted, from which runs seem to be listed by their scores
-SURELY_SORTED = 0.01  # chance of the order of runs, times the scores, for scores after the first: honest tables are
-# often sorted by one of several
+MOST_SORTED = 0.75  # if this share of the rows is sorted, runs seem to be listed by their scores
+SURELY_SORTED = 0.01  # largest chance of such an order, times the number of scores, for scores after the first, since
+# tables are often sorted by one of several
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that a user names. `paired`: equal numbers of `seed` belong together, whatever speaks against it."""
+    """The columns that a user names. `paired`: pair equal numbers of `seed` even if the order of runs speaks against
+    it."""
 
     row: tuple[str, ...] = ()
     scores: tuple[str, ...] = ()
@@ -78,7 +79,7 @@ def runs_of(table: Table, given: Columns) -> Runs:
     seed = known.seed or numbers
     known = replace(known, row=known.row or (row_column(table, known, seed),))
     if known.metric or known.value:
-        table, known = one_line_a_run(table, known, seed)
+        table, known, failed = one_line_a_run(table, known, seed, failed)
     known = replace(known, scores=known.scores or score_columns(table, known, seed))
     lines, scores = lines_of(table, known, seed, failed)
     why = why_unpaired(lines, scores, known, numbers)
@@ -166,8 +167,9 @@ def score_columns(table: Table, known: Columns, seed: str | None) -> tuple[str, 
     return tuple(free)
 
 
-def one_line_a_run(table: Table, known: Columns, seed: str | None) -> tuple[Table, Columns]:
-    """Turn a table with one score a line, whose columns `metric` and `value` a user named, into one line a run."""
+def one_line_a_run(table: Table, known: Columns, seed: str | None, failed: set[str]) -> tuple[Table, Columns, set[str]]:
+    """Turn a table with one score a line, whose columns `metric` and `value` a user named, into one line a run, in the
+    place of its first one. A run of which a line failed has failed."""
     metric, value = known.metric, known.value
     if metric is None or value is None or seed is None:
         raise UserError(
@@ -185,9 +187,8 @@ def one_line_a_run(table: Table, known: Columns, seed: str | None) -> tuple[Tabl
     wide = frame.assign(place=place).pivot(index="place", columns=metric, values=value)
     firsts = frame[keys].groupby(place, sort=False).first()
     chosen = known.scores or tuple(map(str, dict.fromkeys(frame[metric])))
-    return replace(table, frame=firsts.join(wide.rename(columns=str))), replace(
-        known, scores=chosen, metric=None, value=None
-    )
+    of_runs = replace(table, frame=firsts.join(wide.rename(columns=str)))
+    return of_runs, replace(known, scores=chosen, metric=None, value=None), {*place[place.index.isin(failed)]}
 
 
 def lines_of(table: Table, known: Columns, seed: str | None, failed: set[str]) -> tuple[pd.DataFrame, pd.DataFrame]:

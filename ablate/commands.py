@@ -22,10 +22,10 @@ from contrastive.runs import store
 from contrastive.runs.store import write_atomic
 
 BASELINE, CANDIDATE = "baseline", "candidate"
-SEED, JOB = "{seed}", "{job}"  # places in a command; the job is 0, 1, … among the runs of a moment
+SEED, JOB = "{seed}", "{job}"  # places in a command; the job is 0, 1, … among the commands that run at a time
 TRIES = 2
 SHOWN_LINES = 8  # of the output, when a run failed
-RECORDING = threading.Lock()  # runs of several jobs may end at once
+RECORDING = threading.Lock()  # commands of several jobs may end at once
 # Ends with all its children when its command ends, and when this program does: its standard input is then closed.
 WRAPPER = """import contextlib, ctypes, os, psutil, subprocess, sys, threading
 def end(code):

@@ -12,10 +12,9 @@ from ablate.commands import BASELINE, CANDIDATE, RunFolder, check_command, check
 from contrastive.errors import UserError, printable
 from reports.markdown import code
 from reports.statistics.cutoffs import looks_up_to
-from reports.statistics.decide import Decided, Family, Measurements, Verdict, decide, verdict
+from reports.statistics.decide import DECIDED, Decided, Family, Measurements, Verdict, decide, verdict
 from reports.statistics.power import needed
 
-DECIDED: tuple[Verdict, ...] = ("better", "worse", "equivalent")
 SAME = 4  # pairs of equal differences after which no more are run
 
 

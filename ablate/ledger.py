@@ -46,7 +46,7 @@ LOOKS = (3, 4, 6, 8)  # pairs at which a proposal can be kept
 LOOK_SHARE = 2  # the level of a test is divided by this for its looks (they are much alike)
 FUTILE = 0.3  # a test ends when its statistic is below this; after the first pair, below FUTILE − 1
 ALIKE = 2 / 3  # degrees of freedom of a successive difference
-AGAIN = "baseline again"  # its run with every fourth proposal
+AGAIN = "baseline again"  # side of the baseline's run with every REFRESH-th proposal
 
 Result = Literal["kept", "dropped", "failed"]
 SeedRunner = Callable[[str, int], float]  # (side, seed) → value, higher is better
@@ -259,7 +259,8 @@ class Ledger:
         if others := [run for run in self._runs(len(self.proposals) + 1) if run.code != code]:
             command = next((run.command for run in others if run.side == CANDIDATE), "unknown")
             why = "interrupted, and another proposal or version followed"
-            self.folder.tell(f"{self._record(command, baseline, '', RunFailed(CANDIDATE, why, 0.0))} ({why})".strip())
+            recorded = self._record(command, baseline, "", RunFailed(CANDIDATE, why, 0.0))
+            self.folder.tell(f"{recorded} ({why})")
         before = deepcopy(self.state)
         run = self._replay(len(self.proposals) + 1, baseline, candidate, code)
         try:

@@ -81,7 +81,7 @@ def results_of(runs: Runs, question: Question, command: str) -> Results:
         pd.DataFrame(),
         {},
         {name: Kind(higher[name]) for name in names},
-        pd.DataFrame(measured, columns=MEASURED),
+        measured=pd.DataFrame(measured, columns=MEASURED),
         notes=lacking,
         digest=hashlib.sha256(repr([study.sections, study.margins, scores.to_dict()]).encode()).hexdigest()[:16],
     )

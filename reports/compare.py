@@ -65,7 +65,7 @@ class Comparison:
     mcnemar: tuple[float, ...] = ()
     chance: float = math.nan  # probability that further seeds of a study that adds them decide it
     improvement: float = math.nan  # probability that a seed of this row beats a seed of the baseline
-    paired: bool = True  # at the seeds that both rows have; else of all runs
+    paired: bool = True  # whether it compares the seeds that both rows have, or all runs
 
     @property
     def tested(self) -> bool:
@@ -162,10 +162,10 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
         names = [name for name in tested if applies(row, name, results)]
         by_name = seed_values_of_row(row, names, results)
         measured |= {(row.number, name): seed_values for name, seed_values in by_name.items()}
-    most_seeds = None if study.stopping is None else study.stopping.most_seeds
+    most_seeds = study.most_seeds
     decisions, detectable = Decisions(), dict[str, float | None]()
     if may_compare:
-        decisions, detectable = decide_family(rows, measured, most_seeds, study.paired, study.foreign is not None)
+        decisions, detectable = decide_family(rows, measured, study)
     scores = [replace(score, comparison=comparison(score, rows, measured, decisions, results)) for score in scores]
     ranked = may_rank and may_compare and can_be_ranked(rows, scores, study)
     pairs = every_pair(rows, tested, measured, most_seeds) if ranked else {}

@@ -18,6 +18,7 @@ from reports.statistics.decide import (
     worth_pairing,
 )
 from reports.statistics.power import Needed, detectable, detectable_unpaired, needed, needed_unpaired
+from reports.study import Study
 
 Key = tuple[int, str]  # number of a row, name of a value
 
@@ -43,19 +44,19 @@ Decisions = dict[Key, tuple[Decided, RowGroup]]  # on rows and their baselines
 
 
 def decide_family(
-    rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds: int | None, paired: bool, ragged: bool
+    rows: list[Row], seed_values: dict[Key, SeedValues], study: Study
 ) -> tuple[Decisions, dict[str, float | None]]:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
-    Return also the smallest detectable difference of each value. `ragged`: rows with any seeds are compared, by those
-    that both have or by all runs."""
-    any_seeds, decisions, smallest = most_seeds is not None or ragged, Decisions(), dict[str, float | None]()
+    Return also the smallest detectable difference of each value. Runs of other programs may have any seeds: they are
+    compared by those that both rows have, or by all runs."""
+    most_seeds, decisions, smallest = study.most_seeds, Decisions(), dict[str, float | None]()
     values = dict.fromkeys(value for _, value in seed_values)
-    groups = [group for value in values for group in groups_of(rows, value, seed_values, any_seeds, paired)]
+    groups = [group for value in values for group in groups_of(rows, value, seed_values, study)]
     for value, members, pairs in groups:
         measured, share = [seed_values[i, value] for i in members], 1 / len(groups)
         family = Family(len(members), pairs, share, most_seeds)
-        group = RowGroup(side_by_side(measured), family, paired)
-        by_all = by_all_runs(group, measured) if ragged or not paired else {}
+        group = RowGroup(side_by_side(measured), family, study.paired)
+        by_all = by_all_runs(group, measured) if study.foreign else {}
         rest = [pair for pair in pairs if pair not in by_all]
         by_seed = dict(zip(rest, decide(group.measured, rest, share, most_seeds, pairs), strict=True))
         for pair, decided in (by_all | by_seed).items():
@@ -82,9 +83,10 @@ def by_all_runs(group: RowGroup, values: list[SeedValues]) -> dict[Pair, Decided
 
 
 def groups_of(
-    rows: list[Row], value: str, seed_values: dict[Key, SeedValues], any_seeds: bool, paired: bool
+    rows: list[Row], value: str, seed_values: dict[Key, SeedValues], study: Study
 ) -> Iterator[tuple[str, list[int], list[Pair]]]:
     """Yield value, rows and pairs: a group per data set for trained vectors, one per configuration for variants."""
+    any_seeds = study.foreign is not None or study.stopping is not None
     with_variants = {row.position for row in rows if row.variant}
     by_group: dict[tuple[str, str], list[int]] = {}
     for i, row in enumerate(rows):
@@ -104,7 +106,7 @@ def groups_of(
             (positions[i], positions[against])
             for i in members
             if (against := rows[i].against) in positions and bool(rows[i].variant) == (kind == "vectors")
-            if not paired or any_seeds or seed_values[i, value].seeds == seed_values[against, value].seeds
+            if any_seeds or seed_values[i, value].seeds == seed_values[against, value].seeds
         ]
         if pairs:
             yield value, members, pairs

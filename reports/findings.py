@@ -128,7 +128,7 @@ def ragged_note(section: Section) -> Iterator[str]:
 
 
 def unequal_note(section: Section) -> Iterator[str]:
-    """Name the rows whose spread between seeds differs from the others', so that it is not only pooled."""
+    """Name the rows whose spread between seeds differs from the others': their variances are not only pooled."""
     if section.unequal:
         yield _(
             "In these comparisons the spread between seeds seems to differ from that of the other rows, so their "

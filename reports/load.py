@@ -144,12 +144,12 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
         grid_curves(client, grid, chosen),
         pictures(artifacts, grid, chosen),
         {score.name: Kind(score.higher_is_better, score.count) for saved in files.values() for score in saved.scores},
-        pd.DataFrame(measured, columns=MEASURED),
-        experiment_id,
-        uri,
-        artifacts.path,
-        {cell: saved.notes for cell, saved in files.items() if saved.notes},
-        grid.digest({cell: run.data.tags.get("ablate.recorded", "") for cell, run in chosen.items()}),
+        measured=pd.DataFrame(measured, columns=MEASURED),
+        experiment_id=experiment_id,
+        uri=uri,
+        artifact=artifacts.path,
+        notes={cell: saved.notes for cell, saved in files.items() if saved.notes},
+        digest=grid.digest({cell: run.data.tags.get("ablate.recorded", "") for cell, run in chosen.items()}),
     )
 
 

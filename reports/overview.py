@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from contrastive.config.scores import title_of
 from contrastive.errors import brief
-from reports.compare import Comparison, Section
+from reports.compare import Comparison, Section, judge
 from reports.forest import Chart, ForestRow, PrimaryComparison, forest_rows, grouped, reference_rows, winner
 from reports.guards import Guard
 from reports.markdown import (
@@ -25,7 +25,7 @@ from reports.markdown import (
 from reports.messages import N_, _, listed, n_
 from reports.next_step import NextStep, next_step
 from reports.provenance import cells_by_data, counts_of
-from reports.statistics.decide import DECIDED, verdict
+from reports.statistics.decide import DECIDED
 from reports.study import Results, Study
 from reports.tables import WORDS
 
@@ -67,8 +67,8 @@ def overview(
     warnings: int = 0,
     forbidding: Sequence[str] = (),
 ) -> Overview:
-    """Return the first screen. `caveats`: limits of each section's findings, of which the first few are shown, those
-    of the headline's first; `warnings`: number of notes above tables; `forbidding`: those that forbid to rank."""
+    """Return the first screen. `caveats`: limits of each section's findings; the first few are shown, beginning with
+    the headline's. `warnings`: number of notes above tables. `forbidding`: notes that forbid to rank rows."""
     score = primary(results, sections)
     compared = [
         PrimaryComparison(row_score, comparison, section, anchor)
@@ -77,7 +77,7 @@ def overview(
         if row_score.value == score and math.isfinite(comparison.difference) and not row_score.row.variant
     ]
     rows = forest_rows(compared, results)
-    best, second, no_baseline = winner(rows), next_best(rows, compared), missing_baseline(sections)
+    best, second, no_baseline = winner(rows), next_best(rows, compared, results), missing_baseline(sections)
     if best:
         headline = [gain(best, rows, score), beside_next_best(second), worse_elsewhere(best, score, sections)]
     else:
@@ -142,8 +142,7 @@ def missing_baseline(sections: Sequence[Section]) -> str:
     """Suggest a `baseline` setting if no section compares anything for lack of one; else an empty text."""
     several = [section for section in sections if len([row for row in section.rows if not row.variant]) > 1]
     rows = [row for section in several for row in section.rows if not row.variant]
-    settings = [f"baseline: {{{name}: {value}}}" for row in rows for name, value in row.axes.items()]
-    return next(iter(settings), "") if all(row.baseline for row in rows) else ""
+    return f"baseline: {rows[0].label}" if rows and all(row.recorded.against is None for row in rows) else ""
 
 
 def gain(best: ForestRow, rows: Sequence[ForestRow], score: str) -> str:
@@ -213,7 +212,9 @@ def worse_elsewhere(best: ForestRow, score: str, sections: Sequence[Section]) ->
     return _("worse in {scores}", scores=listed([*names])) if names else ""
 
 
-def next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) -> PrimaryComparison | None:
+def next_best(
+    rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], results: Results
+) -> PrimaryComparison | None:
     """Compare the row with the largest gain with the next best of its section, by the intervals of all pairs; None if
     that is its baseline."""
     best = winner(rows)
@@ -233,10 +234,9 @@ def next_best(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison]) 
     pair = Comparison(second.row, 0, score.mean - second.mean, False)
     for (first, other), (decided, group) in section.pairs.get(score.value, {}).items():
         if {first, other} == {score.row.number, second.row.number}:
-            size, half_width = decided.difference * (1 if first == score.row.number else -1), decided.half_width
-            word = verdict(size, half_width, bool(score.higher), score.margin, decided.seeds)
-            needs = group.needed(decided, score.margin, not score.row.recorded.drawn) if word == "undecided" else None
-            pair = Comparison(second.row, decided.seeds, size, False, word, half_width, needs=needs)
+            size = decided.difference * (1 if first == score.row.number else -1)
+            pair = judge(Comparison(second.row, decided.seeds, size, False), score, decided, group, results)
+            pair = replace(pair, needs_seconds=math.nan)  # the next step tells the time of the whole file
     return PrimaryComparison(replace(score, comparison=pair), pair, section, ours.anchor)
 
 

@@ -6,14 +6,14 @@ The recorded grid of an experiment and another program's table (package `ablate`
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from contrastive.config.experiment import Experiment
+from contrastive.config.experiment import NO_BASELINE, source_name
 from contrastive.runs.recorded import (
     DataCounts,
     Declaration,
@@ -46,6 +46,7 @@ class Study:
     name: str
     sections: list[RecordedSection]
     source: str  # of the training data, or the table that has the scores
+    _: KW_ONLY
     encoder: str = ""
     description: str = ""
     margins: Mapping[str, float] = field(default_factory=dict)  # score or metric → margin of equivalence
@@ -72,6 +73,11 @@ class Study:
         """True if rows are compared seed by seed."""
         return self.foreign is None or self.foreign.paired
 
+    @property
+    def most_seeds(self) -> int | None:
+        """The limit of a study that adds seeds; None if the number of seeds was fixed beforehand."""
+        return None if self.stopping is None else self.stopping.most_seeds
+
 
 def study_of(grid: RecordedGrid) -> Study:
     """Return the study of a recorded grid."""
@@ -82,21 +88,33 @@ def study_of(grid: RecordedGrid) -> Study:
     tasks = [task.scores()[0] for task in evaluation.transfer]
     sections = grid.sections if grid.stopping is None else with_all_seeds(grid.sections)
     return Study(
-        experiment.name, sections,
-        all_named("data.source", experiment.data.source, grid.sections, report.named),
-        all_named("encoder.model", experiment.encoder.model, grid.sections, report.named),
-        experiment.description,
-        report.margin, report.primary, {title: names for title, names in families.items() if names != shown[title]},
-        varied(experiment), frozenset(section.title for section in experiment.sections if section.baseline),
-        (*tasks, *(["transfer.mean"] if len(tasks) > 1 else [])),  # as GLUE does
-        tuple(
+        experiment.name,
+        sections,
+        all_named("data.source", experiment.data.source, grid.sections, source_name),
+        encoder=all_named("encoder.model", experiment.encoder.model, grid.sections, source_name),
+        description=experiment.description,
+        margins=report.margin,
+        primary=report.primary,
+        families={title: names for title, names in families.items() if names != shown[title]},
+        varied={section.title: {*section.varied()} for section in experiment.sections},
+        baselines=frozenset(section.title for section in experiment.sections if section.baseline != NO_BASELINE),
+        transfer=(*tasks, *(["transfer.mean"] if len(tasks) > 1 else [])),  # as GLUE does
+        variants=tuple(
             "".join(f"{part}/" for part in (vectors, post) if part)
             for vectors in ("", *evaluation.vectors)
             for post in ("", *evaluation.post)
         ),
-        grid.references, grid.data, grid.failed, grid.stale_kept, grid.declared, grid.stopping,
-        report.price_per_hour, report.currency, report.author, report.language,
-    )  # fmt: skip
+        references=grid.references,
+        data=grid.data,
+        failed=grid.failed,
+        stale_kept=grid.stale_kept,
+        declared=grid.declared,
+        stopping=grid.stopping,
+        price_per_hour=report.price_per_hour,
+        currency=report.currency,
+        author=report.author,
+        language=report.language,
+    )
 
 
 def with_all_seeds(sections: list[RecordedSection]) -> list[RecordedSection]:
@@ -119,15 +137,6 @@ def all_named(setting: str, usual: str, sections: list[RecordedSection], name: C
     """Return the names for readers of all data sets or encoders of the rows, in their order."""
     values = [(row.settings or {}).get(setting, usual) for section in sections for row in section.rows]
     return ", ".join(dict.fromkeys(map(name, values or [usual])))
-
-
-def varied(experiment: Experiment) -> dict[str, set[str]]:
-    """Return the settings in which the rows of each section may differ: of its axes, `include` and its baseline."""
-    by_section = dict[str, set[str]]()
-    for section in experiment.sections:
-        names = {*section.axes, *section.baseline, *(name for overlay in section.include for name in overlay)}
-        by_section.setdefault(section.title, set()).update(names)
-    return by_section
 
 
 @dataclass(frozen=True)
@@ -178,6 +187,7 @@ class Results:
     curves: pd.DataFrame
     tsne: dict[str, Picture]
     kinds: dict[str, Kind]  # by name of score
+    _: KW_ONLY
     measured: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=MEASURED))
     experiment_id: str = ""
     uri: str = ""

@@ -6,7 +6,6 @@ failure never stops a training: `audit` finds what is missing or differs, and `s
 
 import json
 import math
-import re
 import tempfile
 import time
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from contrastive.grid.names import without_folders
 from contrastive.grid.plan import settings_by_name
 from contrastive.grid.status import outcome, result_mark
 from contrastive.runs import claim, store
+from reports.study import SCORE
 from tasks.tracking import RECORDED, experiment_id, find_runs, open_tracker, or_warning, remove_runs, writing
 
 SOURCE = {"mlflow.source.name": "ablate", "mlflow.source.type": "LOCAL"}
@@ -33,7 +33,6 @@ ARTIFACTS = (
 EVALUATION, SECTION = "ablate.evaluation", "section"
 ENDED = ("FINISHED", "FAILED")  # statuses of completely recorded runs: the status is sent last
 NOT_A_CURVE = ("step", "epoch")
-SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # matches the metric names of scores only
 Row: TypeAlias = dict[str, Any]  # a line of metrics.jsonl
 
 
@@ -156,7 +155,7 @@ def finite_values(row: Row) -> list[tuple[str, float]]:
 
 
 def curve_rows(folder: Path) -> list[dict[str, Any]]:
-    """Read the complete lines of metrics.jsonl; the last one may still be being written."""
+    """Read the complete lines of metrics.jsonl; the last one may be incomplete while a cell trains."""
     try:
         text = (folder / "metrics.jsonl").read_text(encoding="utf-8")
     except FileNotFoundError:

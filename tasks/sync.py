@@ -18,6 +18,7 @@ from contrastive.grid.status import MEASURED_OTHERWISE, Status, outcome
 from contrastive.runs import claim, store
 from contrastive.runs.recorded import Stopping
 from reports.load import Artifacts
+from reports.study import SCORE
 from tasks import record
 from tasks.address import file_of, masked, tracking_uri
 from tasks.tracking import (
@@ -103,7 +104,7 @@ def differences_of_run(client: MlflowClient, run: Run, folder: Path, key: str = 
     if record.losses_held(client, run) != record.losses(wanted.rows):
         yield "the loss curve in MLflow differs from metrics.jsonl"
     if wanted.status == "finished":
-        for name in sorted(set(filter(record.SCORE.match, metrics)) - wanted.scores.keys()):
+        for name in sorted(set(filter(SCORE.match, metrics)) - wanted.scores.keys()):
             yield f"MLflow has {name}, which is not in the folder"
         for name, value in wanted.scores.items():
             if metrics.get(name) != value:

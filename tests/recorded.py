@@ -75,7 +75,7 @@ def noted(count: int = 40) -> Provenance:
 def grid(titles: tuple[str, ...] = ("Recipes",), labels: tuple[str, ...] = ("ce", "ce+supcon")) -> dict[str, Any]:
     """Return grid.json of an experiment named `small`, whose sections all compare the same rows over two seeds."""
     show = {"table": {"values": ["test.accuracy"]}, "tsne": True, "curves": True}
-    sections = [{"title": title, "show": show} for title in titles]
+    sections = [{"title": title, "rows": {"ce": {"loss": "ce"}}, "show": show} for title in titles]
     cell = Cell(**SETTINGS, objective={"loss": "ce"}, seed=0).model_dump(mode="json", exclude={"seed"})
     rows = [
         {"label": label, "axes": {}, "baseline": i == 0, "data": "", "cells": [f"c{i}s0", f"c{i}s1"], "seeds": [0, 1]}

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, create_model
 
-from contrastive.config import registry
 from contrastive.config.base import Name, Positive, Seed, Settings
 from contrastive.config.cell import Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
@@ -24,7 +23,7 @@ class Speed(Settings):
     )
 
 
-# Setting → the part of a cell that holds it. `base`, `axes`, `include`, `exclude` and `baseline` use these names.
+# Setting → the part of a cell that holds it. The `base`, rows, `axes` and `exclude` of sections use these names.
 PARTS: dict[str, type[Settings]] = {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}
 SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name in model.model_fields}
 TYPES: dict[str, Any] = {
@@ -65,6 +64,9 @@ AS_WRITTEN = PlainSerializer(lambda settings: settings.written if isinstance(set
 LISTS = {name: Annotated[tuple[kind, ...], Field(min_length=1)] for name, kind in TYPES.items()}  # type: ignore[valid-type]
 Overlay = Annotated[Mapping[str, Any], _checked("Overlay", TYPES), AS_WRITTEN]
 Axes = Annotated[Mapping[str, tuple[Any, ...]], _checked("Axes", LISTS), AS_WRITTEN]
+ROW_TYPES = TYPES | {"axes": Axes, "exclude": tuple[Overlay, ...]}
+SectionRow = Annotated[Mapping[str, Any], _checked("SectionRow", ROW_TYPES), AS_WRITTEN]
+NO_BASELINE = "none"
 
 
 class ShownTable(Settings):
@@ -91,19 +93,35 @@ class Show(Settings):
 
 
 class Section(Settings):
-    """One table of the report: a product of axes over the base settings, and how to show it."""
+    """One question and table of the report: its rows, and how to show them."""
 
     title: str = Field(min_length=1)
     note: str = ""
-    base: Overlay = Field(default_factory=dict, description="settings of this section's cells")
-    axes: Axes = Field(default_factory=dict, description="setting → its values")
-    include: tuple[Overlay, ...] = Field((), description="further cells, each a map of settings")
-    exclude: tuple[Overlay, ...] = Field((), description="combinations to drop")
-    baseline: Overlay = Field(
-        default_factory=lambda: {"loss": registry.literal("contrastive.losses", "USUAL_LOSS")},
-        description="settings of the baseline",
+    base: Overlay = Field(default_factory=dict, description="settings of all rows")
+    rows: Mapping[str, SectionRow] = Field(
+        min_length=1,
+        description="name → settings; with `axes` (setting → values) each combination is a row, and each axis stands "
+        "in the name as {setting}; `exclude` drops combinations",
+    )
+    baseline: str | None = Field(
+        None,
+        min_length=1,
+        description="name of the row that the others are compared with, or none; left out: the first",
     )
     show: Show = Show()
+
+    def baseline_name(self) -> str:
+        return next(iter(self.rows)) if self.baseline is None else self.baseline
+
+    def varied(self) -> tuple[str, ...]:
+        """Return the settings in which the rows may differ."""
+        names = [name for row in self.rows.values() for name in (*settings_of_row(row), *row.get("axes", ()))]
+        return tuple(dict.fromkeys(names))
+
+
+def settings_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a section's row, without its `axes` and `exclude`."""
+    return {name: value for name, value in row.items() if name in SETTINGS}
 
 
 class Resources(Settings):
@@ -126,7 +144,7 @@ def source_name(source: str) -> str:
 
 
 class Report(Settings):
-    """Settings of a report: margins, names of rows, prices. No training or evaluation depends on them."""
+    """Settings of a report: margins, author, prices. No training or evaluation depends on them."""
 
     margin: Mapping[str, Annotated[float, Field(gt=0)]] = Field(
         default_factory=dict,
@@ -136,21 +154,12 @@ class Report(Settings):
     primary: str | None = Field(
         None, description="the score that is tested, e.g. test.accuracy; left out: all scores of a table, corrected"
     )
-    labels: Mapping[str, str] = Field(
-        default_factory=dict,
-        description="names for readers: default name of a row, of a part of it, of the data or of the encoder → name "
-        "in the report, e.g. {head only: the head alone}",
-    )
     author: str = Field("", max_length=100, description="shown on the report's first screen; left out: nobody")
     price_per_hour: float | None = Field(
         None, ge=0, description="price of a GPU hour, or of an hour of a machine without GPU; left out: none"
     )
     currency: str = Field("USD", min_length=1)
     language: Literal["en", "zh"] = Field("en", description="language of the report: English or Chinese")
-
-    def named(self, source: str) -> str:
-        """Return the name for readers of data or an encoder."""
-        return self.labels.get(source_name(source), source_name(source))
 
     def family(self, table: ShownTable) -> list[str]:
         """Return the scores of a table that are tested: its family, else the primary score if shown, else all."""

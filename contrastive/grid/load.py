@@ -1,7 +1,7 @@
 """Load an experiment file: read, check and expand it, and report its mistakes, each with its line and fix.
 
 Each stage reports all its mistakes at once: settings and their values; names of files and models, and what is evaluated
-and shown; how settings combine in cells; labels.
+and shown; how settings combine in cells; names and baselines of rows.
 
 YAML is read as plain data with line numbers: `yes`, `on` and dates are text, `1e-4` and `20_000` are numbers, and a
 repeated key is a mistake. (PyYAML alone reads `1e-4` as text and `no` as false, and keeps the last of two equal keys.)
@@ -20,9 +20,9 @@ from pydantic import ValidationError
 from contrastive import paths
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief, brief_name
-from contrastive.grid.check import in_cells, outside_cells, too_many, wrong_labels, wrong_names
+from contrastive.grid.check import in_cells, outside_cells, too_many, wrong_names, wrong_rows
 from contrastive.grid.expand import Builder, LoadedExperiment
-from contrastive.grid.messages import Finding, SettingPath, explain_errors, shown_value
+from contrastive.grid.messages import Finding, SettingPath, explain_errors, old_sections, shown_value
 
 PREFIXES = ("file:", "deepspeed:")
 SPLITS = ("test", "validation")  # splits whose paths need no prefix if the data is a file
@@ -194,6 +194,7 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
         if problems:
             raise ExperimentError(sorted(problems)) from None
 
+    stop_at(old_sections(data))
     try:
         experiment = Experiment.model_validate(data, strict=True)
     except ValidationError as error:
@@ -203,7 +204,7 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
     builder = Builder(experiment)
     stop_at(in_cells(builder))
     resolved = builder.resolved()
-    stop_at(wrong_labels(resolved))
+    stop_at(wrong_rows(resolved))
     return resolved
 
 

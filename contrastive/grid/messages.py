@@ -3,9 +3,10 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
+import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -97,11 +98,51 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
 def _unknown_setting(name: str, parent: type[BaseModel] | None) -> str:
     if parent is None and name in ("seed", "seeds"):
         return "seeds are set for the whole experiment: write `seeds: [0, 1, 2]` at the top level"
-    names = list(parent.model_fields if parent else SETTINGS)
+    names = list(parent.model_fields if parent else [*SETTINGS, "axes", "exclude"])
     if not difflib.get_close_matches(name, names, 1) and name in SETTINGS:
         part = "base" if parent is Section else SETTINGS[name]
         return f"there is no such setting here; did you mean `{part}: {{{name}: …}}`?"
     return "there is no such setting" + nearest_name(name, names)
+
+
+class _Plain(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def old_sections(data: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find sections of files from before rows had names, with the rows to write."""
+    sections, report = data.get("sections"), data.get("report")
+    for number, section in enumerate(sections if isinstance(sections, tuple) else ()):
+        if isinstance(section, dict) and (
+            {"axes", "include", "exclude"} & section.keys() or isinstance(section.get("baseline"), dict)
+        ):
+            yield ("sections", number), f"the rows of a section have names; write `{_rows_to_write(section)}`"
+    if isinstance(report, dict) and "labels" in report:
+        yield ("report", "labels"), "rows have their names in sections: leave labels out"
+
+
+def _rows_to_write(section: Mapping[str, Any]) -> str:
+    """Return the `rows` and `baseline` of a section with `axes`, `include` or a map of settings as its baseline."""
+    axes, rows, named = section.get("axes") or {}, dict[str, Any](), ""
+    baseline = section.get("baseline", {"loss": registry.literal("contrastive.losses", "USUAL_LOSS")})
+    if not baseline:
+        named = "none"
+    elif set(baseline) == set(axes) and all(baseline[name] in axes[name] for name in axes):
+        named = ", ".join(map(str, baseline.values()))
+    else:
+        shared = {n: values for n, values in axes.items() if n not in baseline and SETTINGS.get(n) != "objective"}
+        rows[", ".join(["baseline", *(f"{{{name}}}" for name in shared)])] = {**baseline, "axes": shared}
+    if axes or not section.get("include"):
+        excluded = {"exclude": section["exclude"]} if "exclude" in section else {}
+        rows[", ".join(f"{{{name}}}" for name in axes) or "NAME"] = {"axes": axes} | excluded
+    for settings in section.get("include") or ():
+        rows[", ".join(map(str, settings.values()))] = settings
+    document = {"rows": rows} | ({"baseline": named} if named else {})
+    written = yaml.dump(
+        document, Dumper=_Plain, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False
+    )
+    return written.strip()[1:-1].replace(", axes: {}", "").replace("{axes: {}}", "{}")
 
 
 def _nearest_registered(name: str, value: Any) -> str:
@@ -169,11 +210,11 @@ def json_schema() -> dict[str, Any]:
         axis = {"type": "array", "minItems": 1, "uniqueItems": True, "items": values}
         parts["Settings"]["properties"][name] = parts[model]["properties"][name]
         parts["Axes"]["properties"][name] = axis
-    for name, kind in (("base", "Settings"), ("baseline", "Settings"), ("axes", "Axes")):
-        kept = {key: section[name][key] for key in ("description", "title") if key in section[name]}
-        section[name] = {"$ref": f"#/$defs/{kind}"} | kept
-    for name in ("include", "exclude"):
-        section[name]["items"] = {"$ref": "#/$defs/Settings"}
+    settings, excludes = {"$ref": "#/$defs/Settings"}, {"type": "array", "items": {"$ref": "#/$defs/Settings"}}
+    of_row = parts["Settings"]["properties"] | {"axes": {"$ref": "#/$defs/Axes"}, "exclude": excludes}
+    parts["SectionRow"] = parts["Settings"] | {"properties": of_row}
+    section["base"] = settings | {"description": section["base"]["description"]}
+    section["rows"]["additionalProperties"] = {"$ref": "#/$defs/SectionRow"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 

@@ -3,21 +3,21 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from types import MappingProxyType
+from string import Formatter
 from typing import Any
 
 from pydantic import BaseModel
 
 from contrastive.config import registry
 from contrastive.config.cell import Cell, Data, Tune, idle_rates
-from contrastive.config.experiment import SETTINGS, source_name
+from contrastive.config.experiment import SETTINGS
 from contrastive.config.objective import Objective
 from contrastive.grid.identity import text_settings
 
 Overlay = dict[str, Any]  # setting → checked value
 ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # everything before the name of a file
 SYMBOLS = {"alpha": "α", "temperature": "τ"}
-JOINED = " · "
+UNREAD = "–"  # in place of an axis that a row does not read
 SELF_EXPLAINING = {"loss", "view", "level", "tune", "model", "source"}  # shown without their name
 
 
@@ -82,34 +82,26 @@ def without_folders(text: str) -> str:
     return ABSOLUTE.sub(r"\1", text)
 
 
-def labelled_row(
-    cell: Cell,
-    axes: Mapping[str, Any],
-    baseline: Mapping[str, Any] | None,
-    ambiguous: set[str],
-    labels: Mapping[str, str],
-) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return the parts of a row's name, and its axes as a table shows them.
+def row_name(template: str, axes: Mapping[str, Any], read: Mapping[str, Any], ambiguous: set[str]) -> str:
+    """Return the name of a row: `SupCon, α 0.5` for the template `SupCon, α {alpha}`.
 
-    `baseline`: the settings of a baseline row, else None; `ambiguous`: axes with values whose short names are equal;
-    `labels`: the names that report.labels gives.
+    An axis that the row's cells do not read is shown as a dash. `ambiguous`: axes with values whose short names are
+    equal.
     """
-    texts = {}
-    for name in baseline if baseline is not None else () if axes else ("loss", "view"):
-        if name not in axes and name in settings_of_cell(cell):
-            texts[name] = short_value(name, setting_value(cell, name))
-    texts |= {name: _long(value) if name in ambiguous else short_value(name, value) for name, value in axes.items()}
-    shown = {
-        name: labels.get(texts[name], value if isinstance(value, int | float | str) else texts[name])
-        for name, value in axes.items()
-    }
-    return tuple(_with_name(name, text) for name, text in texts.items()), shown
+    texts = {name: axis_text(name, read[name], ambiguous) if name in read else UNREAD for name in axes}
+    return template.format_map(texts)
 
 
-def row_label(parts: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Join the parts to the name of a row; `labels` may rename the whole name or single parts."""
-    whole = JOINED.join(parts)
-    return labels.get(whole, JOINED.join(labels.get(part, part) for part in parts))
+def axis_text(name: str, value: Any, ambiguous: set[str]) -> str:
+    return _long(value) if name in ambiguous else short_value(name, value)
+
+
+def names_in(template: str) -> list[str]:
+    """Return the axes that a row's name has in braces; raise ValueError if they cannot be filled in."""
+    fields = [field for field in Formatter().parse(template) if field[1] is not None]
+    if any(spec or conversion or not str(name).isidentifier() for _, name, spec, conversion in fields):
+        raise ValueError("braces hold the name of an axis and nothing else")
+    return [str(name) for _, name, _, _ in fields]
 
 
 def ambiguous_axes(rows: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -121,9 +113,8 @@ def ambiguous_axes(rows: Iterable[Mapping[str, Any]]) -> set[str]:
     return {name for name, seen in values.items() if len({short_value(name, value) for value in seen}) < len(seen)}
 
 
-def names_of_data(cells: Iterable[Cell], labels: Mapping[str, str] = MappingProxyType({})) -> dict[Data, str]:
-    """Name the data of cells by the settings that differ; the name is empty if all cells have the same data. `labels`:
-    names for readers, by the last part of a source."""
+def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
+    """Name the data of cells by the settings that differ; the name is empty if all cells have the same data."""
     texts = {cell.data: text_settings(cell.data) for cell in cells}
     distinct = set(texts.values())
     differing = [name for name in Data.model_fields if len({getattr(data, name) for data in distinct}) > 1]
@@ -133,7 +124,7 @@ def names_of_data(cells: Iterable[Cell], labels: Mapping[str, str] = MappingProx
         parts = [source(v) if name == "source" else f"{name}={short_value(name, v)}" for name, v in values.items()]
         return ", ".join(parts)
 
-    short = {data: named(data, lambda s: labels.get(source_name(s), without_folders(s))) for data in distinct}
+    short = {data: named(data, without_folders) for data in distinct}
     names = short if len(set(short.values())) == len(distinct) else {data: named(data, str) for data in distinct}
     return {data: names[plain] for data, plain in texts.items()}
 

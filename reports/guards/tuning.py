@@ -8,7 +8,7 @@ from typing import Any
 from contrastive.config.experiment import SETTINGS
 from reports.compare import RowScore, Section
 from reports.guards.results import Guard
-from reports.guards.same import AS_RUN, DATA, path
+from reports.guards.same import AS_RUN, DATA, declared, path
 from reports.markdown import score_text, symbol, unit
 from reports.messages import _, listed
 from reports.rows import Row, references_of
@@ -24,16 +24,22 @@ def tuning(section: Section, results: Results) -> list[Guard]:
     scores = [score for score in section.scores if score.value == value and not score.row.variant]
     scores = [score for score in scores if math.isfinite(score.mean) and score.row.recorded.settings]
     rows = [score.row for score in scores]
-    return [*at_the_edge(scores), *not_tuned(rows), *below_reference(scores, section, results)]
+    return [
+        *at_the_edge(scores, declared(section.recorded, results)),
+        *not_tuned(rows),
+        *below_reference(scores, section, results),
+    ]
 
 
-def at_the_edge(scores: list[RowScore]) -> Iterator[Guard]:
-    """Warn if the best rows have an axis's largest or smallest tried value and a further one is possible."""
+def at_the_edge(scores: list[RowScore], names: set[str]) -> Iterator[Guard]:
+    """Warn if the best rows have the largest or smallest value of a setting among the rows that differ in nothing else,
+    and a further one is possible. `names`: the settings in which the section's rows may differ."""
     best = [score.row for score in scores if score.bold]
-    for name in dict.fromkeys(name for row in best for name in row.recorded.axes):
-        numbers = {score.row.number: axis_number(score.row, name) for score in scores}
-        tried = sorted({number for number in numbers.values() if number is not None})
-        ends = {numbers[row.number] for row in best}
+    for name in sorted(names):
+        others = [other_settings(row, name) for row in best]
+        alike = [score.row for score in scores if other_settings(score.row, name) in others]
+        tried = sorted({number for row in alike if (number := axis_number(row, name)) is not None})
+        ends = {axis_number(row, name) for row in best}
         if len(tried) < FEWEST or len(ends) > 1:
             continue
         is_lowest = tried[0] in ends and tried[0] > LEAST.get(name, 0)
@@ -45,6 +51,10 @@ def at_the_edge(scores: list[RowScore]) -> Iterator[Guard]:
                 tried=", ".join(f"{number:g}" for number in tried),
             )
             yield Guard("edge", words)
+
+
+def other_settings(row: Row, name: str) -> dict[str, str]:
+    return {key: value for key, value in (row.recorded.settings or {}).items() if key != path(name)}
 
 
 def axis_number(row: Row, name: str) -> float | None:

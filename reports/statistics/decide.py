@@ -117,8 +117,8 @@ def decide(
     """Compare each pair of rows, the first minus the second.
 
     `share`, `most_seeds`: see `Family`. `family`: all pairs that share the level, if `pairs` are only some of them. A
-    study that adds seeds judges a pair by the seeds that both rows have: later seeds of other rows would take back one
-    of four verdicts of the first look.
+    study that adds seeds judges a pair by the seeds that both rows have: with later seeds of other rows, one of four
+    verdicts of the first look would change.
     """
     seeds_of = [int(measured.common(pair).sum()) for pair in pairs]
     shared = Family(len(measured.values), pairs if family is None else family, share, most_seeds)

@@ -341,6 +341,18 @@ def test_a_run_that_a_tracker_calls_failed_counts_unless_its_seed_was_run_again(
     assert "Left out, as their runs did not finish (state running): 1 of the lines." in judged.warnings
 
 
+def test_a_run_of_which_one_score_a_line_is_read_has_failed_where_one_of_its_lines_has():
+    long = frame().melt(["model", "seed"], var_name="metric", value_name="value")
+    long = pd.concat([long, long.assign(metric="f1")])
+    table = long.assign(state="finished")
+    of_run = (table["model"] == "m1") & (table["seed"] == table["seed"].max())
+    table.loc[of_run & (table["metric"] == "f1"), "state"] = "crashed"
+    named = {"metric": "metric", "value": "value", "baseline": "base"}
+    whole, broken = (ablate.judge(each, **named) for each in (long, table))
+    assert "m1, seed" in "".join(broken.warnings) and not whole.warnings
+    assert verdicts(whole)["m1"] == "better" and verdicts(broken)["m1"] == "undecided"
+
+
 def test_an_unknown_direction_is_assumed_and_said():
     judged = ablate.judge(frame().rename(columns={"acc": "zeta"}), baseline="base")
     assert judged.warnings == ["zeta: higher is assumed to be better; --lower zeta reverses this."]

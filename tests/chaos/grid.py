@@ -34,8 +34,8 @@ def write(folder: Path, **changes: Any) -> Path:
         "evaluation": {"metrics": ["accuracy", "knn"]},
         "seeds": [0],
         "sections": [
-            {"title": "Alone", "axes": {"loss": ["ce", "ce+supcon"]}, "baseline": {}},
-            {"title": "Two processes", "base": {"processes": 2}, "baseline": {}},
+            {"title": "Alone", "rows": {"ce": {"loss": "ce"}, "SupCon": {"loss": "ce+supcon"}}},
+            {"title": "Two processes", "rows": {"ce": {"processes": 2}}},
         ],
         "resources": {"checkpoint_every": CHECKPOINT_EVERY},
     }

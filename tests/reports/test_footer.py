@@ -31,7 +31,9 @@ def noted(**changed: Any) -> Provenance:
 def results(*known: Provenance | None, **report: Any) -> Results:
     cells = {f"c{i}": cell_run(f"c{i}", {}, one) for i, one in enumerate(known)}
     rows = [row("one", ["c0"]), row("two", ["c1", "c9"])]
-    experiment = Experiment(name="small", sections=[{"title": "A section"}], report=report, **SETTINGS)
+    experiment = Experiment(
+        name="small", sections=[{"title": "A section", "rows": {"ce": {"loss": "ce"}}}], report=report, **SETTINGS
+    )
     grid = RecordedGrid(experiment, [section(shown, ("test.accuracy",)) for shown in (rows[:1], rows)], [])
     return Results(study_of(grid), cells, pd.DataFrame(), pd.DataFrame(), {}, {})
 
@@ -93,7 +95,7 @@ def test_counts_come_from_the_tokens_to_the_report(home: Path):
         "data": {"source": f"file:{home}/texts.csv", "test": 20, "max_length": 16},
         "encoder": {"model": "scratch:bert"},
         "seeds": [0],
-        "sections": [{"title": "Lengths", "axes": {"max_length": [8, 16]}}],
+        "sections": [{"title": "Lengths", "rows": {str(n): {"max_length": n} for n in (8, 16)}}],
         "evaluation": {"transfer": [{"name": "others", "source": f"file:{home}/texts.csv", "train": 20, "test": 20}]},
     }
     (home / "small.yaml").write_text(yaml.safe_dump(settings))

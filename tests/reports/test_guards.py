@@ -25,15 +25,24 @@ from tests.reports.made import made, put
 
 Spoil = Callable[[Results], None]
 SEEDS = 3
-LOSSES = {"loss": ["ce+supcon", "rdrop"]}
+LOSSES = {"ce": {}, "{loss}": {"axes": {"loss": ["ce+supcon", "rdrop"]}}}
+TUNES = ["full", {"last_blocks": 0}, {"lora": {}}]
+TUNED = {
+    "ce · {tune}": {"axes": {"tune": TUNES}},
+    "{tune} · {loss}": {"axes": {"tune": TUNES, "loss": ["ce+supcon", "rdrop"]}},
+}
+SIZES = {
+    "{train} · {threads} · {batch_size}": {"axes": {"train": [300, 600], "threads": [1, 2], "batch_size": [8, 16]}}
+}
+TOKENS = {"loss": "ce+supcon", "view": "topk_tokens", "axes": {"k": [2, 3, 4], "alpha": [0.2, 0.5]}}
+LISTED = {"ce": {}, "rdrop": {"loss": "rdrop", "epochs": 2}, "simcse": {"loss": "simcse", "micro_batch": 4}}
 PIVOT = {"table": {"rows": "k", "columns": "alpha"}}
 SECTIONS = [
-    {"title": "Losses", "axes": LOSSES, "show": {"table": {"values": ["test.accuracy", "test.ari", "test.nmi"]}}},
-    {"title": "Tokens", "base": {"loss": "ce+supcon", "view": "topk_tokens"}, "show": PIVOT,
-     "axes": {"k": [2, 3, 4], "alpha": [0.2, 0.5]}},
-    {"title": "Tuned", "axes": {"tune": ["full", {"last_blocks": 0}, {"lora": {}}], **LOSSES}},
-    {"title": "Size", "axes": {"train": [300, 600], "threads": [1, 2], "batch_size": [8, 16]}, "baseline": {}},
-    {"title": "Listed", "include": [{"loss": "rdrop", "epochs": 2}, {"loss": "simcse", "micro_batch": 4}]},
+    {"title": "Losses", "rows": LOSSES, "show": {"table": {"values": ["test.accuracy", "test.ari", "test.nmi"]}}},
+    {"title": "Tokens", "rows": {"ce": {}, "k={k} · α={alpha}": TOKENS}, "show": PIVOT},
+    {"title": "Tuned", "rows": TUNED},
+    {"title": "Size", "rows": SIZES, "baseline": "none"},
+    {"title": "Listed", "rows": LISTED},
 ]  # fmt: skip
 
 
@@ -166,7 +175,7 @@ def test_a_sound_grid_fires_nothing(sound: Results):
     assert [guards(section, sound) for section in sound.study.sections] == [[]] * len(SECTIONS)
     assert general(sound) == []
     (names,) = several_names(sound)  # what each section calls its baseline
-    assert str(names) == "One configuration under several names: ce = train=600 · threads=1 · batch_size=16."
+    assert str(names) == "One configuration under several names: ce = 600 · 1 · 16."
 
 
 SPOILED: dict[str, tuple[Spoil, str, bool, str]] = {

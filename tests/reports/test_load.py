@@ -80,8 +80,12 @@ def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_
     assert load("small", uri).cells["c0s0"].run_id == later.info.run_id
 
 
-TOKENS = {"base": {"loss": "ce+supcon", "view": "topk_tokens"}, "axes": {"k": [2, 3], "alpha": [0.2, 0.5]}}
-SECTIONS = [{"title": "Losses", "axes": {"loss": ["ce+supcon", "rdrop"]}}, {"title": "Tokens", **TOKENS}]
+LOSSES = {"axes": {"loss": ["ce+supcon", "rdrop"]}}
+TOKENS = {"loss": "ce+supcon", "view": "topk_tokens", "axes": {"k": [2, 3], "alpha": [0.2, 0.5]}}
+SECTIONS = [
+    {"title": "Losses", "rows": {"ce": {}, "{loss}": LOSSES}},
+    {"title": "Tokens", "rows": {"ce": {}, "k={k} · α={alpha}": TOKENS}},
+]
 
 
 def written(home: Path, **salt: str) -> Results:

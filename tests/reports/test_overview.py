@@ -88,7 +88,7 @@ def test_the_first_screen_names_all_data_sets_and_encoders_of_the_rows():
         put(one, settings={"data.source": source, "encoder.model": "scratch:bert"})
         for cell in one.cells:
             put(results.cells[cell], provenance=noted(texts))
-    experiment = Experiment(name="small", sections=[{"title": "A section"}], **SETTINGS)
+    experiment = Experiment(name="small", sections=[{"title": "A section", "rows": {"ce": {"loss": "ce"}}}], **SETTINGS)
     put(results, study=study_of(RecordedGrid(experiment, [part], [])))
     first = overview(results, [compare_section(part, results)[1]], ["a-section"])
     assert first.setting.startswith(
@@ -252,13 +252,13 @@ def test_rows_with_several_baselines_name_theirs_and_a_pair_stands_once():
     )
 
 
-def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
+def test_where_no_row_is_a_baseline_that_is_said_with_what_to_write():
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
     for row in part.rows:
-        put(row, baseline=True, against=None, axes={"encoder_lr": 1e-06})
+        put(row, baseline=False, against=None)
     first = overview(results, [compare_section(part, results)[1]], ["a"])
     assert first.headline == "Nothing is compared: no section names a baseline"
-    assert first.next.words == "Next, name a baseline in the file, such as baseline: {encoder_lr: 1e-06}:"
+    assert first.next.words == "Next, name a baseline in the file, such as baseline: ce:"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ SCORES = {cell: {"test.accuracy": accuracy, "test.loss": loss} for cell, (accura
 def results(evaluation: dict | None = None, **scores: dict[str, float]) -> Results:
     empty = pd.DataFrame()
     kinds = {name: Kind(name != "test.loss") for name in ("test.accuracy", "test.loss")}
-    parts = [{"title": "A section"}]
+    parts = [{"title": "A section", "rows": {"ce": {"loss": "ce"}}}]
     experiment = Experiment(name="small", sections=parts, evaluation=evaluation or {}, **SETTINGS)
     grid = RecordedGrid(experiment, [], [Reference("TF-IDF", "", {"test.accuracy": 0.5})])
     return Results(study_of(grid), {}, pd.DataFrame(scores or SCORES).T, empty, {}, kinds)

@@ -164,7 +164,7 @@ def write_experiment(home: Path) -> Path:
     path = home / "one.yaml"
     path.write_text(
         f'name: one\ndata: {{source: "file:{home}/texts.csv", train: 20, test: 40}}\n'
-        'encoder: {model: "scratch:bert"}\nseeds: [0]\nsections: [{title: Recipes, baseline: {}}]\n'
+        'encoder: {model: "scratch:bert"}\nseeds: [0]\nsections: [{title: Recipes, rows: {ce: {}}}]\n'
     )
     return path
 

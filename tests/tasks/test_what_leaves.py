@@ -68,7 +68,9 @@ def test_no_text_leaves_the_run_folders(home: Path):
         "data": {"source": f"file:{home}/texts.csv", "test": 30, "max_length": 16},
         "encoder": {"model": "scratch:bert"},
         "seeds": [0],
-        "sections": [{"title": "Lengths", "axes": {"max_length": [8, 16]}, "show": {"tsne": True}}],
+        "sections": [
+            {"title": "Lengths", "rows": {str(n): {"max_length": n} for n in (8, 16)}, "show": {"tsne": True}}
+        ],
     }
     (home / "small.yaml").write_text(yaml.safe_dump(settings))
     plan = plans.make_plan(experiment.load_experiment(home / "small.yaml"))

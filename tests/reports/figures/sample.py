@@ -69,7 +69,12 @@ def results(*sections: RecordedSection, classes: tuple[str, ...] = CLASSES) -> R
 
 
 def experiment(titles: list[str], seeds: tuple[int, ...] = SEEDS) -> Experiment:
-    return Experiment(name="small", seeds=seeds, sections=[{"title": title} for title in titles], **SETTINGS)
+    return Experiment(
+        name="small",
+        seeds=seeds,
+        sections=[{"title": title, "rows": {"ce": {"loss": "ce"}}} for title in titles],
+        **SETTINGS,
+    )
 
 
 def noted(cell: str, classes: tuple[str, ...]) -> Provenance:
