@@ -98,7 +98,7 @@ def scores_of(file: Path, folder: Path) -> Row:
         "weights": [weights(run) for run in folders],
         "scores": [{score["name"]: score["value"] for score in of_cell} for of_cell in scores],
         "rows": [
-            (section.section.title, row.label, row.against, [loaded.cells.index(cell) for cell in row.cells])
+            (section.title, row.label, row.against, [loaded.cells.index(cell) for cell in row.cells])
             for section in loaded.sections
             for row in section.rows
         ],

@@ -121,7 +121,7 @@ class GrowingGrid:
     def _undecided(self) -> list[tuple[int, str]]:
         """Return number and title of the sections that have not ended."""
         parts = enumerate(self.full_plan.resolved.sections)
-        return [(number, part.section.title) for number, part in parts if part.section.title not in self.ended]
+        return [(number, part.title) for number, part in parts if part.title not in self.ended]
 
     def _ids(self, number: int) -> set[str]:
         """Return the ids of a section's cells at its current numbers of seeds."""

@@ -84,20 +84,25 @@ def study_of(grid: RecordedGrid) -> Study:
     experiment = grid.experiment
     report, evaluation = experiment.report, experiment.evaluation
     families = {section.title: report.family(section.show.table) for section in grid.sections}
+    asked = {section.title: section for section in experiment.sections}
+    names = {section.title: section.question or section.title for section in grid.sections}
+    declared = {title: asked[name] for title, name in names.items() if name in asked}
+    settings = [name for name in dict.fromkeys(section.setting for section in grid.sections) if name]
+    source = all_named("data.source", experiment.data.source, grid.sections, source_name)
     shown = {section.title: list(section.show.table.values) for section in grid.sections}
     tasks = [task.scores()[0] for task in evaluation.transfer]
     sections = grid.sections if grid.stopping is None else with_all_seeds(grid.sections)
     return Study(
         experiment.name,
         sections,
-        all_named("data.source", experiment.data.source, grid.sections, source_name),
+        ", ".join(settings) or source,
         encoder=all_named("encoder.model", experiment.encoder.model, grid.sections, source_name),
         description=experiment.description,
         margins=report.margin,
         primary=report.primary,
         families={title: names for title, names in families.items() if names != shown[title]},
-        varied={section.title: {*section.varied()} for section in experiment.sections},
-        baselines=frozenset(section.title for section in experiment.sections if section.baseline != NO_BASELINE),
+        varied={title: {*section.varied()} for title, section in declared.items()},
+        baselines=frozenset(title for title, section in declared.items() if section.baseline != NO_BASELINE),
         transfer=(*tasks, *(["transfer.mean"] if len(tasks) > 1 else [])),  # as GLUE does
         variants=tuple(
             "".join(f"{part}/" for part in (vectors, post) if part)

@@ -7,7 +7,7 @@ is outside the cell, so changing it never causes a cell to be trained again.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PlainSerializer, create_model
+from pydantic import AfterValidator, Field, PlainSerializer, create_model, model_validator
 
 from contrastive.config.base import Name, Positive, Seed, Settings
 from contrastive.config.cell import Data, Encoder, Training
@@ -97,6 +97,9 @@ class Section(Settings):
 
     title: str = Field(min_length=1)
     note: str = ""
+    settings: tuple[str, ...] | None = Field(
+        None, min_length=1, description="names of the settings in which it is asked; left out: all"
+    )
     base: Overlay = Field(default_factory=dict, description="settings of all rows")
     rows: Mapping[str, SectionRow] = Field(
         min_length=1,
@@ -171,6 +174,10 @@ class Report(Settings):
 class Experiment(Settings):
     name: Name
     description: str = ""
+    settings: Mapping[str, Overlay] = Field(
+        default_factory=dict,
+        description="name of a data set, encoder or both → its settings; all sections are asked in each",
+    )
     data: Data
     encoder: Encoder
     objective: Objective = Objective()
@@ -181,3 +188,18 @@ class Experiment(Settings):
     resources: Resources = Resources()
     speed: Speed = Speed()
     report: Report = Report()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _source_of_settings(cls, values: Any) -> Any:
+        """Take the first setting's source for data without one, if all settings name theirs."""
+        data, settings = values.get("data"), values.get("settings")
+        named = settings.values() if isinstance(settings, dict) else ()
+        sources = [isinstance(each, dict) and each.get("source") for each in named]
+        if isinstance(data, dict) and "source" not in data and sources and all(sources):
+            return values | {"data": {"source": sources[0]} | data}
+        return values
+
+    def settings_of(self, section: Section) -> tuple[str, ...]:
+        """Return the names of the settings in which a section is asked; an empty one if there are none."""
+        return section.settings or tuple(self.settings) or ("",)

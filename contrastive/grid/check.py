@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from contrastive.config import registry
-from contrastive.config.cell import Cell, Encoder, Training, resample_error
+from contrastive.config.cell import Cell, Data, Encoder, Training, resample_error
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import NO_BASELINE, SETTINGS, Experiment, Section, settings_of_row
 from contrastive.config.objective import Objective
@@ -26,7 +26,7 @@ from contrastive.data.locate import (
 )
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
-from contrastive.grid.expand import Builder, LoadedExperiment, Row, axis_names, count_combinations
+from contrastive.grid.expand import COLUMNS, Builder, LoadedExperiment, Row, axis_names, count_combinations
 from contrastive.grid.messages import Finding, SettingPath, nearest_name, shown_value
 from contrastive.grid.names import Overlay, names_in
 
@@ -49,6 +49,8 @@ def _every_value(experiment: Experiment) -> list[tuple[SettingPath, str, Any]]:
     values: list[tuple[SettingPath, str, Any]] = [
         ((part, name), name, getattr(getattr(experiment, part), name)) for name, part in SETTINGS.items()
     ]
+    for setting, overlay in experiment.settings.items():
+        values += [(("settings", setting, name), name, value) for name, value in overlay.items()]
     for number, section in enumerate(experiment.sections):
         maps: dict[SettingPath, Mapping[str, Any]] = {("base",): section.base}
         for key, row in section.rows.items():
@@ -102,6 +104,7 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     """Find mistakes outside the cells: repeated seeds and titles, and what evaluation, report and tables name."""
     evaluation = experiment.evaluation
     set_by_sections = {name for section in experiment.sections for name in (*section.base, *section.varied())}
+    set_by_sections |= {name for overlay in experiment.settings.values() for name in overlay}
     yield from _repeats(("seeds",), experiment.seeds)
     if "validation" in evaluation.splits and experiment.data.validation == 0 and "validation" not in set_by_sections:
         yield ("evaluation", "splits"), "`validation` has no texts; set data.validation to a number, a split or a file"
@@ -110,6 +113,7 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     yield from _wrong_evaluation(experiment)
     for name in ("metrics", "splits", "vectors", "post"):
         yield from _repeats(("evaluation", name), getattr(evaluation, name))
+    yield from _wrong_settings(experiment)
     titles = [section.title for section in experiment.sections]
     for path, message in _repeats(("sections",), titles, "another section also has the title {}"):
         yield (*path, "title"), message
@@ -117,7 +121,26 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     score_names = dict.fromkeys(score_names_of(evaluation))
     for number, section in enumerate(experiment.sections):
         yield from _wrong_row_names(("sections", number), section)
+        yield from _repeats(("sections", number, "settings"), section.settings or ())
+        for position, name in enumerate(section.settings or ()):
+            yield from _unknown(
+                ("sections", number, "settings", position), name, experiment.settings, "there is no `{}`"
+            )
         yield from _wrong_table(("sections", number), section, evaluation, score_names)
+
+
+def _wrong_settings(experiment: Experiment) -> Iterator[Finding]:
+    """Find settings with another source that lack a test split of it, and columns that no data can have."""
+    data = experiment.data
+    for name, overlay in experiment.settings.items():
+        if not name.strip():
+            yield ("settings", name), "give the setting a name"
+        if "source" in overlay and "test" not in overlay and isinstance(data.test, str):
+            yield ("settings", name), f"`test` is missing: `{brief_name(data.test)}` of data.test is of another source"
+    if experiment.settings and all("source" in overlay for overlay in experiment.settings.values()):
+        for name in COLUMNS:
+            if getattr(data, name) != Data.model_fields[name].default:
+                yield ("data", name), "each of the settings has its own source: name the column there"
 
 
 def _wrong_row_names(path: SettingPath, section: Section) -> Iterator[Finding]:
@@ -218,7 +241,7 @@ UNREAD = {
 
 def too_many(experiment: Experiment) -> Iterator[Finding]:
     """Reject a grid with too many cells. They are counted without building them, which could exhaust memory."""
-    counts = [count_combinations(section) for section in experiment.sections]
+    counts = [count_combinations(section) * len(experiment.settings_of(section)) for section in experiment.sections]
     cells, most = sum(counts) * len(experiment.seeds), experiment.resources.most_cells
     if cells <= most:
         return
@@ -232,37 +255,44 @@ def too_many(experiment: Experiment) -> Iterator[Finding]:
 
 def in_cells(builder: Builder) -> Iterator[Finding]:
     """Find settings that cannot be combined or that no cell reads."""
-    sound, read = True, set[str]()
-    for number, section in enumerate(builder.experiment.sections):
+    experiment, sound = builder.experiment, True
+    read = dict[SettingPath, set[str]]()  # base, row, setting or objective → what its cells read
+    idle = dict[SettingPath, set[int]]()  # row → positions of excludes that match no combination in any setting
+    for (number, setting), by_row, unmatched in zip(builder.sections, builder.variants, builder.unmatched, strict=True):
         path: SettingPath = ("sections", number)
-        variants, read_in_section = builder.variants[number], set[str]()
-        for key, row in section.rows.items():
-            where, read_by_row = (*path, "rows", key), _settings_read(builder, variants[key])
-            for position in builder.unmatched[number][key]:
-                yield (*where, "exclude", position), "matches no combination"
-            if not variants[key]:
+        for key, variants in by_row.items():
+            where = (*path, "rows", key)
+            idle.setdefault(where, set(unmatched[key])).intersection_update(unmatched[key])
+            if not variants:
                 yield where, "`exclude` leaves no combination"
-            refused = dict.fromkeys(text for overlay in variants[key] for text in _conflicts(builder, overlay))
-            yield from ((where, text) for text in refused)
+            refused = dict.fromkeys(text for overlay in variants for text in _conflicts(builder, overlay))
+            yield from ((where, f"in {setting}, {text}" if setting else text) for text in refused)
             sound = sound and not refused
             if not refused:
-                data = dict.fromkeys(builder.build(overlay)["data"] for overlay in variants[key])
-                reasons = dict.fromkeys(map(builder.experiment.evaluation.unmeasurable, data))
+                data = dict.fromkeys(builder.build(overlay)["data"] for overlay in variants)
+                reasons = dict.fromkeys(map(experiment.evaluation.unmeasurable, data))
                 yield from ((("evaluation", "test"), text) for text in reasons if text)
-                yield from _unread(where, settings_of_row(row), read_by_row)
-                yield from _unread((*where, "axes"), row.get("axes", {}), read_by_row, axes=True)
-            read_in_section |= read_by_row
-        if sound:
-            yield from _unread((*path, "base"), section.base, read_in_section)
-        read |= read_in_section
-    if sound:
-        yield from _unread(("objective",), dict(builder.experiment.objective), read)
+            for owner in (where, (*path, "base"), ("settings", setting), ("objective",)):
+                read.setdefault(owner, set()).update(_settings_read(builder, variants))
+    for where, positions in idle.items():
+        yield from (((*where, "exclude", position), "matches no combination") for position in sorted(positions))
+    if not sound:
+        return
+    for setting, overlay in experiment.settings.items():
+        yield from _unread(("settings", setting), overlay, read.get(("settings", setting), set()))
+    for number, section in enumerate(experiment.sections):
+        yield from _unread(("sections", number, "base"), section.base, read["sections", number, "base"])
+        for key, row in section.rows.items():
+            where = ("sections", number, "rows", key)
+            yield from _unread(where, settings_of_row(row), read[where])
+            yield from _unread((*where, "axes"), row.get("axes", {}), read[where], axes=True)
+    yield from _unread(("objective",), dict(experiment.objective), read["objective",])
 
 
 def wrong_rows(resolved: LoadedExperiment) -> Iterator[Finding]:
     """Find rows of a section that share a name or their cells, and rows without exactly one baseline."""
-    for number, part in enumerate(resolved.sections):
-        path, named = ("sections", number), part.section.baseline_name()
+    for part in resolved.sections:
+        path, named = ("sections", part.number), part.section.baseline_name()
         by_name, by_cells = dict[str, Row](), dict[Cell, Row]()
         for row in part.rows:
             where = (*path, "rows", row.key)

@@ -1,8 +1,9 @@
 """Expand an experiment to its grid: sections, rows with their baselines, and canonical cells.
 
 How a section is expanded:
-- The settings of a cell are the experiment's, overlaid by the section's `base`, by those of a row, and by one
-  combination of the row's `axes` (except those that `exclude` matches). Each combination is a row of the grid.
+- It is expanded once for each of the experiment's named `settings`, if there are any.
+- The settings of a cell are the experiment's, overlaid by one of its `settings`, by the section's `base`, by those of a
+  row, and by one combination of the row's `axes` (except those that `exclude` matches). Each combination is a row.
 - Combinations of a row that differ only in settings that their cells do not read are one row.
 - A row is compared with the baseline; of a baseline with axes, with its point whose axes have the row's values.
 """
@@ -30,6 +31,8 @@ from contrastive.grid.names import (
     settings_read,
 )
 
+COLUMNS = ("text", "label", "positive", "negative")  # of the data's source
+
 
 @dataclass(frozen=True)
 class Row:
@@ -50,7 +53,12 @@ class Row:
 
 @dataclass(frozen=True)
 class GridSection:
+    """A section in one setting."""
+
+    number: int  # of the section in the file
     section: Section
+    setting: str  # its name; empty if the file has none
+    title: str  # with the name of the setting if there are several
     rows: tuple[Row, ...]  # baselines first
 
 
@@ -69,8 +77,16 @@ class LoadedExperiment:
 
     @cached_property
     def data_names(self) -> dict[Data, str]:
-        """The name of each data set in a report."""
-        return names_of_data(self.cells)
+        """The name of each data set in a report: that of its setting if they belong to each other alone."""
+        names = names_of_data(self.cells)
+        of_setting, of_data = dict[str, set[Data]](), dict[Data, set[str]]()
+        for part in self.sections:
+            for row in part.rows:
+                of_setting.setdefault(part.setting, set()).add(row.cells[0].data)
+                of_data.setdefault(row.cells[0].data, set()).add(part.setting)
+        alone = {name: data.copy().pop() for name, data in of_setting.items() if len(data) == 1 and name}
+        own = {data: name for name, data in alone.items() if len(of_data[data]) == 1}
+        return names | own if len(self.experiment.settings) > 1 else names
 
     @cached_property
     def titles(self) -> dict[Cell, list[str]]:
@@ -78,7 +94,7 @@ class LoadedExperiment:
         shown: dict[Cell, dict[str, None]] = {}
         for part in self.sections:
             for cell in (cell for row in part.rows for cell in row.cells):
-                shown.setdefault(cell, {})[part.section.title] = None
+                shown.setdefault(cell, {})[part.title] = None
         return {cell: list(titles) for cell, titles in shown.items()}
 
 
@@ -105,6 +121,17 @@ def with_seeds(resolved: LoadedExperiment, most: int) -> LoadedExperiment:
 def settings_of(experiment: Experiment) -> Overlay:
     """Return every setting of the experiment's parts, before any section changes it."""
     return {name: getattr(getattr(experiment, part), name) for name, part in SETTINGS.items()}
+
+
+def setting_overlay(experiment: Experiment, name: str) -> Overlay:
+    """Return what a named setting changes. With another source, columns and named splits of the file's do not hold."""
+    overlay, data = dict(experiment.settings[name]) if name else {}, experiment.data
+    if "source" not in overlay:
+        return overlay
+    fields = Data.model_fields
+    columns = {column: fields[column].default for column in COLUMNS}
+    splits = {split: fields[split].default for split in ("validation",) if isinstance(getattr(data, split), str)}
+    return columns | splits | overlay
 
 
 def axis_names(section: Section) -> tuple[str, ...]:
@@ -144,25 +171,32 @@ class Builder:
         self.parts: dict[tuple[Any, ...], Settings] = {}
         self.rows: dict[tuple[Any, ...], tuple[Cell, ...]] = {}  # an overlay → its cells
         self.cells: dict[Cell, tuple[Cell, ...]] = {}  # cell of the first seed → cells of all seeds
-        self.unmatched: list[dict[str, list[int]]] = []  # section → row → positions of excludes without effect
-        self.variants: list[dict[str, list[Overlay]]] = []  # section → row → its distinct settings, not yet checked
-        for section in experiment.sections:
+        self.sections = [  # number of a section in the file, and a setting in which it is asked
+            (number, setting)
+            for number, section in enumerate(experiment.sections)
+            for setting in experiment.settings_of(section)
+        ]
+        self.unmatched: list[dict[str, list[int]]] = []  # the same order → row → positions of excludes without effect
+        self.variants: list[dict[str, list[Overlay]]] = []  # … → row → its distinct settings, not yet checked
+        for number, setting in self.sections:
+            section = experiment.sections[number]
+            base = setting_overlay(experiment, setting) | dict(section.base)
             self.unmatched.append({})
             self.variants.append({})
             for key, row in section.rows.items():
-                kept, self.unmatched[-1][key] = combinations(row, dict(section.base), self.settings)
+                kept, self.unmatched[-1][key] = combinations(row, base, self.settings)
                 distinct = {tuple(relevant.items()): relevant for relevant in map(self.relevant, kept)}
                 self.variants[-1][key] = list(distinct.values())
 
     def resolved(self) -> LoadedExperiment:
         """Return every row of every section and every distinct cell of a checked experiment."""
-        sections = tuple(
-            GridSection(section, _rows(section, variants, self))
-            for section, variants in zip(self.experiment.sections, self.variants, strict=True)
-        )
-        return LoadedExperiment(
-            self.experiment, sections, tuple(cell for cells in self.cells.values() for cell in cells)
-        )
+        sections = []
+        for (number, setting), variants in zip(self.sections, self.variants, strict=True):
+            section = self.experiment.sections[number]
+            title = f"{section.title} ({setting})" if len(self.experiment.settings) > 1 else section.title
+            sections.append(GridSection(number, section, setting, title, _rows(section, variants, self)))
+        cells = tuple(cell for cells in self.cells.values() for cell in cells)
+        return LoadedExperiment(self.experiment, tuple(sections), cells)
 
     def relevant(self, overlay: Overlay) -> Overlay:
         """Return the overlay without the settings that its cell does not read, in a fixed order."""

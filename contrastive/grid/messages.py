@@ -212,6 +212,8 @@ def json_schema() -> dict[str, Any]:
         parts["Axes"]["properties"][name] = axis
     settings, excludes = {"$ref": "#/$defs/Settings"}, {"type": "array", "items": {"$ref": "#/$defs/Settings"}}
     of_row = parts["Settings"]["properties"] | {"axes": {"$ref": "#/$defs/Axes"}, "exclude": excludes}
+    parts["Data"]["required"].remove("source")  # settings may name it
+    schema["properties"]["settings"]["additionalProperties"] = settings
     parts["SectionRow"] = parts["Settings"] | {"properties": of_row}
     section["base"] = settings | {"description": section["base"]["description"]}
     section["rows"]["additionalProperties"] = {"$ref": "#/$defs/SectionRow"}

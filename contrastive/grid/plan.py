@@ -127,10 +127,12 @@ def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stoppi
         experiment=plan.experiment,
         sections=[
             RecordedSection(
-                part.section.title,
+                part.title,
                 part.section.note,
                 part.section.show,
                 [recorded_row(row, plan, names) for row in part.rows],
+                part.section.title,
+                part.setting,
             )
             for part in plan.resolved.sections
         ],
@@ -165,16 +167,16 @@ def declare_plan(plan: Plan, stopping: Stopping | None = None) -> None:
 def declaration(plan: Plan, stopping: Stopping | None) -> Declaration:
     """Return how the results of an experiment will be judged, according to its current file."""
     experiment = plan.experiment
-    shown = {part.section.title: part.section.show.table for part in plan.resolved.sections}
+    shown = {part.title: part.section.show.table for part in plan.resolved.sections}
     families = {title: experiment.report.family(table) for title, table in shown.items()}
-    rows = {part.section.title: {settings_digest(row): row for row in part.rows} for part in plan.resolved.sections}
+    rows = {part.title: {settings_digest(row): row for row in part.rows} for part in plan.resolved.sections}
     more, test_texts = experiment.evaluation.test, {str(cell.data.test) for cell in plan.resolved.cells}
     limits = {name: margin_of(name, experiment.report.margin) for names in families.values() for name in names}
     return Declaration(
         finished=sum(bool(s.older) or s.action in ("reuse", "evaluate") for s in plan.statuses.values()),
         margins={name: limit for name, limit in limits.items() if limit is not None},
         families=families,
-        rows={part.section.title: [row.label for row in part.rows] for part in plan.resolved.sections},
+        rows={part.title: [row.label for row in part.rows] for part in plan.resolved.sections},
         seeds=list(experiment.seeds) if stopping is None else [],
         most_seeds=None if stopping is None else stopping.most_seeds,
         gives_up=stopping is not None and stopping.gives_up,

