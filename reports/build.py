@@ -33,6 +33,7 @@ from reports.markdown import code, plain
 from reports.messages import _, n_, using
 from reports.overview import Overview, overview
 from reports.provenance import class_tables, footer, row_tables
+from reports.questions import Question, means_table, question_anchor, questions_of, statements
 from reports.section_effects import explained, level_means
 from reports.statistics.effects import Effect
 from reports.study import Results, Study
@@ -89,6 +90,23 @@ def section_report(section: RecordedSection, name: str, results: Results, folder
 
 
 @dataclass(frozen=True)
+class QuestionReport:
+    """Content on a question that is asked in several settings, above their sections."""
+
+    anchor: str
+    question: Question
+    statements: list[str]
+    tables: list[Table]
+
+
+def question_report(question: Question, number: int) -> QuestionReport:
+    scores = list(question.means)
+    said = statements(question, scores[0]) if scores else []
+    tables = [means_table(question, value) for value in scores]
+    return QuestionReport(question_anchor(number), question, said, tables)
+
+
+@dataclass(frozen=True)
 class Report:
     """Content of a whole report."""
 
@@ -96,6 +114,7 @@ class Report:
     summary: Overview
     forest: Figure | None
     notes: list[str]
+    questions: list[QuestionReport]
     sections: list[SectionReport]
     overview_figures: list[Figure]
     reading: list[str]
@@ -103,6 +122,10 @@ class Report:
     footer: list[str]
     shared: list[str]  # sentences of all sections
     linked: bool  # whether numbers have pages of their runs in MLflow
+
+    def noted(self, section: SectionReport) -> bool:
+        """Return whether a section's note stands at its question."""
+        return section.section.recorded.question in {part.question.title for part in self.questions}
 
     @property
     def filtered(self) -> bool:
@@ -120,12 +143,15 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     notes = [guard.words for guard in general(results)]
     forbidding = [words for section in sections for words in section.forbidding]
     warnings = len(notes) + sum(len(section.notes) for section in sections)
-    summary = overview(results, [part.section for part in sections], names, limits, warnings, forbidding)
+    compared = [part.section for part in sections]
+    questions = [] if results.progress else questions_of(compared, results)
+    summary = overview(results, compared, names, limits, warnings, forbidding, questions)
     return Report(
         results.study,
         summary,
         draw_forest(summary.chart, folder / "figures" / "forest.svg"),
         notes,
+        [question_report(question, number) for number, question in enumerate(questions)],
         sections,
         draw_costs(results, folder / "figures" / "overview"),
         [*reading(results), *everywhere, *several_names(results)],
@@ -174,6 +200,7 @@ def write_report(results: Results, folder: Path) -> Report:
         (folder / "index.html").write_text(page, encoding="utf-8", errors="replace")
     export.write_csv(export.tidy(results), folder / "results.csv")
     export.write_comparisons([part.section for part in report.sections], folder)
+    export.write_means([part.question for part in report.questions], folder)
     export.write_effects([(part.section, part.effects) for part in report.sections], folder)
     return report
 

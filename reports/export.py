@@ -9,6 +9,7 @@ import pandas as pd
 
 from reports.compare import RowScore, Section
 from reports.markdown import symbol
+from reports.questions import Question
 from reports.statistics.effects import Effect
 from reports.study import Results
 
@@ -94,6 +95,27 @@ def comparison_line(score: RowScore, section: Section) -> dict[str, object]:
         "section": section.recorded.title, "detectable": section.detectable.get(score.value),
         "most_seeds": section.most_seeds, "ended": section.ended,
     }  # fmt: skip
+
+
+def write_means(questions: Sequence[Question], folder: Path) -> None:
+    """Write means.csv, if questions are asked in several settings: a line for each row and score."""
+    lines = [
+        {
+            "question": question.title, "row": row.label, "against": row.against, "value": value,
+            "data_sets": question.data_sets, "settings": len(row.scores), "difference": row.mean.difference,
+            "half_width": row.mean.half_width, "p": row.mean.p, "verdict": row.verdict,
+            "better": row.count("better"), "worse": row.count("worse"),
+            "general_half_width": row.mean.general, "general": row.general,
+            "prediction_half_width": row.mean.prediction,
+            "without": row.left_out, "without_difference": row.without and row.without.difference,
+            "without_half_width": row.without and row.without.half_width,
+        }
+        for question in questions
+        for value, rows in question.means.items()
+        for row in rows
+    ]  # fmt: skip
+    if lines:
+        write_csv(pd.DataFrame(lines), folder / "means.csv")
 
 
 def write_effects(sections: Sequence[tuple[Section, list[Effect]]], folder: Path) -> None:

@@ -46,6 +46,18 @@ class PrimaryComparison:
     anchor: str
 
     @property
+    def label(self) -> str:
+        """The row's name, with its setting if there are several."""
+        name, recorded = self.score.row.label, self.section.recorded
+        return (
+            name
+            if recorded.title == recorded.question
+            else f"{name} ({recorded.setting})"
+            if recorded.setting
+            else name
+        )
+
+    @property
     def baseline(self) -> RowScore:
         return self.section.score_of[self.comparison.against.number, self.score.value]
 
@@ -79,6 +91,8 @@ class ForestRow:
     baseline_level: float = math.nan
     cost: Cost | None = None
     perhaps_negligible: bool = False
+    by_setting: list[tuple[float, float]] = field(default_factory=list)  # of a mean: difference and half-width in each
+    verdicts: list[str] = field(default_factory=list)  # of a mean: in each setting
 
     @property
     def gain(self) -> float:
@@ -137,7 +151,7 @@ class Chart:
         less = "" if all(row.higher for row in self.rows) else _(" (lower is better)")
         return [
             _("difference, points{less}", less=less) if share else _("difference{less}", less=less),
-            _("{score}, %", score=name) if share else name,
+            "" if all(math.isnan(row.level) for row in self.rows) else _("{score}, %", score=name) if share else name,
             *([self.device] if self.device else []),
         ]
 
@@ -175,8 +189,9 @@ class Chart:
         limit, most = self.margin or 0.0, most_of(self.score)
         ends = [-limit, limit, *(seed for row in self.rows for seed in row.seeds)]
         for row in self.rows:
-            width = row.half_width if math.isfinite(row.half_width) else 0.0
-            ends += [max(-most, row.difference - width), min(most, row.difference + width)]
+            for difference, half_width in [(row.difference, row.half_width), *row.by_setting]:
+                width = half_width if math.isfinite(half_width) else 0.0
+                ends += [max(-most, difference - width), min(most, difference + width)]
         padding = 0.03 * (max(ends) - min(ends)) or 1.0
         return min(ends) - padding, max(ends) + padding
 
@@ -193,6 +208,15 @@ class Chart:
             if low + edge < tick < high - edge and nearest > 0.08 * (high - low):
                 ticks.append(tick)
         return sorted(ticks)
+
+    def width(self, row: ForestRow) -> str:
+        """Return the width of a row's interval within the axis, in percent."""
+        low, high = self.ends
+        return f"{100 * 2 * row.half_width / (high - low):.2f}%"
+
+    def height(self, number: int, count: int) -> str:
+        """Return the height of one of the marks below a mean, in pixels."""
+        return f"{13 + 10 * (number + 0.5) / count:.1f}"
 
     def at(self, value: float) -> str:
         """Return the position of a value on the axis, in percent."""

@@ -89,7 +89,7 @@ def to_decide(
     """Suggest what would decide a comparison: seeds or texts set in the file for all rows, or seeds that a study adds
     to the undecided rows."""
     value, seeds = target.score.value, needed_seeds(target) or 0
-    names = {"label": target.score.row.label, "against": target.comparison.against.label}
+    names = {"label": target.label, "against": target.comparison.against.label}
     if in_file:
         every = {tuple(row.cells) for section in results.study.sections for row in section.rows}
         words = _(
@@ -128,7 +128,7 @@ def also_open(target: PrimaryComparison, compared: Sequence[PrimaryComparison], 
             continue
         needs = pair.comparison.needs
         if needs is None or needs.together or (needs.seeds or math.inf) > seeds:
-            labels.append(pair.score.row.label)
+            labels.append(pair.label)
             baselines.add(pair.comparison.against.label)
     labels = list(dict.fromkeys(labels))
     more = [_("{count} more", count=len(labels) - OTHERS)] if len(labels) > OTHERS else []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from contrastive.config.scores import title_of
 from contrastive.errors import brief
 from reports.compare import Comparison, Section, judge
-from reports.forest import Chart, ForestRow, PrimaryComparison, forest_rows, grouped, reference_rows, winner
+from reports.forest import Chart, ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
 from reports.guards import Guard
 from reports.markdown import (
     SPLITS,
@@ -25,6 +25,7 @@ from reports.markdown import (
 from reports.messages import N_, _, listed, n_
 from reports.next_step import NextStep, next_step
 from reports.provenance import cells_by_data, counts_of
+from reports.questions import Question, mean_rows, question_anchor
 from reports.statistics.decide import DECIDED
 from reports.study import Results, Study
 from reports.tables import WORDS
@@ -66,9 +67,11 @@ def overview(
     caveats: Sequence[Sequence[Guard]] = (),
     warnings: int = 0,
     forbidding: Sequence[str] = (),
+    questions: Sequence[Question] = (),
 ) -> Overview:
     """Return the first screen. `caveats`: limits of each section's findings; the first few are shown, beginning with
-    the headline's. `warnings`: number of notes above tables. `forbidding`: notes that forbid to rank rows."""
+    the headline's. `warnings`: number of notes above tables. `forbidding`: notes that forbid to rank rows. `questions`:
+    those asked in several settings, whose means are shown instead of the settings' rows."""
     score = primary(results, sections)
     compared = [
         PrimaryComparison(row_score, comparison, section, anchor)
@@ -76,13 +79,19 @@ def overview(
         for row_score, comparison in section.comparisons
         if row_score.value == score and math.isfinite(comparison.difference) and not row_score.row.variant
     ]
-    rows = forest_rows(compared, results)
+    averaged = [mean_rows(each, score, question_anchor(n)) for n, each in enumerate(questions)]
+    in_questions = {section.recorded.title for question in questions for section in question.sections}
+    alone = [pair for pair in compared if pair.section.recorded.title not in in_questions]
+    rows = [*forest_rows(alone, results), *(row for each in averaged for row in each)]
     best, second, no_baseline = winner(rows), next_best(rows, compared, results), missing_baseline(sections)
     if best:
         headline = [gain(best, rows, score), beside_next_best(second), worse_elsewhere(best, score, sections)]
     else:
         headline = [no_gain(rows, no_baseline), in_other_scores(score, sections)]
-    chart, left_out = chart_of(rows, compared, results)
+    chart, left_out = chart_of([row for row in rows if not row.by_setting], alone, results)
+    if questions:
+        chart = with_means(chart, averaged, [pair for pair in compared if pair not in alone])
+        headline += [over_data_sets(questions), *in_both(questions, averaged)]
     return Overview(
         task=task(results.study),
         headline=running(results) or _("; ").join(filter(None, headline)),
@@ -100,13 +109,45 @@ def chart_of(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], r
     """Return the chart of the best and the worst rows, and a summary of the rows between them."""
     every = sorted([*rows, *reference_rows(compared, results)], key=lambda row: -row.gain)
     most = 2 * MOST if has_several_questions(rows) else MOST
-    shown = every if len(every) <= most else [*every[: MOST // 2], *every[-MOST // 2 :]]
+    shown = best_and_worst(every, most)
     score = compared[0].score.value if compared else ""
     margins = [pair.score.margin for pair in compared if pair.score.margin is not None]
     margin = unit(score) * margins[0] if margins else None
     between = [row.verdict for row in every if row not in shown]
     left_out = _("{count} more rows in their sections: {verdicts}", count=len(between), verdicts=counted(between))
     return Chart(score, margin, grouped(shown, compared, results)), left_out if between else ""
+
+
+def with_means(chart: Chart, averaged: Sequence[list[ForestRow]], compared: Sequence[PrimaryComparison]) -> Chart:
+    """Add a group for each question that is asked in several settings, with its means."""
+    means = [Group(rows[0].section, rows[0].anchor, best_and_worst(rows, MOST)) for rows in averaged if rows]
+    margins = [unit(pair.score.value) * pair.score.margin for pair in compared if pair.score.margin is not None]
+    score = chart.score or (compared[0].score.value if compared else "")
+    margin = chart.margin if chart.margin is not None else next(iter(margins), None)
+    return replace(chart, score=score, margin=margin, groups=[*means, *chart.groups])
+
+
+def over_data_sets(questions: Sequence[Question]) -> str:
+    counts = sorted({question.data_sets for question in questions})
+    few_many = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
+    return _("means over {count} data sets", count=few_many)
+
+
+def in_both(questions: Sequence[Question], averaged: Sequence[list[ForestRow]]) -> list[str]:
+    """Return the verdicts in each setting of the best rows of questions on two data sets, whose mean says little."""
+    words = list[str]()
+    for question, rows in zip(questions, averaged, strict=True):
+        if question.data_sets == 2 and rows:
+            named = [
+                _("{setting} {verdict}", setting=setting, verdict=_(WORDS[word]))
+                for setting, word in zip(question.settings, rows[0].verdicts, strict=True)
+            ]
+            words.append(_("{label}: {verdicts}", label=rows[0].label, verdicts=_(", ").join(named)))
+    return words
+
+
+def best_and_worst(rows: list[ForestRow], most: int) -> list[ForestRow]:
+    return rows if len(rows) <= most else [*rows[: MOST // 2], *rows[-MOST // 2 :]]
 
 
 def has_several_questions(rows: Sequence[ForestRow]) -> bool:
@@ -296,9 +337,11 @@ def explanations(chart: Chart) -> list[str]:
         return [_("Shaded: ± {margin}, negligible.", margin=shaded)] if shaded else []
     within = _("; equivalent: within ± {margin} (shaded); possibly negligible: reaches in", margin=shaded)
     notes = [_("Better, worse: line excludes 0{within}.", within=within if shaded else "")]
+    if any(row.by_setting for row in chart.rows):
+        notes.append(_("Diamonds: means over data sets; below, each of these."))
     if any(row.seeds for row in chart.rows):
         notes.append(_("Dots: seeds."))
-    if not all(row.has_its_levels for row in with_lines):
+    if not all(row.has_its_levels for row in with_lines if not row.by_setting):
         notes.append(_("Differences: of common seeds."))
     return notes
 

@@ -123,6 +123,15 @@ def forest_figure(chart: Chart) -> Any:
             row.seeds, [position + 0.28] * len(row.seeds), "o", color=canvas.GREY, markersize=2.2, markeredgewidth=0
         )
         width = row.half_width if math.isfinite(row.half_width) else 0
+        for number, (difference, half_width) in enumerate(row.by_setting):
+            height = position + 0.1 + 0.35 * (number + 0.5) / len(row.by_setting)
+            look = {"fmt": "o", "color": canvas.GREY, "markersize": 2, "linewidth": 0.5}
+            axis.errorbar(difference, height, xerr=half_width if math.isfinite(half_width) else 0, **look)
+        if row.by_setting:
+            middle, wide = position - 0.12, row.difference
+            corners = [(wide - width, middle), (wide, middle - 0.2), (wide + width, middle), (wide, middle + 0.2)]
+            axis.fill(*zip(*corners, strict=True), facecolor=face, edgecolor=colour, linewidth=0.8, zorder=3)
+            continue
         look = {"fmt": row.mark.marker, "color": colour, "markersize": 5, "markerfacecolor": face}
         axis.errorbar(row.difference, position, xerr=width, **look)
     axis.set(xlim=chart.ends, ylim=(len(lines) - 0.4, -0.6), xticks=chart.ticks)

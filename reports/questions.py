@@ -1,0 +1,264 @@
+"""Questions that are asked in several settings: the mean difference of each row over data sets, and what it says."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from contrastive.config.scores import title_of
+from reports.compare import RowScore, Section
+from reports.forest import ForestRow
+from reports.markdown import common_places, difference_text, heading, most_of, score_name, unit, with_unit
+from reports.messages import _
+from reports.rows import side_by_side
+from reports.statistics.across import FEWEST, Mean, Setting, means_over_data
+from reports.statistics.decide import ALPHA, DECIDED, Verdict, verdict
+from reports.study import Results
+from reports.tables import SIGNS, WORDS, Entry, Table, verdict_entry, verdict_text
+
+
+@dataclass(frozen=True)
+class RowMean:
+    """A row of a question in one score, over the data sets."""
+
+    label: str
+    against: str
+    scores: dict[str, RowScore]  # setting → its score there
+    mean: Mean
+    without: Mean | None = None  # without the data set that changes the verdict most, if one does
+    left_out: str = ""  # that data set, by its settings
+
+    @property
+    def first(self) -> RowScore:
+        return next(iter(self.scores.values()))
+
+    def verdict_of(self, mean: Mean, half_width: float) -> Verdict:
+        return verdict(mean.difference, half_width, bool(self.first.higher), self.first.margin, 2)
+
+    @property
+    def verdict(self) -> Verdict:
+        """On these data sets, on average."""
+        return self.verdict_of(self.mean, self.mean.half_width)
+
+    @property
+    def general(self) -> Verdict | None:
+        """For another data set like these; None with too few data sets."""
+        return None if math.isnan(self.mean.general) else self.verdict_of(self.mean, self.mean.general)
+
+    def count(self, word: Verdict) -> int:
+        """Count the settings with a verdict."""
+        return sum(score.verdict == word for score in self.scores.values())
+
+
+@dataclass(frozen=True)
+class Question:
+    """The sections of a question, one for each setting."""
+
+    title: str
+    note: str
+    sections: list[Section]
+    data: dict[str, str]  # setting → what identifies its data set
+    means: dict[str, list[RowMean]]  # score → rows
+
+    @cached_property
+    def settings(self) -> list[str]:
+        return [section.recorded.setting for section in self.sections]
+
+    @property
+    def data_sets(self) -> int:
+        return len({*self.data.values()})
+
+
+def questions_of(sections: Sequence[Section], results: Results) -> list[Question]:
+    """Return the questions that are asked in more than one setting."""
+    by_title: dict[str, list[Section]] = {}
+    for section in sections:
+        if section.recorded.setting:
+            by_title.setdefault(section.recorded.question, []).append(section)
+    return [question(title, asked, results) for title, asked in by_title.items() if len(asked) > 1]
+
+
+def question(title: str, sections: list[Section], results: Results) -> Question:
+    """Compare the rows of a question over its settings; all its means and scores share one significance level."""
+    data = {section.recorded.setting: data_set(section, results) for section in sections}
+    values = list(dict.fromkeys(value for section in sections for value in section.tested))
+    by_value = {value: rows for value in values if (rows := complete_rows(sections, value))}
+    level = ALPHA / max(1, len(by_value))
+    means = {value: row_means(sections, value, rows, data, level) for value, rows in by_value.items()}
+    return Question(title, sections[0].recorded.note, sections, data, means)
+
+
+def data_set(section: Section, results: Results) -> str:
+    """Return what identifies the data of a section: the digest of their content, or their name."""
+    row = section.rows[0]
+    known = next((p.data_digest for cell in row.cells if (p := results.provenance(cell)) and p.data_digest), None)
+    return known or row.data or section.recorded.setting
+
+
+def complete_rows(sections: list[Section], value: str) -> list[str]:
+    """Return the names of the rows that were tested in all settings."""
+    tested = [
+        {
+            score.row.label
+            for score, comparison in section.comparisons
+            if score.value == value and not score.row.variant and math.isfinite(comparison.half_width)
+        }
+        for section in sections
+    ]
+    return [row.label for row in sections[0].rows if all(row.label in labels for labels in tested)]
+
+
+def row_means(
+    sections: list[Section], value: str, labels: list[str], data: dict[str, str], level: float
+) -> list[RowMean]:
+    settings = [setting_of(section, value, labels, data[section.recorded.setting]) for section in sections]
+    names, most_seeds = list(dict.fromkeys(data.values())), sections[0].most_seeds
+    rows = []
+    for label, mean in zip(labels, means_over_data(settings, level, most_seeds), strict=True):
+        scores = {section.recorded.setting: score_of(section, label, value) for section in sections}
+        rows.append(RowMean(label, against(next(iter(scores.values()))), scores, mean))
+    if len(names) < 3 or not any(row.verdict in DECIDED for row in rows):
+        return rows
+    without = {
+        name: means_over_data([setting for setting in settings if setting.data != name], level, most_seeds)
+        for name in names
+    }
+    return [
+        with_what_is_left(row, {name: means[i] for name, means in without.items()}, data) for i, row in enumerate(rows)
+    ]
+
+
+def with_what_is_left(row: RowMean, without: dict[str, Mean], data: dict[str, str]) -> RowMean:
+    """Add the mean without the data set that matters most to a decided row, if that changes its verdict."""
+    changed = [name for name, mean in without.items() if row.verdict_of(mean, mean.half_width) != row.verdict]
+    if not changed or row.verdict not in DECIDED:
+        return row
+    name = max(changed, key=lambda name: abs(without[name].difference - row.mean.difference))
+    left_out = ", ".join(setting for setting, held in data.items() if held == name)
+    return replace(row, without=without[name], left_out=left_out)
+
+
+def setting_of(section: Section, value: str, labels: list[str], data: str) -> Setting:
+    """Return the measurements of the rows with these names and of their baselines in one setting."""
+    rows = {row.label: row for row in section.rows if not row.variant}
+    pairs = [(rows[label].number, rows[label].against or 0) for label in labels]
+    numbers = list(dict.fromkeys(number for pair in pairs for number in pair))
+    position = {number: i for i, number in enumerate(numbers)}
+    measured = side_by_side([section.measured[number, value] for number in numbers])
+    return Setting(data, measured, [(position[row], position[baseline]) for row, baseline in pairs])
+
+
+def score_of(section: Section, label: str, value: str) -> RowScore:
+    return next(
+        score for score in section.scores if (score.row.label, score.value, score.row.variant) == (label, value, "")
+    )
+
+
+def against(score: RowScore) -> str:
+    return score.comparison.against.label if score.comparison else ""
+
+
+def question_anchor(number: int) -> str:
+    return f"over-data-sets-{number + 1}"
+
+
+def mean_rows(question: Question, value: str, anchor: str) -> list[ForestRow]:
+    """Return the rows of a question on the first screen, the largest gain first."""
+    scale = unit(value)
+    rows = [
+        ForestRow(
+            row.label,
+            anchor,
+            question.title,
+            row.verdict,
+            row.against,
+            row.first.higher is not False,
+            scale * row.mean.difference,
+            scale * row.mean.half_width,
+            perhaps_negligible=perhaps_negligible(row),
+            by_setting=[
+                (scale * pair.difference, scale * pair.half_width)
+                for score in row.scores.values()
+                if (pair := score.comparison)
+            ],
+            verdicts=[score.verdict for score in row.scores.values()],
+        )
+        for row in question.means.get(value, [])
+    ]
+    return sorted(rows, key=lambda row: -row.gain)
+
+
+def perhaps_negligible(row: RowMean) -> bool:
+    margin = row.first.margin
+    clear = row.verdict in ("better", "worse")
+    return clear and margin is not None and abs(row.mean.difference) - row.mean.half_width < margin
+
+
+def mean_text(row: RowMean, mean: Mean, half_width: float, places: int | None = None) -> str:
+    value = row.first.value
+    return difference_text(unit(value) * mean.difference, unit(value) * half_width, most_of(value), places)
+
+
+def means_table(question: Question, value: str) -> Table:
+    """Return a line for each row: its mean over the data sets, and its difference in each setting."""
+    rows, scale = question.means[value], unit(value)
+    places = common_places([(scale * row.mean.difference, scale * row.mean.half_width) for row in rows])
+    title = _("{score}, mean over {count} data sets", score=heading(value), count=question.data_sets)
+    general = [_("another data set like these")] if any(row.general for row in rows) else []
+    body = []
+    for row in rows:
+        words = [SIGNS.get(row.verdict, ""), verdict_text(row.verdict, perhaps_negligible(row))]
+        text = " ".join([*filter(None, words), mean_text(row, row.mean, row.mean.half_width, places)])
+        cells = [cell for score in row.scores.values() for cell in score.row.cells]
+        line = [Entry(row.label), Entry(text, row.mean.difference, cells, style=row.verdict.replace(" ", "-"))]
+        line += [verdict_entry(score, pair, None) for score in row.scores.values() if (pair := score.comparison)]
+        if general:
+            word = _(WORDS[row.general or "not comparable"])
+            line.append(Entry(f"{word} {mean_text(row, row.mean, row.mean.general)}"))
+        body.append(line)
+    return Table(title, [_("Configuration"), _("mean difference"), *question.settings, *general], body)
+
+
+def statements(question: Question, value: str) -> list[str]:
+    """Return what a question's means say: on these data sets, and for another one like these."""
+    lines = list[str]()
+    for row in question.means[value]:
+        lines.append(on_these(row, question))
+        if row.without:
+            word = row.verdict_of(row.without, row.without.half_width)
+            size = mean_text(row, row.without, row.without.half_width)
+            words = {"name": row.left_out, "label": row.label, "verdict": _(WORDS[word]), "size": size}
+            lines.append(_("Without {name}, {label} is {verdict} ({size}).", **words))
+        if row.general:
+            lines.append(on_another(row, row.general))
+    if question.data_sets < FEWEST:
+        lines.append(_("Nothing is said of other data sets: that takes {fewest}.", fewest=FEWEST))
+    return lines
+
+
+def on_these(row: RowMean, question: Question) -> str:
+    value = row.first.value
+    size = with_unit(mean_text(row, row.mean, row.mean.half_width), unit(value) > 1)
+    return _(
+        "On these {count} data sets, on average, {label} is {verdict}: {score} {size} against {against}; better in "
+        "{better} of {settings} settings, worse in {worse}.",
+        count=question.data_sets,
+        label=row.label,
+        verdict=verdict_text(row.verdict, perhaps_negligible(row)),
+        score=score_name(title_of(value)),
+        size=size,
+        against=row.against,
+        better=row.count("better"),
+        settings=len(row.scores),
+        worse=row.count("worse"),
+    )
+
+
+def on_another(row: RowMean, general: Verdict) -> str:
+    return _(
+        "For another data set like these, {label} is {verdict}: {size} on average, and {prediction} on a single one.",
+        label=row.label,
+        verdict=_(WORDS[general]),
+        size=mean_text(row, row.mean, row.mean.general),
+        prediction=mean_text(row, row.mean, row.mean.prediction),
+    )

@@ -1,0 +1,129 @@
+"""Questions that are asked in several settings: which rows have a mean, what it says, and where it stands."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from reports.build import write_report
+from reports.looks import compare_section
+from reports.messages import using
+from reports.questions import Question, questions_of, statements
+from reports.study import Results
+from tests.reports.made import cell_run, made, put
+
+NAME = "test.accuracy"
+EFFECTS = {"ce": 0.0, "up": 0.1, "down": -0.1, "mixed": 0.0}
+
+
+def asked(settings: dict[str, dict[str, float]], data: dict[str, str] | None = None, seeds: int = 4) -> Results:
+    """One question: setting → row → its mean; `data`: setting → digest of its data, if they share any."""
+    generator, parts, results = np.random.default_rng(3), [], []
+    for setting, means in settings.items():
+        values = {name: {NAME: list(0.5 + mean + 0.01 * generator.normal(size=seeds))} for name, mean in means.items()}
+        part, result = made(values)
+        names = {cell: f"{setting}/{cell}" for row in part.rows for cell in row.cells}
+        rows = [replace(row, cells=[names[cell] for cell in row.cells], data=setting) for row in part.rows]
+        title = f"Does it help? ({setting})"
+        parts.append(replace(part, rows=rows, title=title, question="Does it help?", setting=setting))
+        put(result.study, stopping=None)
+        digest = (data or {}).get(setting, setting)
+        runs = {
+            names[cell]: cell_run(names[cell], run.params, replace(run.provenance, data_digest=digest))
+            for cell, run in result.cells.items()
+            if run.provenance
+        }
+        measured = result.measured.assign(cell=result.measured["cell"].map(names))
+        results.append(
+            replace(result, cells=runs, scores=result.scores.rename(index=names), measured=measured, known={})
+        )
+    first = results[0]
+    titles = [part.title for part in parts]
+    study = replace(
+        first.study,
+        sections=parts,
+        varied={title: {"loss"} for title in titles},
+        baselines=frozenset(titles),
+        source="many",
+    )
+    return replace(
+        first,
+        study=study,
+        cells={cell: run for result in results for cell, run in result.cells.items()},
+        scores=pd.concat([result.scores for result in results]),
+        measured=pd.concat([result.measured for result in results]),
+    )
+
+
+def question(results: Results) -> Question:
+    (found,) = questions_of([compare_section(part, results)[1] for part in results.study.sections], results)
+    return found
+
+
+def verdicts(found: Question) -> dict[str, str]:
+    return {row.label: row.verdict for row in found.means[NAME]}
+
+
+def test_a_question_has_the_mean_of_each_row_over_its_settings():
+    effects = {name: EFFECTS | {"mixed": size} for name, size in {"a": 0.1, "b": -0.1, "c": 0.01}.items()}
+    found = question(asked(effects))
+    assert verdicts(found) == {"up": "better", "down": "worse", "mixed": "undecided"}
+    up, _, mixed = found.means[NAME]
+    assert (up.count("better"), up.count("worse"), mixed.count("better"), mixed.count("worse")) == (3, 0, 1, 1)
+    said = statements(found, NAME)
+    assert said[0].startswith("On these 3 data sets, on average, up is better: accuracy +9")
+    assert said[0].endswith("against ce; better in 3 of 3 settings, worse in 0.")
+    assert said[-1] == "Nothing is said of other data sets: that takes 5."
+
+
+def test_settings_with_the_same_data_count_as_one_data_set():
+    effects = {name: EFFECTS | {"mixed": size} for name, size in {"a": 0.3, "b": 0.0, "c": 0.0}.items()}
+    apart, shared = question(asked(effects)), question(asked(effects, {"b": "same", "c": "same"}))
+    assert (apart.data_sets, shared.data_sets) == (3, 2)
+    assert abs(apart.means[NAME][2].mean.difference - 0.1) < 0.02 < abs(shared.means[NAME][2].mean.difference - 0.1)
+
+
+def test_the_data_set_that_a_verdict_depends_on_is_named():
+    effects = {name: EFFECTS | {"mixed": size} for name, size in {"a": 0.2, "b": 0.004, "c": -0.004}.items()}
+    found = question(asked(effects))
+    mixed = found.means[NAME][2]
+    assert mixed.verdict == "better" and mixed.left_out == "a" and mixed.without is not None
+    assert any(line.startswith("Without a, mixed is ") for line in statements(found, NAME))
+    assert not found.means[NAME][0].left_out
+
+
+def test_from_five_data_sets_on_there_is_a_statement_about_others():
+    sizes = {name: 0.1 * (1 if number % 2 else -1) for number, name in enumerate("abcde")}
+    found = question(asked({name: EFFECTS | {"mixed": 0.05 + size} for name, size in sizes.items()}))
+    up, _, mixed = found.means[NAME]
+    assert (up.verdict, up.general) == ("better", "better") and mixed.general == "undecided"
+    assert any(
+        line.startswith("For another data set like these, mixed is undecided") for line in statements(found, NAME)
+    )
+
+
+def test_a_row_that_lacks_a_setting_or_its_scores_has_no_mean():
+    effects = {name: dict(EFFECTS) for name in "abc"}
+    del effects["b"]["up"]
+    results = asked(effects)
+    results.scores.loc["c/down-0", NAME] = np.nan
+    assert set(verdicts(question(results))) == {"mixed"}
+    assert questions_of([compare_section(results.study.sections[0], results)[1]], results) == []
+
+
+def test_a_report_shows_means_first_then_the_settings(tmp_path: Path):
+    two = asked({name: dict(EFFECTS) for name in ("first", "second")})
+    write_report(two, tmp_path)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    headline = next(line for line in text.splitlines() if line.startswith("**"))
+    assert "up beats ce: accuracy +9" in headline and "means over 2 data sets" in headline
+    assert "up: first better, second better" in headline
+    heads = [line for line in text.splitlines() if line.startswith("## ")][:3]
+    assert heads == ["## Does it help?", "## Does it help? (first)", "## Does it help? (second)"]
+    means = pd.read_csv(tmp_path / "means.csv")
+    assert list(means["row"]) == ["up", "down", "mixed"] and set(means["data_sets"]) == {2}
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count('class="mean ') == 3 and page.count('class="of-setting"') == 6
+    with using("zh"):
+        assert not any("data sets" in line for line in statements(question(two), NAME))
