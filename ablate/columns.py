@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -14,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from ablate.directions import listed
+from ablate.directions import higher_is_better, listed
 from ablate.metric import LARGEST
 from ablate.table import Table, is_empty, number_of, whole
 from contrastive.errors import UserError, brief_name
@@ -22,7 +23,9 @@ from contrastive.grid.messages import comma_list, nearest_name
 
 SEEDS = listed("seed random_seed random_state rng_seed 种子 随机种子 シード")
 NUMBERS = listed("run run_id run_number trial trial_id rep repeat repetition replicate")  # they pair nothing
-NO_SCORES = [*NUMBERS, *listed("index step steps global_step epoch epochs iteration")]
+STEPS = listed("step steps global_step epoch iteration iter")  # of one training
+NO_SCORES = [*NUMBERS, *STEPS, *listed("index epochs unnamed:_0")]
+FAILURES = listed("success succeeded failed failure diverged crashed exit_code returncode run_state")
 DATA = listed("data dataset data_set benchmark")
 STATES = listed("state status")
 FINISHED = re.compile(r"(?:finished|completed?|done|ok|succe\w*|early.?stop\w*)\b")
@@ -74,10 +77,16 @@ def runs_of(table: Table, given: Columns) -> Runs:
         raise UserError(
             f"{table.name}: folds of a cross-validation share training data, so their spread is too small. Average "
             f'them for each row and seed:\nframe.groupby(["ROW", "SEED"], as_index=False).mean(numeric_only=True)\n'
-            f"If no two of them share data: --seed {fold}"
+            f"If no two of them share data: --seed {typed(fold)}"
+        )
+    if flag := column_named(table, FAILURES, given):
+        raise UserError(
+            f"{table.name}: {flag} may say which runs failed; say it in a column `state`, finished or failed, or drop "
+            f'it:\nframe["state"] = ["failed" if value else "finished" for value in frame.pop({json.dumps(flag)})]'
         )
     seed = known.seed or numbers
     known = replace(known, row=known.row or (row_column(table, known, seed),))
+    check_steps(table, known, seed)
     if known.metric or known.value:
         table, known, failed = one_line_a_run(table, known, seed, failed)
     known = replace(known, scores=known.scores or score_columns(table, known, seed))
@@ -89,7 +98,14 @@ def runs_of(table: Table, given: Columns) -> Runs:
     columns += ["not paired" if why else f"paired by {seed}" if seed else "one run a row"]
     unused = [name for name in table.frame.columns if name not in (*known.names, seed)]
     columns += [f"not used: {comma_list(unused)}"] if unused else []
+    if unlike := [name for name in unused if name.lower() not in NO_SCORES and table.frame[name].nunique() > 1]:
+        notes.append(f"Columns that were not used differ between the runs: {comma_list(unlike)}.")
     return Runs(table.name, lines, scores, not why, notes, columns)
+
+
+def typed(name: str) -> str:
+    """Quote a name for a command line."""
+    return shlex.quote(name)
 
 
 def check_exist(table: Table, given: Columns) -> None:
@@ -99,6 +115,17 @@ def check_exist(table: Table, given: Columns) -> None:
             raise UserError(
                 f"{table.name} has no column {brief_name(name)}{hint}; it has {comma_list([*table.frame.columns])}"
             )
+
+
+def check_steps(table: Table, known: Columns, seed: str | None) -> None:
+    """Raise UserError if the lines of a row, or of its seeds, are steps of one training."""
+    keys = [*known.row, *filter(None, [known.data, seed, known.metric])]
+    steps = column_named(table, STEPS, known)
+    if steps and table.frame.duplicated(keys).any() and not table.frame.duplicated([*keys, steps]).any():
+        raise UserError(
+            f"{table.name}: lines with the same {comma_list(keys)} differ in {steps}, so they are steps of one "
+            f"training; keep the last one:\nframe.groupby({json.dumps(keys)}, as_index=False).last()"
+        )
 
 
 def column_named(table: Table, names: Sequence[str], given: Columns) -> str | None:
@@ -139,7 +166,7 @@ def row_column(table: Table, known: Columns, seed: str | None) -> str:
         choice = several or free
         raise UserError(
             f"{table.name}: {what} ({comma_list(choice)}); say which, and leave out or average what else differs:\n"
-            f"--row {choice[0] if choice else 'COLUMN'}"
+            f"--row {typed(min(choice, key=lambda name: table.frame[name].nunique())) if choice else 'COLUMN'}"
         )
     return several[0]
 
@@ -159,12 +186,12 @@ def score_columns(table: Table, known: Columns, seed: str | None) -> tuple[str, 
         free = [name for name in free if (rows[name].nunique() > 1).any()]
     if not free or len(free) > MOST_SCORES:
         what = f"{len(free)} columns of numbers may be scores" if free else "no column of numbers is a score"
-        choice = free or [*frame.columns]
+        likely = next((name for name in free if higher_is_better(name) is not None), free[0] if free else "COLUMN")
         raise UserError(
-            f"{table.name}: {what} ({comma_list(choice)}); say which:\n--score {choice[0]}\n"
+            f"{table.name}: {what} ({comma_list(free or [*frame.columns])}); say which:\n--score {typed(likely)}\n"
             "If each line has one score: --metric COLUMN --value COLUMN"
         )
-    return tuple(free)
+    return tuple(sorted(free, key=lambda name: higher_is_better(name) is None))  # the first one is the headline's
 
 
 def one_line_a_run(table: Table, known: Columns, seed: str | None, failed: set[str]) -> tuple[Table, Columns, set[str]]:
@@ -263,7 +290,7 @@ def why_unpaired(lines: pd.DataFrame, scores: pd.DataFrame, known: Columns, numb
     if known.paired or not lines.duplicated(["data", "label"]).any():
         return ""
     if numbers:
-        return f"Not paired: the column {numbers} only numbers the runs; --seed {numbers} pairs equal numbers."
+        return f"Not paired: the column {numbers} only numbers the runs; --seed {typed(numbers)} pairs equal numbers."
     if known.seed is None:
         return (
             "No column has seeds, so each line of a row is taken for a run of its own. If lines are checkpoints, days "
@@ -284,8 +311,8 @@ def chance_of_order(lines: pd.DataFrame, score: pd.Series) -> float:
     """Return how probable it is that so many rows are sorted by the score in one direction if the order means nothing;
     1 unless most rows, and two at least, are.
 
-    Only if seeds count: 42, 43, 44, or 0, 10, 20. Rows of three runs count only if seeds are 0, 1, 2 or 1, 2, 3: others
-    that follow the seeds would often be sorted too.
+    Only evenly spaced seeds are looked at, such as 42, 43, 44. A row needs four runs, or three if the seeds are 0, 1, 2
+    or 1, 2, 3: shorter ones are often sorted by chance.
     """
     step = evenly_spaced(lines["seed"])
     if step is None:

@@ -44,8 +44,8 @@ def read(source: str, tracking_uri: str) -> Table:
     suffix = path.suffix.lower()
     if suffix not in READERS:
         raise UserError(
-            f"{brief(path)}: a table is a file {', '.join(READERS)}; read others in Python:\n"
-            f'import ablate, pandas\nprint(ablate.judge(pandas.read_excel("{path.name}"), baseline="ROW"))'
+            f"{brief(path)}: a table is a file {', '.join(READERS)}. From any data frame:\n"
+            'import ablate\nprint(ablate.judge(frame, baseline="ROW"))'
         )
     if suffix == ".parquet":
         return of_frame(read_parquet(path), path.name)
@@ -104,7 +104,9 @@ def read_delimited(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     names = [names[0] or "index", *names[1:]] if names else []  # pandas leaves the title of its index empty
     for name in names:
         if not name or names.count(name) > 1:
-            wrong = f"the column {brief_name(name)} is there twice" if name else "a column has no name"
+            wrong = (
+                f"the column {brief_name(name)} is there twice" if name else f"column {names.index('') + 1} has no name"
+            )
             raise UserError(f"{brief(path)}, {place}: {wrong}; the first line names each column once")
     commas = delimiter != "," and any(COMMA.fullmatch(value) for _, values in lines for value in values)
     for place, values in lines:

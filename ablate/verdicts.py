@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from ablate.columns import Columns, Runs, runs_of
+from ablate.columns import Columns, Runs, runs_of, typed
 from ablate.directions import higher_is_better
 from ablate.table import Table, of_frame
 from contrastive.config.experiment import Show
@@ -55,7 +55,9 @@ def results_of(runs: Runs, question: Question, command: str) -> Results:
     higher = {name: directions.get(name, guessed.get(name) is not False) for name in names}
     notes = [*runs.notes]
     if assumed:
-        notes.append(f"{comma_list(assumed)}: higher is assumed to be better; --lower {assumed[0]} reverses this.")
+        notes.append(
+            f"{comma_list(assumed)}: higher is assumed to be better; --lower {typed(assumed[0])} reverses this."
+        )
     shares = [name for name in names if guessed.get(name) and scores[name].dropna().between(0, 1).all()]
     title = runs.name.rpartition(".")[0] or runs.name
     study = Study(
@@ -121,7 +123,9 @@ def baseline_of(names: list[str], wanted: str | None, table: str) -> str:
         return wanted
     usual = [name for name in names if name.lower() in BASELINES]
     if len(usual) != 1 and len(names) > 1:
-        raise UserError(f"name the row that all others are compared with ({comma_list(names)}):\n--baseline {names[0]}")
+        raise UserError(
+            f"name the row that all others are compared with ({comma_list(names)}):\n--baseline {typed(names[0])}"
+        )
     return usual[0] if usual else names[0]
 
 

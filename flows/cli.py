@@ -194,6 +194,8 @@ def judge(
     2: undecided; 3: not judged, such as a run that failed twice. `ablate judge ledger` judges many candidates.
     """
     if context.invoked_subcommand:
+        if baseline or candidate or metric:
+            raise UserError("the options of `ablate judge ledger` stand after it: ablate judge ledger FOLDER …")
         return
     from ablate.duel import Duel
     from ablate.metric import lower_is_better

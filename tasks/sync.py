@@ -4,7 +4,9 @@ Mending deletes a run that differs and records the cell anew; nothing is repaire
 those that say RUNNING although the process that trained the cell was killed.
 """
 
+import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from mlflow import MlflowClient
@@ -13,10 +15,17 @@ from mlflow.entities import Run
 from contrastive.config.cell import Cell
 from contrastive.evaluation.reference import known_references
 from contrastive.grid.identity import evaluation_key
-from contrastive.grid.plan import Plan, recorded_grid
+from contrastive.grid.plan import (
+    DECLARATIONS,
+    Plan,
+    declaration_file,
+    recorded_declarations,
+    recorded_grid,
+    restore_declarations,
+)
 from contrastive.grid.status import MEASURED_OTHERWISE, Status, outcome
 from contrastive.runs import claim, store
-from contrastive.runs.recorded import Stopping
+from contrastive.runs.recorded import Declaration, Stopping
 from reports.load import Artifacts
 from reports.study import SCORE
 from tasks import record
@@ -54,15 +63,32 @@ def sync(plan: Plan, stopping: Stopping | None = None, cells: Mapping[Cell, Stat
             continue  # evaluated for another experiment since; the run holds the scores of this one
         if not record.is_recorded(runs, record.quick_tags(folder, sections, key)):
             record.record_cell(client, name, folder, sections, key)
-    record.record_grid(client, name, recorded_grid(plan, known_references(plan), stopping).document())
+    grid = recorded_grid(plan, known_references(plan), stopping)
+    grid = replace(grid, declared=restore_declarations(name, held_declarations(client, name)))
+    record.record_grid(client, name, grid.document())
     return f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
 
 
 @as_tracking_error()
 def audit(plan: Plan) -> list[str]:
     """List damaged run folders, and differences between MLflow and the folders."""
-    compared = compare_cells(open_tracker(store.home()), plan)
-    return [f"{name}: {difference}" for name, _, differences in compared for difference in differences]
+    client, name = open_tracker(store.home()), plan.experiment.name
+    compared = compare_cells(client, plan)
+    found = [f"{cell}: {difference}" for cell, _, differences in compared for difference in differences]
+    held = held_declarations(client, name)
+    if recorded_declarations(name)[: len(held)] != held:
+        found.append(f"{declaration_file(name)} does not begin with the declarations that MLflow has")
+    return found
+
+
+def held_declarations(client: MlflowClient, experiment: str) -> list[Declaration]:
+    """Return the declarations in MLflow; none if it has no readable grid."""
+    runs = record.grid_runs(client, experiment)
+    path = Artifacts(client).file(runs[0], "grid.json") if runs else None
+    try:
+        return [] if path is None else DECLARATIONS.validate_python(json.loads(path.read_bytes())["declared"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 @as_tracking_error()

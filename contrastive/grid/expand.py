@@ -23,7 +23,6 @@ from contrastive.grid.names import (
     Overlay,
     ambiguous_axes,
     axis_text,
-    cell_name,
     names_of_data,
     row_name,
     setting_value,
@@ -72,8 +71,17 @@ class LoadedExperiment:
 
     @cached_property
     def names(self) -> dict[Cell, str]:
-        usual = settings_of(self.experiment)
-        return {cell: cell_name(cell, usual) for cell in self.cells}
+        """The name of each cell: that of its first row, with its setting, or its section where another has the name."""
+        several, labels, first = len(self.experiment.settings) > 1, dict[Cell, str](), dict[str, Cell]()
+        for part in self.sections:
+            for row in part.rows:
+                if row.cells[0] in labels:
+                    continue
+                label = f"{row.label} ({part.setting})" if several else row.label
+                if first.setdefault(label, row.cells[0]) is not row.cells[0]:
+                    label = f"{part.title}: {row.label}"
+                labels |= {cell: f"{label} · seed {cell.seed}" for cell in row.cells}
+        return labels
 
     @cached_property
     def data_names(self) -> dict[Data, str]:
@@ -84,9 +92,9 @@ class LoadedExperiment:
             for row in part.rows:
                 of_setting.setdefault(part.setting, set()).add(row.cells[0].data)
                 of_data.setdefault(row.cells[0].data, set()).add(part.setting)
-        alone = {name: data.copy().pop() for name, data in of_setting.items() if len(data) == 1 and name}
-        own = {data: name for name, data in alone.items() if len(of_data[data]) == 1}
-        return names | own if len(self.experiment.settings) > 1 else names
+        alone = {name: next(iter(data)) for name, data in of_setting.items() if len(data) == 1 and name}
+        named = {data: name for name, data in alone.items() if len(of_data[data]) == 1}
+        return names | named if len(self.experiment.settings) > 1 else names
 
     @cached_property
     def titles(self) -> dict[Cell, list[str]]:

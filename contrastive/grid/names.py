@@ -16,28 +16,7 @@ from contrastive.grid.identity import text_settings
 
 Overlay = dict[str, Any]  # setting → checked value
 ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # everything before the name of a file
-SYMBOLS = {"alpha": "α", "temperature": "τ"}
 UNREAD = "–"  # in place of an axis that a row does not read
-SELF_EXPLAINING = {"loss", "view", "level", "tune", "model", "source"}  # shown without their name
-
-
-def cell_name(cell: Cell, usual: Overlay) -> str:
-    """Return the objective and what differs from the usual settings: `ce+supcon · topk_tokens · k=30 · seed 0`."""
-    objective, read = cell.objective, settings_of_cell(cell)
-    view = objective.view_entry().settings if objective.view else ()
-    names = ["loss", "view", *view, "alpha", *Objective.model_fields]
-    shown = [
-        name
-        for name in dict.fromkeys(names)
-        if name in read
-        and getattr(objective, name) is not None
-        and (name in (*view, "loss", "view", "alpha") or getattr(objective, name) != _default(Objective, name))
-    ]
-    parts = [_with_name(name, short_value(name, getattr(objective, name))) for name in shown]
-    for name, value in usual.items():
-        if SETTINGS[name] != "objective" and name in read and (actual := setting_value(cell, name)) != value:
-            parts.append(_with_name(name, short_value(name, actual)))
-    return " · ".join([*parts, f"seed {cell.seed}"])
 
 
 def setting_value(cell: Cell, name: str) -> Any:
@@ -137,13 +116,6 @@ def _long(value: Any) -> str:
     nested = [changed.pop(name) for name in list(changed) if isinstance(changed[name], dict)]
     texts = [f"{name}={short_value(name, item)}" for settings in [changed, *nested] for name, item in settings.items()]
     return " ".join([short_value("tune", value), *texts] if isinstance(value, Tune) else texts)
-
-
-def _with_name(name: str, text: str) -> str:
-    if name in SELF_EXPLAINING:
-        return text
-    symbol = SYMBOLS.get(name, name)
-    return f"{symbol}={text}"
 
 
 def settings_of_cell(cell: Cell) -> tuple[str, ...]:

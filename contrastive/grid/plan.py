@@ -248,5 +248,17 @@ def recorded_declarations(experiment: str) -> list[Declaration]:
         ) from None
 
 
+def restore_declarations(experiment: str, held: list[Declaration]) -> list[Declaration]:
+    """Return the declarations of an experiment, which begin with those that MLflow has (`held`): a file that does not
+    was changed by hand, and is put back."""
+    with store.locked(store.home() / "locks" / f"declared-{experiment}"):
+        now = recorded_declarations(experiment)
+        if now[: len(held)] == held:
+            return now
+        restored = [*held, *(each for each in now[-1:] if each != held[-1])]
+        store.write_json(declaration_file(experiment), DECLARATIONS.dump_python(restored, mode="json"))
+        return restored
+
+
 def declaration_file(experiment: str) -> Path:
     return store.home() / "declared" / f"{experiment}.json"

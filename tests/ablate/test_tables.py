@@ -182,11 +182,11 @@ def test_a_wrong_option_is_answered(tmp_path, monkeypatch, words, message):
         ("t.csv", "", "has no lines"),
         ("t.csv", "model,seed,acc\na,0\n", "line 2: 2 fields, but the header has 3"),
         ("t.csv", "model,seed,seed\na,0,1\n", "the column seed is there twice"),
-        ("t.csv", "model,,acc\na,0,1\n", "a column has no name"),
+        ("t.csv", "model,,acc\na,0,1\n", "column 2 has no name"),
         ("t.jsonl", '{"model": "a"\n', "line 1: not JSON"),
         ("t.jsonl", "[1]\n", "line 1: expected an object"),
         ("t.parquet", "no", "cannot be read"),
-        ("t.xlsx", "no", "pandas.read_excel"),
+        ("t.xlsx", "no", "ablate.judge(frame"),
         ("t.md", "| a |", "a table is a file .csv, .tsv, .parquet, .jsonl"),
     ],
 )
@@ -351,6 +351,33 @@ def test_a_run_of_which_one_score_a_line_is_read_has_failed_where_one_of_its_lin
     whole, broken = (ablate.judge(each, **named) for each in (long, table))
     assert "m1, seed" in "".join(broken.warnings) and not whole.warnings
     assert verdicts(whole)["m1"] == "better" and verdicts(broken)["m1"] == "undecided"
+
+
+@pytest.mark.parametrize("name", ["success", "Failed", "exit_code", "run_state"])
+def test_a_column_that_may_say_which_runs_failed_is_asked_for_as_state(name: str):
+    table = frame().assign(**{name: [0] * len(frame())})
+    with pytest.raises(UserError, match=f"{name} may say which runs failed; .*`state`"):
+        ablate.judge(table, baseline="base")
+    assert verdicts(ablate.judge(table, baseline="base", row="model", score=["acc", name]))  # named, it is a score
+
+
+def test_steps_of_one_training_are_no_runs():
+    curve = pd.concat([frame().assign(step=step) for step in range(3)])
+    with pytest.raises(UserError, match=r"differ in step, so they are steps of one training"):
+        ablate.judge(curve, baseline="base")
+    alone = curve[curve["seed"] == curve["seed"].min()].drop(columns="seed")
+    with pytest.raises(UserError, match=r'groupby\(\["model"\], as_index=False\)'):
+        ablate.judge(alone, baseline="base")
+    last = frame().assign(step=3)
+    assert verdicts(ablate.judge(last, baseline="base")) == verdicts(ablate.judge(frame(), baseline="base"))
+
+
+def test_unused_columns_that_differ_are_named_and_the_first_score_is_one_that_is_known():
+    table = frame()
+    table.insert(1, "zeta", np.arange(len(table)) * 0.37 % 1)
+    judged = ablate.judge(table.assign(lr=[0.1 * (m == "m1") for m in table["model"]]), baseline="base")
+    assert "Columns that were not used differ between the runs: lr." in judged.warnings
+    assert next(iter(judged.frame()["value"])) == "acc"
 
 
 def test_an_unknown_direction_is_assumed_and_said():

@@ -191,15 +191,19 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
                 assert not (kept.objective.level == "token" and "level" not in read)
 
 
-def test_names_of_cells():
-    tokens, how = "loss: ce+supcon, view: topk_tokens, k: 30, alpha: 0.2", "LoRA r=8 · epochs=5"
-    adapters = "loss: supcon, tune: {lora: {}}, temperature: 0.05, epochs: 5"
-    for settings, expected in (
-        (tokens, "ce+supcon · topk_tokens · k=30 · α=0.2"),
-        (adapters, f"supcon · cls · τ=0.05 · {how}"),
-    ):
-        found = expanded(f"  - {{title: T, rows: {{a: {{{settings}}}}}}}")
-        assert found.names[found.sections[0].rows[0].cells[0]] == f"{expected} · seed 3"
+def test_a_cell_has_the_name_of_its_first_row_and_no_two_have_the_same():
+    found = expanded(
+        "  - {title: A, rows: {plain: {}, other: {loss: rdrop}}}\n"
+        "  - {title: B, rows: {plain: {epochs: 9}, again: {}}}\n"
+    )
+    assert list(found.names.values())[::2] == ["plain · seed 3", "other · seed 3", "B: plain · seed 3"]
+    assert len({*found.names.values()}) == len(found.names) == len(found.cells)
+    in_settings = parse_experiment(IN_SETTINGS).names
+    assert [name for name in in_settings.values() if "seed 0" in name][:2] == [
+        "ce (tweets) · seed 0",
+        "5 (tweets) · seed 0",
+    ]
+    assert len({*in_settings.values()}) == len(in_settings)
 
 
 IN_SETTINGS = """\
