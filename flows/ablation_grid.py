@@ -18,7 +18,9 @@ from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
 from contrastive.grid import frozen_readers, load
 from contrastive.grid import plan as plans
+from contrastive.grid.choose import candidates, require_settled, settled
 from contrastive.grid.estimate import CostEstimator, in_order
+from contrastive.grid.expand import LoadedExperiment
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
 from contrastive.training.job import TrainRequest
@@ -76,10 +78,25 @@ def ablation_grid(
     begin_flow()
     resolved = load.load_experiment(Path(experiment_file))
     check_seed_options(until_decided, max_seeds, budget, regardless)
+    found = settled(resolved)
+    if found is None:
+        run_grid(candidates(resolved.experiment), engine, gpus_per_cell, keep_stale)
+        found = require_settled(resolved)
     growing = None
     if until_decided:
         most, seconds = max_seeds or USUAL_MAX_SEEDS, seconds_of("the budget", budget) if budget else None
-        growing = GrowingGrid(resolved, most, seconds, keep_stale=keep_stale, gives_up=not regardless)
+        growing = GrowingGrid(found, most, seconds, keep_stale=keep_stale, gives_up=not regardless)
+    return run_grid(found, engine, gpus_per_cell, keep_stale, growing)
+
+
+def run_grid(
+    resolved: LoadedExperiment,
+    engine: EngineName,
+    gpus_per_cell: float | None,
+    keep_stale: bool,
+    growing: GrowingGrid | None = None,
+) -> str:
+    """Run, record and report one grid; return the line to print."""
     plan = growing.full_plan if growing else plans.make_plan(resolved, keep_stale=keep_stale)
     problems = preflight_report(plan, gpus_per_cell, engine)
     problems.refuse()
@@ -89,7 +106,8 @@ def ablation_grid(
     with engines.start(engine, resources_of(plan, gpus_per_cell), plan.most_threads) as devices:
         devices.check_capacity(max((status.cell.training.processes for status in plan.to_do), default=1))
         prepare_tracking(plan.experiment.name)
-        references(plan, devices)
+        if "test" in plan.experiment.evaluation.embedded():
+            references(plan, devices)
         share_prefixes(plan, devices)
         outcomes = run_cells(plan, devices, Preliminary(), growing)
     plan, stopping = (growing.plan(), growing.stopping()) if growing else (plan, None)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.config.experiment import Resources
+from contrastive.grid.choose import candidates, first_values, settled
 from contrastive.grid.estimate import CellTime, CostEstimator, in_order, makespan
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan, make_plan
@@ -18,13 +19,19 @@ from tasks.engines.local import devices_and_cores
 
 def show_plan(experiment: Path, as_json: bool) -> None:
     """Print what a run would do; raise UserError that lists the errors of the plan."""
-    planned = make_plan(load_experiment(experiment))
-    problems = preflight_report(planned)
+    resolved = load_experiment(experiment)
+    found = settled(resolved)
+    stages = [found] if found else [candidates(resolved.experiment), first_values(resolved.experiment)]
+    plans = [make_plan(stage) for stage in stages]
+    problems = preflight_report(plans[0])
     if as_json:
-        say(json.dumps(forecast_dict(planned, problems), ensure_ascii=False, indent=1))
+        first, *then = [forecast_dict(plan, problems) for plan in plans]
+        say(json.dumps(first | ({"then": then[0]} if then else {}), ensure_ascii=False, indent=1))
     problems.refuse()
-    if not as_json:
-        print_forecast(planned, problems)
+    for plan in () if as_json else plans:
+        if plan is not plans[0]:
+            say("then, with the chosen values in place of the first ones:")
+        print_forecast(plan, problems)
 
 
 def resources_of(plan: Plan, gpus_per_cell: float | None) -> Resources:

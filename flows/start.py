@@ -4,6 +4,7 @@ Prefect server beside the import."""
 from contextlib import nullcontext
 from pathlib import Path
 
+from contrastive.grid.choose import candidates, settled
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import make_plan
 from flows.serve import temporary_server
@@ -23,10 +24,11 @@ def run_experiment(
     from flows.upkeep import current_report, rewritten
 
     check_seed_options(*seeds)
-    planned = make_plan(load_experiment(experiment))
+    resolved = load_experiment(experiment)
+    found, until_decided = settled(resolved), seeds[0]
+    planned = make_plan(found or candidates(resolved.experiment))
     preflight_report(planned, gpus_per_cell, engine).refuse()
-    until_decided = seeds[0]
-    if not until_decided and (shown := current_report(planned) or rewritten(planned)):
+    if found and not until_decided and (shown := current_report(planned) or rewritten(planned)):
         return say(f"{len(planned.statuses)} cells, all finished before\nreport: {shown}")
     from contrastive.training.processes import start_fork_server
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from contrastive.evaluation.reference import known_references
+from contrastive.grid.choose import require_settled
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan, declare_plan, recorded_grid
@@ -29,7 +30,7 @@ def sync_experiment(file: Path) -> None:
     tell(f"reading the run folders of {file}")
     from flows.until_decided import plan_so_far
 
-    say(update_mlflow(*plan_so_far(load_experiment(file), records=True)))
+    say(update_mlflow(*plan_so_far(require_settled(load_experiment(file)), records=True)))
 
 
 def update_mlflow(planned: Plan, stopping: Stopping | None = None) -> str:
@@ -75,7 +76,7 @@ def apply_file(file: Path) -> str:
     """
     from flows.until_decided import plan_so_far
 
-    planned, stopping = plan_so_far(load_experiment(file), records=False)
+    planned, stopping = plan_so_far(require_settled(load_experiment(file)), records=False)
     if planned.to_do:
         tell(f"{len(planned.to_do)} cells of {file} are not finished here: the report shows what MLflow has recorded")
     else:
@@ -90,7 +91,7 @@ def check_results(experiment: Path, mend: bool) -> None:
     from tasks.report import audit_report
     from tasks.sync import audit, close_abandoned_runs, damaged_cache, mend_tracking, reset_damaged
 
-    planned, stopping = plan_so_far(load_experiment(experiment), records=mend)
+    planned, stopping = plan_so_far(require_settled(load_experiment(experiment)), records=mend)
     if mend:
         declare_plan(planned, stopping)
         for line in reset_damaged(planned):

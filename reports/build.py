@@ -22,6 +22,7 @@ from markupsafe import Markup
 from contrastive.errors import printable
 from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, tables
+from reports.chosen import chosen_sentences, chosen_table
 from reports.compare import Section
 from reports.figures import Figure
 from reports.figures.comparisons import draw_forest
@@ -73,6 +74,7 @@ def section_report(section: RecordedSection, name: str, results: Results, folder
         *tables.section_tables(compared, results),
         *tables.effects_tables(effects),
         *tables.levels_tables(level_means(effects, compared, results)),
+        chosen_table(section, results),
         tables.seeds_table(compared, results),
     ]
     return SectionReport(
@@ -80,7 +82,7 @@ def section_report(section: RecordedSection, name: str, results: Results, folder
         answer="" if running else answer(compared),
         notes=[guard.words for guard in fired],
         tables=[table for table in shown if table is not None],
-        sentences=[*(guard.words for guard in limits), *sentences(compared)],
+        sentences=[*chosen_sentences(section, results), *(guard.words for guard in limits), *sentences(compared)],
         figures=[] if "range" in blocking else figures.draw(compared, results, folder, name),
         section=compared,
         forbidding=[guard.words for guard in fired if guard.blocks_ranking],

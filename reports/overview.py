@@ -91,7 +91,7 @@ def overview(
     chart, left_out = chart_of([row for row in rows if not row.by_setting], alone, results)
     if questions:
         chart = with_means(chart, averaged, [pair for pair in compared if pair not in alone])
-        headline += [over_data_sets(questions), *in_both(questions, averaged)]
+        headline += [over_data_sets(questions), *in_both(questions, averaged)] if rows else []
     return Overview(
         task=task(results.study),
         headline=running(results) or _("; ").join(filter(None, headline)),
@@ -312,6 +312,11 @@ def setting(results: Results, score: str) -> str:
         parts.append(_(N_("{train} training examples") if unlike else same, train=sizes["train"]))
     if (split := split_of(score)) in sizes and split != "train":
         parts.append(_("{count} {split} examples", count=sizes[split], split=_(SPLITS[split])))
+    if study.chosen and study.choice:
+        tried = _(" or ").join(str(count) for count in sorted({len(each.tried) for each in study.chosen}))
+        parts.append(
+            _("each row at its best of {tried} values of {names}", tried=tried, names=listed(study.choice.names))
+        )
     if seeds := sorted({len(row.seeds) for row in rows}):
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
         parts.append(n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))

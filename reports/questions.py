@@ -9,7 +9,7 @@ from contrastive.config.scores import title_of
 from reports.compare import RowScore, Section
 from reports.forest import ForestRow
 from reports.markdown import common_places, difference_text, heading, most_of, score_name, unit, with_unit
-from reports.messages import _
+from reports.messages import _, listed
 from reports.rows import side_by_side
 from reports.statistics.across import FEWEST, Mean, Setting, means_over_data
 from reports.statistics.decide import ALPHA, DECIDED, Verdict, verdict
@@ -75,7 +75,8 @@ def questions_of(sections: Sequence[Section], results: Results) -> list[Question
     for section in sections:
         if section.recorded.setting:
             by_title.setdefault(section.recorded.question, []).append(section)
-    return [question(title, asked, results) for title, asked in by_title.items() if len(asked) > 1]
+    asked = [question(title, sections, results) for title, sections in by_title.items() if len(sections) > 1]
+    return [each for each in asked if each.means]
 
 
 def question(title: str, sections: list[Section], results: Results) -> Question:
@@ -231,6 +232,10 @@ def statements(question: Question, value: str) -> list[str]:
             lines.append(_("Without {name}, {label} is {verdict} ({size}).", **words))
         if row.general:
             lines.append(on_another(row, row.general))
+    labels = {row.label for row in question.means[value]}
+    scores = [score for section in question.sections for score, _pair in section.comparisons if score.value == value]
+    if lacking := [name for name in dict.fromkeys(score.row.label for score in scores) if name not in labels]:
+        lines.append(_("Without a mean, since not every setting tests it: {rows}.", rows=listed(lacking)))
     if question.data_sets < FEWEST:
         lines.append(_("Nothing is said of other data sets: that takes {fewest}.", fewest=FEWEST))
     return lines

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from contrastive.config.experiment import NO_BASELINE, source_name
+from contrastive.config.experiment import NO_BASELINE, choices_of, source_name
 from contrastive.runs.recorded import (
+    ChosenRow,
     DataCounts,
     Declaration,
     Provenance,
@@ -40,6 +41,15 @@ class Foreign:
 
 
 @dataclass(frozen=True)
+class ChoiceRule:
+    """How values were chosen for each row."""
+
+    names: list[str]  # settings
+    by: str  # score
+    seeds: list[int]
+
+
+@dataclass(frozen=True)
 class Study:
     """Sections, names for readers, margins, the scores that are tested, and what was recorded beside the runs."""
 
@@ -62,6 +72,8 @@ class Study:
     stale_kept: list[str] = field(default_factory=list)  # cells computed by older code that replace current ones
     declared: list[Declaration] = field(default_factory=list)
     stopping: Stopping | None = None  # None: the number of seeds was fixed beforehand
+    chosen: list[ChosenRow] = field(default_factory=list)
+    choice: ChoiceRule | None = None
     price_per_hour: float | None = None
     currency: str = ""
     author: str = ""
@@ -84,6 +96,7 @@ def study_of(grid: RecordedGrid) -> Study:
     experiment = grid.experiment
     report, evaluation = experiment.report, experiment.evaluation
     families = {section.title: report.family(section.show.table) for section in grid.sections}
+    choose = experiment.choose
     asked = {section.title: section for section in experiment.sections}
     names = {section.title: section.question or section.title for section in grid.sections}
     declared = {title: asked[name] for title, name in names.items() if name in asked}
@@ -101,7 +114,7 @@ def study_of(grid: RecordedGrid) -> Study:
         margins=report.margin,
         primary=report.primary,
         families={title: names for title, names in families.items() if names != shown[title]},
-        varied={title: {*section.varied()} for title, section in declared.items()},
+        varied={title: {*section.varied(), *choices_of(choose or {})} for title, section in declared.items()},
         baselines=frozenset(title for title, section in declared.items() if section.baseline != NO_BASELINE),
         transfer=(*tasks, *(["transfer.mean"] if len(tasks) > 1 else [])),  # as GLUE does
         variants=tuple(
@@ -115,6 +128,8 @@ def study_of(grid: RecordedGrid) -> Study:
         stale_kept=grid.stale_kept,
         declared=grid.declared,
         stopping=grid.stopping,
+        chosen=grid.chosen,
+        choice=None if choose is None else ChoiceRule([*choices_of(choose)], choose["by"], [*choose["seeds"]]),
         price_per_hour=report.price_per_hour,
         currency=report.currency,
         author=report.author,

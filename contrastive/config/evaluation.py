@@ -117,6 +117,7 @@ class Evaluation(Settings):
         return value
 
     def embedded(self) -> tuple[str, ...]:
-        """Return the splits to embed; training texts only if they are evaluated or a transformation is fitted."""
+        """Return the splits to embed: training texts only if they are evaluated or a transformation is fitted, test
+        texts unless validation texts alone are evaluated."""
         train = ("train",) if "train" in self.splits or self.post else ()
-        return (*train, "validation", "test")
+        return (*train, "validation", *(() if self.splits == ("validation",) else ("test",)))

@@ -66,6 +66,8 @@ Overlay = Annotated[Mapping[str, Any], _checked("Overlay", TYPES), AS_WRITTEN]
 Axes = Annotated[Mapping[str, tuple[Any, ...]], _checked("Axes", LISTS), AS_WRITTEN]
 ROW_TYPES = TYPES | {"axes": Axes, "exclude": tuple[Overlay, ...]}
 SectionRow = Annotated[Mapping[str, Any], _checked("SectionRow", ROW_TYPES), AS_WRITTEN]
+CHOICE_TYPES = LISTS | {"by": str, "seeds": Annotated[tuple[Seed, ...], Field(min_length=1)]}
+Choice = Annotated[Mapping[str, Any], _checked("Choice", CHOICE_TYPES), AS_WRITTEN]
 NO_BASELINE = "none"
 
 
@@ -127,6 +129,11 @@ def settings_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name in SETTINGS}
 
 
+def choices_of(choose: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the settings to choose and their values, without `by` and `seeds`."""
+    return {name: values for name, values in choose.items() if name in SETTINGS}
+
+
 class Resources(Settings):
     """Where and how cells run; no result depends on it."""
 
@@ -177,6 +184,11 @@ class Experiment(Settings):
     settings: Mapping[str, Overlay] = Field(
         default_factory=dict,
         description="name of a data set, encoder or both → its settings; all sections are asked in each",
+    )
+    choose: Choice | None = Field(
+        None,
+        description="settings whose values are chosen for each row: setting → its values; with `by`, a score on "
+        "validation texts, and `seeds`, which no comparison uses",
     )
     data: Data
     encoder: Encoder

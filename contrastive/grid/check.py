@@ -11,7 +11,7 @@ from typing import Any
 from contrastive.config import registry
 from contrastive.config.cell import Cell, Data, Encoder, Training, resample_error
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import NO_BASELINE, SETTINGS, Experiment, Section, settings_of_row
+from contrastive.config.experiment import NO_BASELINE, SETTINGS, Experiment, Section, choices_of, settings_of_row
 from contrastive.config.objective import Objective
 from contrastive.config.scores import metric_of, score_facts
 from contrastive.data.locate import (
@@ -51,6 +51,8 @@ def _every_value(experiment: Experiment) -> list[tuple[SettingPath, str, Any]]:
     ]
     for setting, overlay in experiment.settings.items():
         values += [(("settings", setting, name), name, value) for name, value in overlay.items()]
+    for name, choices in choices_of(experiment.choose or {}).items():
+        values += [(("choose", name, position), name, value) for position, value in enumerate(choices)]
     for number, section in enumerate(experiment.sections):
         maps: dict[SettingPath, Mapping[str, Any]] = {("base",): section.base}
         for key, row in section.rows.items():
@@ -106,8 +108,10 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     set_by_sections = {name for section in experiment.sections for name in (*section.base, *section.varied())}
     set_by_sections |= {name for overlay in experiment.settings.values() for name in overlay}
     yield from _repeats(("seeds",), experiment.seeds)
-    if "validation" in evaluation.splits and experiment.data.validation == 0 and "validation" not in set_by_sections:
-        yield ("evaluation", "splits"), "`validation` has no texts; set data.validation to a number, a split or a file"
+    if ("validation" in evaluation.splits or experiment.choose) and not {"validation"} & set_by_sections:
+        where = ("choose",) if experiment.choose else ("evaluation", "splits")
+        if experiment.data.validation == 0:
+            yield where, "`validation` has no texts; set data.validation to a number, a split or a file"
     if (reason := resample_error(experiment.data)) and not {"train", "resample"} & set_by_sections:
         yield ("data", "resample"), reason
     yield from _wrong_evaluation(experiment)
@@ -119,6 +123,7 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
         yield (*path, "title"), message
     yield from _wrong_report(experiment)
     score_names = dict.fromkeys(score_names_of(evaluation))
+    yield from _wrong_choice(experiment, score_names)
     for number, section in enumerate(experiment.sections):
         yield from _wrong_row_names(("sections", number), section)
         yield from _repeats(("sections", number, "settings"), section.settings or ())
@@ -141,6 +146,34 @@ def _wrong_settings(experiment: Experiment) -> Iterator[Finding]:
         for name in COLUMNS:
             if getattr(data, name) != Data.model_fields[name].default:
                 yield ("data", name), "each of the settings has its own source: name the column there"
+
+
+def _wrong_choice(experiment: Experiment, score_names: Collection[str]) -> Iterator[Finding]:
+    """Find values that cannot be chosen, or not without seeing what is compared."""
+    choose, path = experiment.choose, ("choose",)
+    if choose is None:
+        return
+    if missing := [name for name in ("by", "seeds") if name not in choose]:
+        example = "choose: {encoder_lr: [1e-3, 3e-3], by: validation.accuracy, seeds: [100, 101]}"
+        yield path, f"`{missing[0]}` is missing: write for example `{example}`"
+        return
+    if not choices_of(choose):
+        yield path, "name a setting and the values to choose from, such as encoder_lr: [1e-3, 3e-3]"
+    for name, values in choices_of(choose).items():
+        yield from _repeats((*path, name), values)
+        if SETTINGS[name] == "data":
+            yield (
+                (*path, name),
+                "scores on other data cannot be compared: choose settings of encoder, objective, training",
+            )
+    if not choose["by"].startswith("validation."):
+        yield (*path, "by"), f"a choice by {brief_name(choose['by'])} would see the test texts: name validation.METRIC"
+    else:
+        known = [name.replace("test.", "validation.", 1) for name in score_names if name.startswith("test.")]
+        yield from _unknown((*path, "by"), choose["by"], dict.fromkeys([*known, *score_names]), "`{}` is not evaluated")
+    yield from _repeats((*path, "seeds"), choose["seeds"])
+    if shared := sorted({*choose["seeds"]} & {*experiment.seeds}):
+        yield (*path, "seeds"), f"the comparison uses the seed {shared[0]} too: choose at seeds of its own"
 
 
 def _wrong_row_names(path: SettingPath, section: Section) -> Iterator[Finding]:
@@ -260,8 +293,8 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
     idle = dict[SettingPath, set[int]]()  # row → positions of excludes that match no combination in any setting
     for (number, setting), by_row, unmatched in zip(builder.sections, builder.variants, builder.unmatched, strict=True):
         path: SettingPath = ("sections", number)
-        for key, variants in by_row.items():
-            where = (*path, "rows", key)
+        for key, every in by_row.items():
+            where, variants = (*path, "rows", key), list({tuple(each.items()): each for each in every}.values())
             idle.setdefault(where, set(unmatched[key])).intersection_update(unmatched[key])
             if not variants:
                 yield where, "`exclude` leaves no combination"
@@ -287,6 +320,16 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
             yield from _unread(where, settings_of_row(row), read[where])
             yield from _unread((*where, "axes"), row.get("axes", {}), read[where], axes=True)
     yield from _unread(("objective",), dict(experiment.objective), read["objective",])
+
+
+def in_choice(builder: Builder, choices: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find values to choose from that cannot be combined with a row, or that no row reads. `builder`: of the
+    candidates."""
+    every = [overlay for by_row in builder.variants for variants in by_row.values() for overlay in variants]
+    distinct = list({tuple(overlay.items()): overlay for overlay in every}.values())
+    refused = dict.fromkeys(text for overlay in distinct for text in _conflicts(builder, overlay))
+    yield from ((("choose",), text) for text in refused)
+    yield from _unread(("choose",), choices, _settings_read(builder, distinct), axes=True)
 
 
 def wrong_rows(resolved: LoadedExperiment) -> Iterator[Finding]:

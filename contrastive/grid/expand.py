@@ -9,7 +9,7 @@ How a section is expanded:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -29,7 +29,9 @@ from contrastive.grid.names import (
     settings_of_cell,
     settings_read,
 )
+from contrastive.runs.recorded import ChosenRow
 
+RowKey = tuple[int, str, str, int]  # number of a section, setting, name of a row in the file, position of a combination
 COLUMNS = ("text", "label", "positive", "negative")  # of the data's source
 
 
@@ -42,6 +44,7 @@ class Row:
     baseline: bool
     cells: tuple[Cell, ...]
     key: str  # its name in the file
+    position: int  # of the combination among those of its name
     matching: tuple[int, ...] = ()  # numbers of the baseline rows that it could be compared with; empty for a baseline
 
     @property
@@ -68,6 +71,8 @@ class LoadedExperiment:
     experiment: Experiment
     sections: tuple[GridSection, ...]
     cells: tuple[Cell, ...]  # without duplicates, in order of appearance
+    choice: Mapping[RowKey, Overlay] = field(default_factory=dict)  # row → its chosen values
+    chosen: tuple[ChosenRow, ...] = ()  # how they were chosen
 
     @cached_property
     def names(self) -> dict[Cell, str]:
@@ -115,15 +120,19 @@ def first_seeds(resolved: LoadedExperiment, counts: Sequence[Sequence[int]]) -> 
     cells = tuple(dict.fromkeys(cell for part in sections for row in part.rows for cell in row.cells))
     kept = {cell.seed for cell in cells}
     seeds = tuple(seed for seed in resolved.experiment.seeds if seed in kept)
-    return LoadedExperiment(resolved.experiment.model_copy(update={"seeds": seeds}), sections, cells)
+    return replace(
+        resolved, experiment=resolved.experiment.model_copy(update={"seeds": seeds}), sections=sections, cells=cells
+    )
 
 
 def with_seeds(resolved: LoadedExperiment, most: int) -> LoadedExperiment:
-    """Return the grid with `most` seeds: those of the file, then the smallest unused numbers."""
-    declared = resolved.experiment.seeds
-    further = [seed for seed in range(most + len(declared)) if seed not in declared]
+    """Return the grid with `most` seeds: those of the file, then the smallest numbers that nothing uses."""
+    declared, choose = resolved.experiment.seeds, resolved.experiment.choose or {}
+    used = {*declared, *choose.get("seeds", ())}
+    further = [seed for seed in range(most + len(used)) if seed not in used]
     seeds = (*declared, *further)[:most]
-    return Builder(resolved.experiment.model_copy(update={"seeds": seeds})).resolved()
+    grown = Builder(resolved.experiment.model_copy(update={"seeds": seeds}), resolved.choice).resolved()
+    return replace(grown, choice=resolved.choice, chosen=resolved.chosen)
 
 
 def settings_of(experiment: Experiment) -> Overlay:
@@ -170,9 +179,10 @@ def combinations(row: Mapping[str, Any], base: Overlay, settings: Overlay) -> tu
 
 
 class Builder:
-    """Builds the cells of one experiment; variants, equal parts and equal cells are cached."""
+    """Builds the cells of one experiment; variants, equal parts and equal cells are cached. `choice`: the values that
+    were chosen for rows."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, choice: Mapping[RowKey, Overlay] | None = None) -> None:
         self.experiment = experiment
         self.settings = settings_of(experiment)
         self.seeds = experiment.seeds
@@ -185,7 +195,7 @@ class Builder:
             for setting in experiment.settings_of(section)
         ]
         self.unmatched: list[dict[str, list[int]]] = []  # the same order → row → positions of excludes without effect
-        self.variants: list[dict[str, list[Overlay]]] = []  # … → row → its distinct settings, not yet checked
+        self.variants: list[dict[str, list[Overlay]]] = []  # … → row → settings of each combination, unchecked
         for number, setting in self.sections:
             section = experiment.sections[number]
             base = setting_overlay(experiment, setting) | dict(section.base)
@@ -193,8 +203,8 @@ class Builder:
             self.variants.append({})
             for key, row in section.rows.items():
                 kept, self.unmatched[-1][key] = combinations(row, base, self.settings)
-                distinct = {tuple(relevant.items()): relevant for relevant in map(self.relevant, kept)}
-                self.variants[-1][key] = list(distinct.values())
+                kept = [each | (choice or {}).get((number, setting, key, i), {}) for i, each in enumerate(kept)]
+                self.variants[-1][key] = list(map(self.relevant, kept))
 
     def resolved(self) -> LoadedExperiment:
         """Return every row of every section and every distinct cell of a checked experiment."""
@@ -252,7 +262,10 @@ def _rows(section: Section, variants: dict[str, list[Overlay]], builder: Builder
 
 def _rows_of(key: str, section: Section, variants: list[Overlay], builder: Builder) -> list[Row]:
     """Return a row for each combination of the row `key` of a section."""
-    distinct = list({id(cells): cells for cells in map(builder.row, variants)}.values())  # equal cells are made once
+    positions: dict[int, int] = {}  # id() of cells, which the builder makes once → their first combination
+    for position, overlay in enumerate(variants):
+        positions.setdefault(id(builder.row(overlay)), position)
+    distinct = [builder.row(variants[position]) for position in positions.values()]
     axes, named = section.rows[key].get("axes", {}), section.baseline_name()
     read = [
         {name: setting_value(cells[0], name) for name in axes if name in settings_of_cell(cells[0])}
@@ -265,7 +278,8 @@ def _rows_of(key: str, section: Section, variants: list[Overlay], builder: Build
             name: value if isinstance(value, int | float | str) else axis_text(name, value, ambiguous)
             for name, value in values.items()
         }
-        rows.append(Row(label, shown, named != NO_BASELINE and named in (key, label), cells, key))
+        is_baseline = named != NO_BASELINE and named in (key, label)
+        rows.append(Row(label, shown, is_baseline, cells, key, positions[id(cells)]))
     return rows
 
 

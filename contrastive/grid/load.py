@@ -18,9 +18,10 @@ import yaml
 from pydantic import ValidationError
 
 from contrastive import paths
-from contrastive.config.experiment import Experiment
+from contrastive.config.experiment import Experiment, choices_of
 from contrastive.errors import UserError, brief, brief_name
-from contrastive.grid.check import in_cells, outside_cells, too_many, wrong_names, wrong_rows
+from contrastive.grid.check import in_cells, in_choice, outside_cells, too_many, wrong_names, wrong_rows
+from contrastive.grid.choose import choosing
 from contrastive.grid.expand import Builder, LoadedExperiment
 from contrastive.grid.messages import Finding, SettingPath, explain_errors, old_sections, shown_value
 
@@ -203,6 +204,8 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
     stop_at([*wrong_names(experiment), *outside_cells(experiment), *too_many(experiment)])
     builder = Builder(experiment)
     stop_at(in_cells(builder))
+    if experiment.choose is not None:
+        stop_at(in_choice(Builder(choosing(experiment)), choices_of(experiment.choose)))
     resolved = builder.resolved()
     stop_at(wrong_rows(resolved))
     return resolved

@@ -98,7 +98,7 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
 def _unknown_setting(name: str, parent: type[BaseModel] | None) -> str:
     if parent is None and name in ("seed", "seeds"):
         return "seeds are set for the whole experiment: write `seeds: [0, 1, 2]` at the top level"
-    names = list(parent.model_fields if parent else [*SETTINGS, "axes", "exclude"])
+    names = list(parent.model_fields if parent else [*SETTINGS, "axes", "exclude", "by"])
     if not difflib.get_close_matches(name, names, 1) and name in SETTINGS:
         part = "base" if parent is Section else SETTINGS[name]
         return f"there is no such setting here; did you mean `{part}: {{{name}: …}}`?"
@@ -214,6 +214,9 @@ def json_schema() -> dict[str, Any]:
     of_row = parts["Settings"]["properties"] | {"axes": {"$ref": "#/$defs/Axes"}, "exclude": excludes}
     parts["Data"]["required"].remove("source")  # settings may name it
     schema["properties"]["settings"]["additionalProperties"] = settings
+    of_choice = {"by": {"type": "string"}, "seeds": {"type": "array", "minItems": 1, "items": {"type": "integer"}}}
+    choice = {"properties": parts["Axes"]["properties"] | of_choice, "required": [*of_choice]}
+    schema["properties"]["choose"]["anyOf"][0] = parts["Axes"] | choice
     parts["SectionRow"] = parts["Settings"] | {"properties": of_row}
     section["base"] = settings | {"description": section["base"]["description"]}
     section["rows"]["additionalProperties"] = {"$ref": "#/$defs/SectionRow"}

@@ -142,6 +142,7 @@ def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stoppi
         stale_kept=list(plan.kept),
         declared=recorded_declarations(plan.experiment.name),
         stopping=stopping,
+        chosen=list(plan.resolved.chosen),
     )
 
 
@@ -184,6 +185,7 @@ def declaration(plan: Plan, stopping: Stopping | None) -> Declaration:
         baselines={title: [key for key, row in by_key.items() if row.baseline] for title, by_key in rows.items()},
         test_texts=sorted(test_texts) if more is None else [str(more)],
         embeddings=[*experiment.evaluation.vectors, *experiment.evaluation.post],
+        chosen={f"{each.section}, {each.row}": each.chosen for each in plan.resolved.chosen},
     )
 
 

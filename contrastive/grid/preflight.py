@@ -38,7 +38,8 @@ def preflight(plan: Plan, *, on_gpu: bool) -> PreflightReport:
     report = check_data(plan)
     if not on_gpu and any(cell.training.precision == "fp16" for cell in plan.to_train):
         report.errors.append("training.precision is fp16, which needs a GPU, but there is none here: take bf16 or fp32")
-    if {len(row.cells) for section in plan.resolved.sections if len(section.rows) > 1 for row in section.rows} == {1}:
+    compared = [row for section in plan.resolved.sections for row in section.rows if row.against is not None]
+    if {len(row.cells) for row in compared} == {1}:
         report.warnings.append(ONE_SEED)
     return report
 

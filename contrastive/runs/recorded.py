@@ -45,6 +45,17 @@ class RecordedSection:
 
 
 @dataclass(frozen=True)
+class ChosenRow:
+    """The value of a row that was chosen on validation texts, and the mean score of each value that was tried."""
+
+    section: str
+    row: str
+    chosen: str  # such as `encoder_lr 0.001`
+    tried: dict[str, float | None]  # None if it diverged
+    at_edge: bool  # whether it is the smallest or largest number of at least three
+
+
+@dataclass(frozen=True)
 class Reference:
     """Scores of a reference model on one data set: score → value."""
 
@@ -79,6 +90,7 @@ class Declaration:
     baselines: dict[str, list[str]] = field(default_factory=dict)  # section → digests of the baselines of other rows
     test_texts: list[str] = field(default_factory=list)  # numbers or names of the test splits
     embeddings: list[str] | None = None  # further vectors and post-processing that are compared
+    chosen: dict[str, str] = field(default_factory=dict)  # section and row → the value that was chosen for it
 
 
 @dataclass(frozen=True)
@@ -111,6 +123,7 @@ class RecordedGrid:
     stale_kept: list[str] = field(default_factory=list)  # cells computed by older code that replace current ones
     declared: list[Declaration] = field(default_factory=list)  # the first declaration and each change of it
     stopping: Stopping | None = None  # None: the number of seeds was fixed beforehand
+    chosen: list[ChosenRow] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
         """Return the contents of grid.json."""

@@ -73,6 +73,7 @@ def rules(declaration: Declaration) -> dict[str, str]:
         _("the compared embeddings"): " / ".join(["those that trained", *(declaration.embeddings or [])]),
         _("the test examples"): " / ".join(declaration.test_texts),
         _("the seeds"): design(declaration),
+        **{_("the value of {row}", row=row): chosen for row, chosen in declaration.chosen.items()},
     }
 
 

@@ -24,9 +24,10 @@ def tuning(section: Section, results: Results) -> list[Guard]:
     scores = [score for score in section.scores if score.value == value and not score.row.variant]
     scores = [score for score in scores if math.isfinite(score.mean) and score.row.recorded.settings]
     rows = [score.row for score in scores]
+    chosen = {each.row for each in results.study.chosen if each.section == section.recorded.title}
     return [
         *at_the_edge(scores, declared(section.recorded, results)),
-        *not_tuned(rows),
+        *not_tuned([row for row in rows if row.label not in chosen]),
         *below_reference(scores, section, results),
     ]
 

@@ -10,7 +10,8 @@ import yaml
 
 from contrastive.config.experiment import SETTINGS
 from contrastive.grid import messages
-from contrastive.grid.load import load_experiment, read_document
+from contrastive.grid.choose import candidates
+from contrastive.grid.load import load_experiment, parse_experiment, read_document
 
 CONFIGS = Path(__file__).parent.parent.parent / "configs"
 FILES = sorted(CONFIGS.glob("*.yaml"))
@@ -31,6 +32,14 @@ def test_a_shipped_file_is_right_for_us_and_for_editors(path):
     assert all(any(row.baseline for row in section.rows) for section in resolved.sections)
     assert [error.message for error in VALIDATOR.iter_errors(plain(path))] == []
     assert path.read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=experiment.schema.json\n")
+
+
+def test_the_file_of_the_readme_is_right_and_short():
+    text = (CONFIGS.parent / "README.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
+    resolved = parse_experiment(text)
+    assert len(text.splitlines()) <= 13 and len(resolved.cells) == 16
+    assert len(candidates(resolved.experiment).cells) == 12
+    assert not list(VALIDATOR.iter_errors(json.loads(json.dumps(read_document(text, "README.md").data))))
 
 
 def test_the_schema_is_current():

@@ -108,7 +108,9 @@ def test_a_row_that_lacks_a_setting_or_its_scores_has_no_mean():
     del effects["b"]["up"]
     results = asked(effects)
     results.scores.loc["c/down-0", NAME] = np.nan
-    assert set(verdicts(question(results))) == {"mixed"}
+    found = question(results)
+    assert set(verdicts(found)) == {"mixed"}
+    assert "Without a mean, since not every setting tests it: up and down." in statements(found, NAME)
     assert questions_of([compare_section(results.study.sections[0], results)[1]], results) == []
 
 

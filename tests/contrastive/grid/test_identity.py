@@ -152,7 +152,7 @@ def test_the_place_of_what_deepspeed_is_told_changes_no_id_and_its_content_does(
 def test_nothing_outside_of_the_cell_can_reach_the_id(source: str):
     """What only reports, evaluations and machines are told is not part of a cell; its document names no path."""
     assert set(Experiment.model_fields) - set(Cell.model_fields) == {
-        "name", "description", "seeds", "settings", "sections", "evaluation", "resources", "speed", "report",
+        "name", "description", "seeds", "settings", "choose", "sections", "evaluation", "resources", "speed", "report",
     }  # fmt: skip
     assert str(Path(source.removeprefix("file:")).parent) not in json.dumps(identity(make(source)))
 

@@ -1,0 +1,45 @@
+"""What was chosen for the rows of a section on validation texts, and what else was tried."""
+
+from contrastive.runs.recorded import ChosenRow, RecordedSection
+from reports.markdown import heading, score_text
+from reports.messages import _, listed
+from reports.study import Results
+from reports.tables import Entry, Table
+
+
+def chosen_of(section: RecordedSection, results: Results) -> list[ChosenRow]:
+    return [each for each in results.study.chosen if each.section == section.title]
+
+
+def chosen_sentences(section: RecordedSection, results: Results) -> list[str]:
+    """Say how values were chosen, for which rows not, and which are at the edge of what was tried."""
+    rows, choice = chosen_of(section, results), results.study.choice
+    if not rows or choice is None:
+        return []
+    names = {"names": listed(choice.names), "score": heading(choice.by), "seeds": listed(choice.seeds)}
+    lines = [_("The values of {names} were chosen for each row by {score} at seeds {seeds}.", **names)]
+    if others := [row.label for row in section.rows if row.label not in {each.row for each in rows}]:
+        lines.append(
+            _("Nothing was chosen for {rows}: the file gives the value, or it is not read.", rows=listed(others))
+        )
+    if edge := [f"{each.row} ({each.chosen})" for each in rows if each.at_edge]:
+        lines.append(_("Chosen at the edge of what was tried: {rows}.", rows=listed(edge)))
+    return lines
+
+
+def chosen_table(section: RecordedSection, results: Results) -> Table | None:
+    """Return the mean score of each value that was tried, the chosen one in bold; None if nothing was chosen."""
+    rows, choice = chosen_of(section, results), results.study.choice
+    if not rows or choice is None:
+        return None
+    tried = list(dict.fromkeys(value for each in rows for value in each.tried))
+    body = [[Entry(each.row), *(tried_entry(each, value, choice.by) for value in tried)] for each in rows]
+    caption = _("What was chosen, by {score}", score=heading(choice.by))
+    return Table(caption, [_("Configuration"), *tried], body, folded=True)
+
+
+def tried_entry(row: ChosenRow, value: str, score: str) -> Entry:
+    if value not in row.tried:
+        return Entry("")
+    mean = row.tried[value]
+    return Entry(_("diverged") if mean is None else score_text(score, mean), mean, bold=value == row.chosen)

