@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from contrastive.evaluation.reference import known_references
-from contrastive.grid.choose import require_settled
+from contrastive.grid.choose import choosing, require_settled
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan, declare_plan, recorded_grid
@@ -100,7 +100,8 @@ def check_results(experiment: Path, mend: bool) -> None:
     close_abandoned_runs()
     stored = [*(why for _, why in damaged_cache()), *audit(planned)]
     has_report = report_folder(planned.experiment.name).exists()
-    edited = [] if stored else audit_report(planned.experiment.name)  # a report follows from MLflow
+    names = [planned.experiment.name, *([choosing(planned.experiment).name] if planned.experiment.choose else [])]
+    edited = [] if stored else [line for name in names for line in audit_report(name)]  # a report follows from MLflow
     for line in (*stored, *edited):
         say(line)
     if stored:

@@ -103,7 +103,8 @@ class QuestionReport:
 
 def question_report(question: Question, number: int) -> QuestionReport:
     scores = list(question.means)
-    said = statements(question, scores[0]) if scores else []
+    tested = [value for section in question.sections for value in section.tested]
+    said = [words for value in (scores or tested)[:1] for words in statements(question, value)]
     tables = [means_table(question, value) for value in scores]
     return QuestionReport(question_anchor(number), question, said, tables)
 
@@ -147,7 +148,8 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     warnings = len(notes) + sum(len(section.notes) for section in sections)
     compared = [part.section for part in sections]
     questions = [] if results.progress else questions_of(compared, results)
-    summary = overview(results, compared, names, limits, warnings, forbidding, questions)
+    averaged = [question for question in questions if question.means]
+    summary = overview(results, compared, names, limits, warnings, forbidding, averaged)
     return Report(
         results.study,
         summary,

@@ -25,7 +25,7 @@ from reports.markdown import (
 from reports.messages import N_, _, listed, n_
 from reports.next_step import NextStep, next_step
 from reports.provenance import cells_by_data, counts_of
-from reports.questions import Question, mean_rows, question_anchor
+from reports.questions import Question, mean_rows, on_others, question_anchor
 from reports.statistics.decide import DECIDED
 from reports.study import Results, Study
 from reports.tables import WORDS
@@ -98,7 +98,12 @@ def overview(
         setting=" ".join(filter(None, (setting(results, score), definitions(sections, results.study)))),
         chart=chart,
         left_out=left_out,
-        notes=[*forbidding[:CAVEATS], *explanations(chart), *first_caveats(caveats, anchors, best)],
+        notes=[
+            *on_others(questions, score),
+            *forbidding[:CAVEATS],
+            *explanations(chart),
+            *first_caveats(caveats, anchors, best),
+        ],
         warnings=warnings,
         next=next_step(rows, results, compared, no_baseline, second),
         origin=origin(results),

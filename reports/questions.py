@@ -12,7 +12,7 @@ from reports.markdown import common_places, difference_text, heading, most_of, s
 from reports.messages import _, listed
 from reports.rows import side_by_side
 from reports.statistics.across import FEWEST, Mean, Setting, means_over_data
-from reports.statistics.decide import ALPHA, DECIDED, Verdict, verdict
+from reports.statistics.decide import ALPHA, Verdict, verdict
 from reports.study import Results
 from reports.tables import SIGNS, WORDS, Entry, Table, verdict_entry, verdict_text
 
@@ -75,8 +75,7 @@ def questions_of(sections: Sequence[Section], results: Results) -> list[Question
     for section in sections:
         if section.recorded.setting:
             by_title.setdefault(section.recorded.question, []).append(section)
-    asked = [question(title, sections, results) for title, sections in by_title.items() if len(sections) > 1]
-    return [each for each in asked if each.means]
+    return [question(title, sections, results) for title, sections in by_title.items() if len(sections) > 1]
 
 
 def question(title: str, sections: list[Section], results: Results) -> Question:
@@ -118,7 +117,7 @@ def row_means(
     for label, mean in zip(labels, means_over_data(settings, level, most_seeds), strict=True):
         scores = {section.recorded.setting: score_of(section, label, value) for section in sections}
         rows.append(RowMean(label, against(next(iter(scores.values()))), scores, mean))
-    if len(names) < 3 or not any(row.verdict in DECIDED for row in rows):
+    if len(names) < 3:
         return rows
     without = {
         name: means_over_data([setting for setting in settings if setting.data != name], level, most_seeds)
@@ -130,9 +129,9 @@ def row_means(
 
 
 def with_what_is_left(row: RowMean, without: dict[str, Mean], data: dict[str, str]) -> RowMean:
-    """Add the mean without the data set that matters most to a decided row, if that changes its verdict."""
+    """Add the mean without the data set that matters most to a row, if that changes its verdict."""
     changed = [name for name, mean in without.items() if row.verdict_of(mean, mean.half_width) != row.verdict]
-    if not changed or row.verdict not in DECIDED:
+    if not changed:
         return row
     name = max(changed, key=lambda name: abs(without[name].difference - row.mean.difference))
     left_out = ", ".join(setting for setting, held in data.items() if held == name)
@@ -223,7 +222,8 @@ def means_table(question: Question, value: str) -> Table:
 def statements(question: Question, value: str) -> list[str]:
     """Return what a question's means say: on these data sets, and for another one like these."""
     lines = list[str]()
-    for row in question.means[value]:
+    means = question.means.get(value, [])
+    for row in means:
         lines.append(on_these(row, question))
         if row.without:
             word = row.verdict_of(row.without, row.without.half_width)
@@ -232,12 +232,26 @@ def statements(question: Question, value: str) -> list[str]:
             lines.append(_("Without {name}, {label} is {verdict} ({size}).", **words))
         if row.general:
             lines.append(on_another(row, row.general))
-    labels = {row.label for row in question.means[value]}
+    labels = {row.label for row in means}
     scores = [score for section in question.sections for score, _pair in section.comparisons if score.value == value]
     if lacking := [name for name in dict.fromkeys(score.row.label for score in scores) if name not in labels]:
         lines.append(_("Without a mean, since not every setting tests it: {rows}.", rows=listed(lacking)))
     if question.data_sets < FEWEST:
         lines.append(_("Nothing is said of other data sets: that takes {fewest}.", fewest=FEWEST))
+    return lines
+
+
+def on_others(questions: Sequence[Question], value: str) -> list[str]:
+    """Return the verdicts for another data set like these, for the first screen."""
+    lines = list[str]()
+    for question in questions:
+        named = [
+            _("{label} {verdict}", label=row.label, verdict=_(WORDS[row.general]))
+            for row in question.means.get(value, [])
+            if row.general
+        ]
+        if named:
+            lines.append(_("For another data set like these: {verdicts}.", verdicts=_(", ").join(named)))
     return lines
 
 

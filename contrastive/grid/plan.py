@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from contrastive.config.cell import Cell, Data
 from contrastive.config.evaluation import Transfer
-from contrastive.config.experiment import Experiment
+from contrastive.config.experiment import Experiment, choices_of
 from contrastive.config.scores import margin_of
 from contrastive.data import tokens, transfer_data
 from contrastive.data.tokens import larger_test_key
@@ -170,7 +170,8 @@ def declaration(plan: Plan, stopping: Stopping | None) -> Declaration:
     experiment = plan.experiment
     shown = {part.title: part.section.show.table for part in plan.resolved.sections}
     families = {title: experiment.report.family(table) for title, table in shown.items()}
-    rows = {part.title: {settings_digest(row): row for row in part.rows} for part in plan.resolved.sections}
+    chosen = choices_of(experiment.choose or {})
+    rows = {part.title: {settings_digest(row, chosen): row for row in part.rows} for part in plan.resolved.sections}
     more, test_texts = experiment.evaluation.test, {str(cell.data.test) for cell in plan.resolved.cells}
     limits = {name: margin_of(name, experiment.report.margin) for names in families.values() for name in names}
     return Declaration(
@@ -189,9 +190,10 @@ def declaration(plan: Plan, stopping: Stopping | None) -> Declaration:
     )
 
 
-def settings_digest(row: Row) -> str:
-    """Digest all settings of a row; its label only has those that differ within its section."""
-    settings = settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"}))
+def settings_digest(row: Row, chosen: Collection[str] = ()) -> str:
+    """Digest the settings of a row but those that are chosen for it, which are declared by themselves."""
+    every = settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"}))
+    settings = {name: value for name, value in every.items() if name.rpartition(".")[2] not in chosen}
     return fingerprint.key("configuration", settings=settings)
 
 

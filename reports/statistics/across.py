@@ -136,19 +136,39 @@ def pool_residuals(values: Float[ndarray, "n k s"], measured: ndarray) -> tuple[
 def observed(settings: Sequence[Setting], weights: Sequence[float]) -> Parts:
     """Return the measured means. Seeds that agree more closely than one text, or than their texts allow, do so by
     luck."""
-    total = [np.zeros(len(settings[0].pairs)) for _ in range(3)]
+    total = Total(settings, 1)
     for setting, weight in zip(settings, weights, strict=True):
+        least_parts = np.zeros((2, 1, len(setting.pairs)))
         parts, measured = one_setting(setting.measured.values[None], setting), setting.measured
         for number, pair in enumerate(setting.pairs):
             rows, common = np.array(pair), measured.common(pair)
             values, seeds = measured.values[rows][:, common], int(common.sum())
             each = None if measured.per_text is None else measured.per_text[rows][:, common]
             least = 0.0 if each is None else text_parts(each)[1]
-            total[0][number] += weight * parts.differences[0, number]
-            for sums, variance in zip(total[1:], (parts.by_pool, parts.by_row), strict=True):
+            for place, variance in enumerate((parts.by_pool, parts.by_row)):
                 part = seeds_part(values, float(variance[0, number]) * seeds, measured.smallest_step) / seeds
-                sums[number] += weight**2 * max(part, least)
-    return Parts(*total)
+                least_parts[place, 0, number] = max(part, least)
+        total.add(setting, weight, Parts(parts.differences, *least_parts))
+    mean = total.parts()
+    return Parts(mean.differences[0], mean.by_pool[0], mean.by_row[0])
+
+
+class Total:
+    """The sum of weighted settings of `count` studies. Settings with the same data count as the same seeds: their
+    differences may depend on each other, so that their standard errors add up."""
+
+    def __init__(self, settings: Sequence[Setting], count: int) -> None:
+        shape = count, len(settings[0].pairs)
+        self.differences = np.zeros(shape)
+        self.errors = {setting.data: np.zeros((2, *shape)) for setting in settings}
+
+    def add(self, setting: Setting, weight: float, parts: Parts) -> None:
+        self.differences += weight * parts.differences
+        self.errors[setting.data] += weight * np.sqrt(np.stack([parts.by_pool, parts.by_row]))
+
+    def parts(self) -> Parts:
+        by_pool, by_row = np.sum([np.square(errors) for errors in self.errors.values()], 0)
+        return Parts(self.differences, by_pool, by_row)
 
 
 def text_variance(settings: Sequence[Setting], weights: Sequence[float]) -> Float[ndarray, " rows"]:
@@ -170,17 +190,15 @@ def largest_statistics(settings: Sequence[Setting], weights: Sequence[float]) ->
     """Draw the largest |mean| / √variance of the rows in studies without effects, with the spread of each data set."""
     size = sum(setting.measured.values.size for setting in settings)
     draws = max(1000, min(DRAWS, NUMBERS // size))
-    generator = np.random.default_rng(20261128)
-    total = [np.zeros((draws, len(settings[0].pairs))) for _ in range(3)]
+    total, names = Total(settings, draws), list(dict.fromkeys(setting.data for setting in settings))
     for setting, weight in zip(settings, weights, strict=True):
+        generator = np.random.default_rng([20261128, names.index(setting.data)])  # settings of one data set draw alike
         values = setting.measured.values
         rest, freedom = pool_residuals(np.nan_to_num(values)[None], setting.measured.measured)
         spread = math.sqrt(float(np.square(rest).sum()) / max(freedom, 1.0))
         drawn = spread * generator.standard_normal((draws, *values.shape))
-        parts = one_setting(drawn, setting)
-        for sums, part, power in zip(total, (parts.differences, parts.by_pool, parts.by_row), (1, 2, 2), strict=True):
-            sums += weight**power * part
-    parts = Parts(*total)
+        total.add(setting, weight, one_setting(drawn, setting))
+    parts = total.parts()
     with np.errstate(invalid="ignore", divide="ignore"):
         statistics = np.nan_to_num(np.abs(parts.differences) / np.sqrt(parts.from_seeds))
     largest: Float[ndarray, " n"] = statistics.max(1)

@@ -106,6 +106,14 @@ def test_a_wider_choice_has_the_cells_of_the_narrower_one_and_edges_are_marked()
     )
 
 
+def test_a_single_value_is_taken_by_every_row_that_reads_it_without_training_it():
+    one = TEXT.replace("[1e-3, 1e-2]", "[7e-3]")
+    found = judged(loaded(one), lambda cell: cell.objective.temperature or 0.0)
+    assert rates(found)["ce, tweets"] == rates(found)["SupCon, α 1, tweets"] == 7e-3
+    assert rates(found)["own, tweets"] == 0.7 and {each.row for each in found.chosen} == {"SupCon, α 1", "SupCon, α 2"}
+    assert all(cell.objective.loss == "ce+supcon" for cell in candidates(loaded(one).experiment).cells)
+
+
 def test_added_seeds_keep_the_values_and_leave_out_the_seeds_of_the_choice():
     found = with_seeds(judged(loaded(), lambda cell: cell.training.encoder_lr), 103)
     assert rates(found)["ce, tweets"] == 0.01 and len(found.chosen) == 5
@@ -117,7 +125,11 @@ def test_the_size_of_the_comparison_is_known_before():
 
 
 WRONG = [
-    ("by: validation.accuracy", "by: test.accuracy", "a choice by test.accuracy would see the test texts"),
+    (
+        "by: validation.accuracy",
+        "by: test.accuracy",
+        "test.accuracy is not of validation texts: write validation.METRIC",
+    ),
     ("by: validation.accuracy", "by: validation.acuracy", "did you mean `validation.accuracy`?"),
     ("by: validation.accuracy, ", "", "`by` is missing: write for example"),
     (", seeds: [100, 101]", "", "`seeds` is missing: write for example"),
