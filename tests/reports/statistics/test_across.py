@@ -1,6 +1,5 @@
 """Means over data sets: what counts once, what is drawn, and how often they err."""
 
-import itertools
 import math
 
 import numpy as np
@@ -102,15 +101,15 @@ def test_looks_at_added_seeds_widen_and_no_spread_is_no_test():
     assert all(math.isnan(mean.half_width) and math.isnan(mean.p) for mean in means_over_data(flat))
 
 
-CASES = [*itertools.product((3, 5), (2, 4), (True, False)), (3, "ragged", True), (3, "noisy row", True)]
-STUDIES = 200
+CASES = [(3, 2, True), (3, 2, False), (5, 4, True), (5, 4, False), (3, "ragged", True), (3, "noisy row", True)]
+STUDIES = 150
 
 
 @pytest.mark.parametrize(("sets", "seeds", "alike"), CASES)
 def test_studies_without_effects_err_at_most_as_often_as_they_say(monkeypatch, sets, seeds, alike):
     """Five per cent, and two and a half standard errors of so few studies; with two seeds, unlike spreads, more seeds
     of some rows, or a row that varies three times as much."""
-    monkeypatch.setattr(across, "DRAWS", 2000)
+    monkeypatch.setattr(across, "DRAWS", 6000)
     generator, wrong = np.random.default_rng(11), 0
     for _ in range(STUDIES):
         parts = []
