@@ -148,8 +148,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     warnings = len(notes) + sum(len(section.notes) for section in sections)
     compared = [part.section for part in sections]
     questions = [] if results.progress else questions_of(compared, results)
-    averaged = [question for question in questions if question.means]
-    summary = overview(results, compared, names, limits, warnings, forbidding, averaged)
+    summary = overview(results, compared, names, limits, warnings, forbidding, questions)
     return Report(
         results.study,
         summary,

@@ -1,8 +1,8 @@
-"""What was chosen for the rows of a section on validation texts, and what else was tried."""
+"""Values that were chosen for rows on validation texts: a table of all that were tried, and sentences."""
 
 from contrastive.runs.recorded import ChosenRow, RecordedSection
 from reports.markdown import heading, score_text
-from reports.messages import _, listed
+from reports.messages import _, listed, n_
 from reports.study import Results
 from reports.tables import Entry, Table
 
@@ -16,8 +16,15 @@ def chosen_sentences(section: RecordedSection, results: Results) -> list[str]:
     rows, choice = chosen_of(section, results), results.study.choice
     if not rows or choice is None:
         return []
-    names = {"names": listed(choice.names), "score": heading(choice.by), "seeds": listed(choice.seeds)}
-    lines = [_("The values of {names} were chosen for each row by {score} at seeds {seeds}.", **names)]
+    words = n_(
+        "The values of {names} were chosen for each row by {score} at seed {seeds}.",
+        "The values of {names} were chosen for each row by {score} at seeds {seeds}.",
+        len(choice.seeds),
+        names=listed(choice.names),
+        score=heading(choice.by),
+        seeds=listed(choice.seeds),
+    )
+    lines = [words]
     if others := [row.label for row in section.rows if row.label not in {each.row for each in rows}]:
         lines.append(
             _("Nothing was chosen for {rows}: the file gives the value, or it is not read.", rows=listed(others))

@@ -48,14 +48,9 @@ class PrimaryComparison:
     @property
     def label(self) -> str:
         """The row's name, with its setting if there are several."""
-        name, recorded = self.score.row.label, self.section.recorded
-        return (
-            name
-            if recorded.title == recorded.question
-            else f"{name} ({recorded.setting})"
-            if recorded.setting
-            else name
-        )
+        recorded, name = self.section.recorded, self.score.row.label
+        has_several = recorded.setting and recorded.title != recorded.question
+        return f"{name} ({recorded.setting})" if has_several else name
 
     @property
     def baseline(self) -> RowScore:

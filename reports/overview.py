@@ -79,7 +79,9 @@ def overview(
         for row_score, comparison in section.comparisons
         if row_score.value == score and math.isfinite(comparison.difference) and not row_score.row.variant
     ]
-    averaged = [mean_rows(each, score, question_anchor(n)) for n, each in enumerate(questions)]
+    anchor_of = {question.title: question_anchor(number) for number, question in enumerate(questions)}
+    questions = [question for question in questions if score in question.means]
+    averaged = [mean_rows(question, score, anchor_of[question.title]) for question in questions]
     in_questions = {section.recorded.title for question in questions for section in question.sections}
     alone = [pair for pair in compared if pair.section.recorded.title not in in_questions]
     rows = [*forest_rows(alone, results), *(row for each in averaged for row in each)]

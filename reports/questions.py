@@ -9,7 +9,7 @@ from contrastive.config.scores import title_of
 from reports.compare import RowScore, Section
 from reports.forest import ForestRow
 from reports.markdown import common_places, difference_text, heading, most_of, score_name, unit, with_unit
-from reports.messages import _, listed
+from reports.messages import _, listed, n_
 from reports.rows import side_by_side
 from reports.statistics.across import FEWEST, Mean, Setting, means_over_data
 from reports.statistics.decide import ALPHA, Verdict, verdict
@@ -258,10 +258,12 @@ def on_others(questions: Sequence[Question], value: str) -> list[str]:
 def on_these(row: RowMean, question: Question) -> str:
     value = row.first.value
     size = with_unit(mean_text(row, row.mean, row.mean.half_width), unit(value) > 1)
-    return _(
+    return n_(
+        "On this data set, on average over its settings, {label} is {verdict}: {score} {size} against {against}; "
+        "better in {better} of {settings} settings, worse in {worse}.",
         "On these {count} data sets, on average, {label} is {verdict}: {score} {size} against {against}; better in "
         "{better} of {settings} settings, worse in {worse}.",
-        count=question.data_sets,
+        question.data_sets,
         label=row.label,
         verdict=verdict_text(row.verdict, perhaps_negligible(row)),
         score=score_name(title_of(value)),

@@ -42,7 +42,7 @@ class Foreign:
 
 @dataclass(frozen=True)
 class ChoiceRule:
-    """How values were chosen for each row."""
+    """The settings whose values were chosen for each row, the score that decided, and its seeds."""
 
     names: list[str]  # settings
     by: str  # score

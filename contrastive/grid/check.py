@@ -109,9 +109,9 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     set_by_sections = {name for section in experiment.sections for name in (*section.base, *section.varied())}
     set_by_sections |= {name for overlay in experiment.settings.values() for name in overlay}
     yield from _repeats(("seeds",), experiment.seeds)
-    if ("validation" in evaluation.splits or experiment.choose) and not {"validation"} & set_by_sections:
+    if "validation" in evaluation.splits or experiment.choose:
         where = ("choose",) if experiment.choose else ("evaluation", "splits")
-        if experiment.data.validation == 0:
+        if experiment.data.validation == 0 and "validation" not in set_by_sections:
             yield where, "`validation` has no texts; set data.validation to a number, a split or a file"
     if (reason := resample_error(experiment.data)) and not {"train", "resample"} & set_by_sections:
         yield ("data", "resample"), reason
@@ -170,10 +170,7 @@ def _wrong_choice(experiment: Experiment, score_names: Collection[str]) -> Itera
     if len(experiment.name) > LONGEST_NAME_WITH_CHOICE:
         yield ("name",), f"at most {LONGEST_NAME_WITH_CHOICE} characters with `choose`, which adds -choice"
     if not choose["by"].startswith("validation."):
-        yield (
-            (*path, "by"),
-            f"{brief_name(choose['by'])} is not of validation texts: write validation.METRIC",
-        )
+        yield (*path, "by"), f"{brief_name(choose['by'])} is not of validation texts: write validation.METRIC"
     else:
         known = [name.replace("test.", "validation.", 1) for name in score_names if name.startswith("test.")]
         yield from _unknown((*path, "by"), choose["by"], dict.fromkeys([*known, *score_names]), "`{}` is not evaluated")

@@ -58,8 +58,9 @@ def choosing(experiment: Experiment) -> Experiment:
     measured = {"splits": ("validation",), "vectors": (), "post": (), "transfer": (), "test": None}
     return experiment.model_copy(
         update={
-            "name": experiment.name[: 63 - len(SUFFIX)] + SUFFIX,
+            "name": experiment.name + SUFFIX,
             "seeds": tuple(choose["seeds"]),
+            "description": f"Values to choose from for {experiment.name}, judged by {choose['by']}.",
             "choose": None,
             "evaluation": experiment.evaluation.model_copy(update=measured),
             "sections": tuple(section_of_candidates(section, choose) for section in experiment.sections),

@@ -16,7 +16,7 @@ from contrastive.grid.identity import text_settings
 
 Overlay = dict[str, Any]  # setting → checked value
 ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # everything before the name of a file
-UNREAD = "–"  # in place of an axis that a row does not read
+DASH = "–"  # in place of an axis that a row does not read
 
 
 def setting_value(cell: Cell, name: str) -> Any:
@@ -67,7 +67,7 @@ def row_name(template: str, axes: Mapping[str, Any], read: Mapping[str, Any], am
     An axis that the row's cells do not read is shown as a dash. `ambiguous`: axes with values whose short names are
     equal.
     """
-    texts = {name: axis_text(name, read[name], ambiguous) if name in read else UNREAD for name in axes}
+    texts = {name: axis_text(name, read[name], ambiguous) if name in read else DASH for name in axes}
     return template.format_map(texts)
 
 

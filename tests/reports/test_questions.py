@@ -114,6 +114,19 @@ def test_a_row_that_lacks_a_setting_or_its_scores_has_no_mean():
     assert questions_of([compare_section(results.study.sections[0], results)[1]], results) == []
 
 
+def test_a_question_without_a_mean_says_so_and_links_lead_to_their_question(tmp_path: Path):
+    results = asked({name: dict(EFFECTS) for name in ("a", "b")})
+    lacking = [replace(part, question="First?", title=f"First? ({part.setting})") for part in results.study.sections]
+    for number, part in enumerate(lacking):
+        rows = [replace(row, cells=[f"no-{n}-{row.label}" if number else n for n in row.cells]) for row in part.rows]
+        lacking[number] = replace(part, rows=rows)
+    put(results.study, sections=[*lacking, *results.study.sections])
+    write_report(results, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert '<a href="#over-data-sets-2">Does it help?</a>' in page and 'id="over-data-sets-1"' in page
+    assert "Without a mean, since not every setting tests it" in page
+
+
 def test_a_report_shows_means_first_then_the_settings(tmp_path: Path):
     two = asked({name: dict(EFFECTS) for name in ("first", "second")})
     write_report(two, tmp_path)
