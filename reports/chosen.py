@@ -6,6 +6,8 @@ from reports.messages import _, listed, n_
 from reports.study import Results
 from reports.tables import Entry, Table
 
+BARS = "▁▂▃▄▅▆▇█"
+
 
 def chosen_of(section: RecordedSection, results: Results) -> list[ChosenRow]:
     return [each for each in results.study.chosen if each.section == section.title]
@@ -40,9 +42,20 @@ def chosen_table(section: RecordedSection, results: Results) -> Table | None:
     if not rows or choice is None:
         return None
     tried = list(dict.fromkeys(value for each in rows for value in each.tried))
-    body = [[Entry(each.row), *(tried_entry(each, value, choice.by) for value in tried)] for each in rows]
+    body = [
+        [Entry(each.row), Entry(bars(each, tried)), *(tried_entry(each, value, choice.by) for value in tried)]
+        for each in rows
+    ]
     caption = _("What was chosen, by {score}", score=heading(choice.by))
-    return Table(caption, [_("Configuration"), *tried], body, folded=True)
+    return Table(caption, [_("Configuration"), "", *tried], body, folded=True)
+
+
+def bars(row: ChosenRow, tried: list[str]) -> str:
+    """Return a bar for each value, from the lowest score to the highest of the row; a dot where training diverged."""
+    means = [row.tried.get(value) for value in tried]
+    known = [mean for mean in means if mean is not None]
+    low, width = min(known), max(known) - min(known) or 1.0
+    return "".join("·" if mean is None else BARS[round((mean - low) / width * (len(BARS) - 1))] for mean in means)
 
 
 def tried_entry(row: ChosenRow, value: str, score: str) -> Entry:

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from contrastive.runs.recorded import ChosenRow
 from reports.build import write_report
+from reports.chosen import bars
 from reports.looks import compare_section
 from reports.messages import using
 from reports.questions import Question, questions_of, statements
@@ -142,3 +144,8 @@ def test_a_report_shows_means_first_then_the_settings(tmp_path: Path):
     assert page.count('class="mean ') == 3 and page.count('class="of-setting"') == 6
     with using("zh"):
         assert not any("data sets" in line for line in statements(question(two), NAME))
+
+
+def test_the_values_that_were_tried_have_bars():
+    row = ChosenRow("Does it help?", "R-Drop", "encoder_lr 0.001", {"a": 0.1, "b": 0.3, "c": None, "d": 0.2}, False)
+    assert bars(row, ["a", "b", "c", "d", "e"]) == "▁█·▅·"
