@@ -26,7 +26,6 @@ from reports.chosen import chosen_sentences, chosen_table
 from reports.compare import Section
 from reports.figures import Figure
 from reports.figures.comparisons import draw_forest
-from reports.figures.costs import draw_costs
 from reports.findings import answer, reading, sentences, several_names
 from reports.guards import Guard, general, tuning
 from reports.looks import compare_section
@@ -119,7 +118,6 @@ class Report:
     notes: list[str]
     questions: list[QuestionReport]
     sections: list[SectionReport]
-    overview_figures: list[Figure]
     reading: list[str]
     data: list[Table]
     footer: list[str]
@@ -156,7 +154,6 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
         notes,
         [question_report(question, number) for number, question in enumerate(questions)],
         sections,
-        draw_costs(results, folder / "figures" / "overview"),
         [*reading(results), *everywhere, *several_names(results)],
         [*class_tables(results), *row_tables(results)],
         footer(results),
