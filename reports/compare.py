@@ -101,7 +101,6 @@ class Section:
     rows: list[Row]
     scores: list[RowScore]
     pairs: dict[str, RowPairs] = field(default_factory=dict)  # by score, for the scores that rank the rows
-    detectable: dict[str, float | None] = field(default_factory=dict)
     measured: dict[Key, SeedValues] = field(default_factory=dict)
     ranked: bool = False
     most_seeds: int | None = None  # of a study that adds seeds, else None
@@ -163,16 +162,14 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
         by_name = seed_values_of_row(row, names, results)
         measured |= {(row.number, name): seed_values for name, seed_values in by_name.items()}
     most_seeds = study.most_seeds
-    decisions, detectable = Decisions(), dict[str, float | None]()
-    if may_compare:
-        decisions, detectable = decide_family(rows, measured, study)
+    decisions = decide_family(rows, measured, study) if may_compare else Decisions()
     scores = [replace(score, comparison=comparison(score, rows, measured, decisions, results)) for score in scores]
     ranked = may_rank and may_compare and can_be_ranked(rows, scores, study)
     pairs = every_pair(rows, tested, measured, most_seeds) if ranked else {}
     tied = tied_for_best(scores, pairs)
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
     ended = "" if study.stopping is None else study.stopping.ended.get(section.title, "")
-    return Section(section, rows, scores, pairs, detectable, measured, ranked, most_seeds, ended, study.paired)
+    return Section(section, rows, scores, pairs, measured, ranked, most_seeds, ended, study.paired)
 
 
 def can_be_ranked(rows: list[Row], scores: list[RowScore], study: Study) -> bool:

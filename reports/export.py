@@ -92,8 +92,7 @@ def comparison_line(score: RowScore, section: Section) -> dict[str, object]:
         "only_theirs": json.dumps(pair.only_theirs) if pair and pair.only_theirs else None,
         "mcnemar": json.dumps(pair.mcnemar) if pair and pair.mcnemar else None,
         "improvement": pair and pair.improvement, "needs_seconds": pair and pair.needs_seconds, "bold": score.bold,
-        "section": section.recorded.title, "detectable": section.detectable.get(score.value),
-        "most_seeds": section.most_seeds, "ended": section.ended,
+        "section": section.recorded.title, "most_seeds": section.most_seeds, "ended": section.ended,
     }  # fmt: skip
 
 

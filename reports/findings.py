@@ -8,7 +8,6 @@ from reports.markdown import heading, unit, with_unit
 from reports.messages import N_, _, listed, n_
 from reports.provenance import cells_by_data, counts_of
 from reports.rows import ANY
-from reports.statistics.power import POWER
 from reports.study import Results
 from reports.tables import is_negligible, verdict_text
 
@@ -72,7 +71,7 @@ def stopped(section: Section) -> Iterator[str]:
 
 
 def tested(section: Section) -> Iterator[str]:
-    """Yield how a section was tested, its margins and the smallest differences it could have found."""
+    """Yield how a section was tested, and its margins."""
     by_text = [compared.by_text for _, compared in section.comparisons if compared.tested]
     if not by_text:
         return
@@ -85,18 +84,6 @@ def tested(section: Section) -> Iterator[str]:
     margins = {score.value: score.margin for score, _ in section.comparisons if score.margin is not None}
     if margins:
         yield _("Equivalence margin: {margins}.", margins=_(", ").join(sizes(margins)))
-    sensible = {
-        value: size
-        for value in section.values
-        if (size := section.detectable.get(value)) is not None
-        if size <= 1 or unit(value) == 1  # shares differ by at most 1
-    }
-    if sensible:
-        yield _(
-            "With {power} % power, a study like this detects true differences of {limits}.",
-            power=f"{100 * POWER:.0f}",
-            limits=_("; ").join(sizes(sensible)),
-        )
 
 
 def sizes(by_score: dict[str, float]) -> list[str]:
