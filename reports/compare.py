@@ -34,8 +34,6 @@ from reports.statistics.decide import (
     TESTED,
     Decided,
     Verdict,
-    improvement,
-    mcnemar,
     shown_direction,
     verdict,
 )
@@ -60,11 +58,7 @@ class Comparison:
     unequal: bool = False  # whether its spread between seeds differs from that of the other rows
     needs: Needed | None = None  # the seeds or texts that would decide it
     needs_seconds: float = math.nan
-    only_ours: tuple[int, ...] = ()  # for each seed, how many texts only this row has right
-    only_theirs: tuple[int, ...] = ()
-    mcnemar: tuple[float, ...] = ()
     chance: float = math.nan  # probability that further seeds of a study that adds them decide it
-    improvement: float = math.nan  # probability that a seed of this row beats a seed of the baseline
     paired: bool = True  # whether it compares the seeds that both rows have, or all runs
 
     @property
@@ -207,15 +201,7 @@ def describe(against: Row, ours: SeedValues, theirs: SeedValues, paired: bool) -
     """Return the numbers of a comparison that need no test."""
     seeds, by_text = min(len(ours.seeds), len(theirs.seeds)), paired and ours.same_texts(theirs)
     difference = float(ours.numbers.mean() - theirs.numbers.mean()) if seeds else math.nan
-    described = Comparison(against, seeds, difference, by_text, paired=paired)
-    if by_text and ours.per_text.dtype == np.bool_:
-        counts = [mcnemar(our, their) for our, their in zip(ours.per_text, theirs.per_text, strict=True)]
-        only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
-        described = replace(described, only_ours=only_ours, only_theirs=only_theirs, mcnemar=chances)
-    if seeds > 1:
-        better, worse = (ours.numbers, theirs.numbers) if ours.higher else (theirs.numbers, ours.numbers)
-        described = replace(described, improvement=improvement(better, worse))
-    return described
+    return Comparison(against, seeds, difference, by_text, paired=paired)
 
 
 def judge(described: Comparison, score: RowScore, decided: Decided, group: RowGroup, results: Results) -> Comparison:

@@ -140,7 +140,6 @@ class SeedValues:
     numbers: Float[np.ndarray, " s"]
     per_text: Any = None  # seed × text
     texts: tuple[int, ...] = ()  # checksum of the texts' ids, for each seed
-    higher: bool | None = True
     count: int | None = None  # number of texts of a score made of counts, if `per_text` is None
 
     def at(self, positions: list[int]) -> "SeedValues":
@@ -148,7 +147,7 @@ class SeedValues:
         seeds = [self.seeds[position] for position in positions]
         per_text = None if self.per_text is None else self.per_text[positions]
         texts = tuple(self.texts[position] for position in positions if self.texts)
-        return SeedValues(seeds, self.numbers[positions], per_text, texts, self.higher, self.count)
+        return SeedValues(seeds, self.numbers[positions], per_text, texts, self.count)
 
     def beside(self, other: "SeedValues") -> tuple["SeedValues", "SeedValues"]:
         """Restrict both to the seeds for which both have a value."""
@@ -182,7 +181,7 @@ def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[st
     examples = [results.examples(cell, names) for cell in row.cells]
     by_value = {}
     for value, name in zip(values, names, strict=True):
-        numbers, higher = seed_scores(row, value, results), direction(value, results)
+        numbers = seed_scores(row, value, results)
         kept = np.flatnonzero(seeds_that_count(np.isfinite(numbers), results.study)).tolist()
         numbers, seeds = numbers[kept], [row.seeds[position] for position in kept]
         arrays = [examples[position][0].get(name) for position in kept]
@@ -191,9 +190,9 @@ def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[st
         complete = 0 < len(present) == len(kept) and None not in texts and len({*map(len, present)}) == 1
         stacked = np.stack(present) if complete else None
         if stacked is not None and np.allclose(stacked.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
-            by_value[value] = SeedValues(seeds, numbers, stacked, tuple(mark or 0 for mark in texts), higher)
+            by_value[value] = SeedValues(seeds, numbers, stacked, tuple(mark or 0 for mark in texts))
         else:
-            by_value[value] = SeedValues(seeds, numbers, higher=higher, count=text_count(value, results))
+            by_value[value] = SeedValues(seeds, numbers, count=text_count(value, results))
     return by_value
 
 
