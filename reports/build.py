@@ -43,7 +43,6 @@ Written = TypeVar("Written")
 TEMPLATES = Path(__file__).parent / "templates"
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 DEFAULT_SERVER = "http://127.0.0.1:5000"  # where `ablate up` serves runs
-MOST_ROWS = 20  # of a page without a filter
 
 
 @dataclass(frozen=True)
@@ -127,11 +126,6 @@ class Report:
     def noted(self, section: SectionReport) -> bool:
         """Return whether a section's note stands at its question."""
         return section.section.recorded.question in {part.question.title for part in self.questions}
-
-    @property
-    def filtered(self) -> bool:
-        """True if there are so many rows that the page has a filter."""
-        return sum(len(part.section.rows) for part in self.sections) > MOST_ROWS
 
 
 def report_of(results: Results, names: list[str], folder: Path) -> Report:
