@@ -26,7 +26,6 @@ from reports.chosen import chosen_sentences, chosen_table
 from reports.compare import Section
 from reports.figures import Figure
 from reports.figures.comparisons import draw_forest
-from reports.figures.costs import draw_costs
 from reports.findings import answer, reading, sentences, several_names
 from reports.guards import Guard, general, tuning
 from reports.looks import compare_section
@@ -44,7 +43,6 @@ Written = TypeVar("Written")
 TEMPLATES = Path(__file__).parent / "templates"
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 DEFAULT_SERVER = "http://127.0.0.1:5000"  # where `ablate up` serves runs
-MOST_ROWS = 20  # of a page without a filter
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,6 @@ class Report:
     notes: list[str]
     questions: list[QuestionReport]
     sections: list[SectionReport]
-    overview_figures: list[Figure]
     reading: list[str]
     data: list[Table]
     footer: list[str]
@@ -129,11 +126,6 @@ class Report:
     def noted(self, section: SectionReport) -> bool:
         """Return whether a section's note stands at its question."""
         return section.section.recorded.question in {part.question.title for part in self.questions}
-
-    @property
-    def filtered(self) -> bool:
-        """True if there are so many rows that the page has a filter."""
-        return sum(len(part.section.rows) for part in self.sections) > MOST_ROWS
 
 
 def report_of(results: Results, names: list[str], folder: Path) -> Report:
@@ -156,7 +148,6 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
         notes,
         [question_report(question, number) for number, question in enumerate(questions)],
         sections,
-        draw_costs(results, folder / "figures" / "overview"),
         [*reading(results), *everywhere, *several_names(results)],
         [*class_tables(results), *row_tables(results)],
         footer(results),

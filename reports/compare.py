@@ -34,8 +34,6 @@ from reports.statistics.decide import (
     TESTED,
     Decided,
     Verdict,
-    improvement,
-    mcnemar,
     shown_direction,
     verdict,
 )
@@ -60,11 +58,7 @@ class Comparison:
     unequal: bool = False  # whether its spread between seeds differs from that of the other rows
     needs: Needed | None = None  # the seeds or texts that would decide it
     needs_seconds: float = math.nan
-    only_ours: tuple[int, ...] = ()  # for each seed, how many texts only this row has right
-    only_theirs: tuple[int, ...] = ()
-    mcnemar: tuple[float, ...] = ()
     chance: float = math.nan  # probability that further seeds of a study that adds them decide it
-    improvement: float = math.nan  # probability that a seed of this row beats a seed of the baseline
     paired: bool = True  # whether it compares the seeds that both rows have, or all runs
 
     @property
@@ -101,7 +95,6 @@ class Section:
     rows: list[Row]
     scores: list[RowScore]
     pairs: dict[str, RowPairs] = field(default_factory=dict)  # by score, for the scores that rank the rows
-    detectable: dict[str, float | None] = field(default_factory=dict)
     measured: dict[Key, SeedValues] = field(default_factory=dict)
     ranked: bool = False
     most_seeds: int | None = None  # of a study that adds seeds, else None
@@ -163,16 +156,14 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
         by_name = seed_values_of_row(row, names, results)
         measured |= {(row.number, name): seed_values for name, seed_values in by_name.items()}
     most_seeds = study.most_seeds
-    decisions, detectable = Decisions(), dict[str, float | None]()
-    if may_compare:
-        decisions, detectable = decide_family(rows, measured, study)
+    decisions = decide_family(rows, measured, study) if may_compare else Decisions()
     scores = [replace(score, comparison=comparison(score, rows, measured, decisions, results)) for score in scores]
     ranked = may_rank and may_compare and can_be_ranked(rows, scores, study)
     pairs = every_pair(rows, tested, measured, most_seeds) if ranked else {}
     tied = tied_for_best(scores, pairs)
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
     ended = "" if study.stopping is None else study.stopping.ended.get(section.title, "")
-    return Section(section, rows, scores, pairs, detectable, measured, ranked, most_seeds, ended, study.paired)
+    return Section(section, rows, scores, pairs, measured, ranked, most_seeds, ended, study.paired)
 
 
 def can_be_ranked(rows: list[Row], scores: list[RowScore], study: Study) -> bool:
@@ -210,15 +201,7 @@ def describe(against: Row, ours: SeedValues, theirs: SeedValues, paired: bool) -
     """Return the numbers of a comparison that need no test."""
     seeds, by_text = min(len(ours.seeds), len(theirs.seeds)), paired and ours.same_texts(theirs)
     difference = float(ours.numbers.mean() - theirs.numbers.mean()) if seeds else math.nan
-    described = Comparison(against, seeds, difference, by_text, paired=paired)
-    if by_text and ours.per_text.dtype == np.bool_:
-        counts = [mcnemar(our, their) for our, their in zip(ours.per_text, theirs.per_text, strict=True)]
-        only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
-        described = replace(described, only_ours=only_ours, only_theirs=only_theirs, mcnemar=chances)
-    if seeds > 1:
-        better, worse = (ours.numbers, theirs.numbers) if ours.higher else (theirs.numbers, ours.numbers)
-        described = replace(described, improvement=improvement(better, worse))
-    return described
+    return Comparison(against, seeds, difference, by_text, paired=paired)
 
 
 def judge(described: Comparison, score: RowScore, decided: Decided, group: RowGroup, results: Results) -> Comparison:

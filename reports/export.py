@@ -1,6 +1,5 @@
 """Write a report's numbers as files: results.csv, comparisons.csv and effects.csv."""
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,13 +86,8 @@ def comparison_line(score: RowScore, section: Section) -> dict[str, object]:
         "over_texts": pair and pair.by_text, "p": pair and pair.p,
         "verdict": score.verdict, "side": judged and judged.side, "unequal": judged and judged.unequal,
         "needs_seeds": needs and needs.seeds, "needs_texts": needs and needs.texts,
-        "needs_both": needs and needs.together,
-        "only_ours": json.dumps(pair.only_ours) if pair and pair.only_ours else None,
-        "only_theirs": json.dumps(pair.only_theirs) if pair and pair.only_theirs else None,
-        "mcnemar": json.dumps(pair.mcnemar) if pair and pair.mcnemar else None,
-        "improvement": pair and pair.improvement, "needs_seconds": pair and pair.needs_seconds, "bold": score.bold,
-        "section": section.recorded.title, "detectable": section.detectable.get(score.value),
-        "most_seeds": section.most_seeds, "ended": section.ended,
+        "needs_both": needs and needs.together, "needs_seconds": pair and pair.needs_seconds, "bold": score.bold,
+        "section": section.recorded.title, "most_seeds": section.most_seeds, "ended": section.ended,
     }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from reports.statistics.decide import (
     pooled_freedom,
     worth_pairing,
 )
-from reports.statistics.power import Needed, detectable, detectable_unpaired, needed, needed_unpaired
+from reports.statistics.power import Needed, needed, needed_unpaired
 from reports.study import Study
 
 Key = tuple[int, str]  # number of a row, name of a value
@@ -43,13 +43,10 @@ class RowGroup:
 Decisions = dict[Key, tuple[Decided, RowGroup]]  # on rows and their baselines
 
 
-def decide_family(
-    rows: list[Row], seed_values: dict[Key, SeedValues], study: Study
-) -> tuple[Decisions, dict[str, float | None]]:
+def decide_family(rows: list[Row], seed_values: dict[Key, SeedValues], study: Study) -> Decisions:
     """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
-    Return also the smallest detectable difference of each value. Runs of other programs may have any seeds: they are
-    compared by those that both rows have, or by all runs."""
-    most_seeds, decisions, smallest = study.most_seeds, Decisions(), dict[str, float | None]()
+    Runs of other programs may have any seeds: they are compared by those that both rows have, or by all runs."""
+    most_seeds, decisions = study.most_seeds, Decisions()
     values = dict.fromkeys(value for _, value in seed_values)
     groups = [group for value in values for group in groups_of(rows, value, seed_values, study)]
     for value, members, pairs in groups:
@@ -62,11 +59,7 @@ def decide_family(
         for pair, decided in (by_all | by_seed).items():
             key = members[pair[0]], value
             decisions[key] = decided, replace(group, paired=pair in by_seed)
-        limits = [smallest.get(value), detectable_unpaired([*by_all.values()], share)]
-        if rest:
-            limits.append(detectable([*by_seed.values()], replace(family, pairs=rest)))
-        smallest[value] = max((limit for limit in limits if limit is not None), default=None)
-    return decisions, smallest
+    return decisions
 
 
 def by_all_runs(group: RowGroup, values: list[SeedValues]) -> dict[Pair, Decided]:

@@ -1,14 +1,11 @@
 """Sentences of a report: the answer above a section's tables, how it was tested below them, how to read the numbers."""
 
-import math
 from collections.abc import Iterator
 
 from reports.compare import Section
 from reports.markdown import heading, unit, with_unit
 from reports.messages import N_, _, listed, n_
-from reports.provenance import cells_by_data, counts_of
 from reports.rows import ANY
-from reports.statistics.power import POWER
 from reports.study import Results
 from reports.tables import is_negligible, verdict_text
 
@@ -72,7 +69,7 @@ def stopped(section: Section) -> Iterator[str]:
 
 
 def tested(section: Section) -> Iterator[str]:
-    """Yield how a section was tested, its margins and the smallest differences it could have found."""
+    """Yield how a section was tested, and its margins."""
     by_text = [compared.by_text for _, compared in section.comparisons if compared.tested]
     if not by_text:
         return
@@ -85,18 +82,6 @@ def tested(section: Section) -> Iterator[str]:
     margins = {score.value: score.margin for score, _ in section.comparisons if score.margin is not None}
     if margins:
         yield _("Equivalence margin: {margins}.", margins=_(", ").join(sizes(margins)))
-    sensible = {
-        value: size
-        for value in section.values
-        if (size := section.detectable.get(value)) is not None
-        if size <= 1 or unit(value) == 1  # shares differ by at most 1
-    }
-    if sensible:
-        yield _(
-            "With {power} % power, a study like this detects true differences of {limits}.",
-            power=f"{100 * POWER:.0f}",
-            limits=_("; ").join(sizes(sensible)),
-        )
 
 
 def sizes(by_score: dict[str, float]) -> list[str]:
@@ -150,7 +135,7 @@ def reading(results: Results) -> list[str]:
     """Explain how to read the numbers of this report."""
     rows = [row for section in results.study.sections for row in section.rows]
     if max((len(row.seeds) for row in rows), default=0) == 1:  # a guard of each section says so
-        return standard_errors(results)
+        return []
     sentences = [
         _(
             "▲ better, ▼ worse: the interval of the difference to the baseline excludes 0. = equivalent: it "
@@ -165,26 +150,6 @@ def reading(results: Results) -> list[str]:
     ]
     if results.study.foreign is None and len({row.drawn for row in rows}) == 1:  # else the rows are named by it
         sentences.append(_(DRAWN if rows[0].drawn else SHARED))
-    return [*sentences, *standard_errors(results)]
-
-
-def standard_errors(results: Results) -> list[str]:
-    """Give the standard error of an accuracy that the number of test texts implies, for each data set."""
-    accuracies = results.by_score.get("test.accuracy", {})
-    sentences = list[str]()
-    for data, cells in cells_by_data(results).items():
-        count = sum(counts_of(results, cells).get("test", {}).values())
-        measured = [accuracies[cell] for cell in cells if math.isfinite(accuracies.get(cell, math.nan))]
-        mean = sum(measured) / max(1, len(measured))
-        if count and measured and 0 <= mean <= 1:
-            words = _(
-                "On {count} test examples{name}, an accuracy has a standard error of {size} points from the "
-                "choice of examples alone.",
-                count=count,
-                name=_(" of {data}", data=data) if data else "",
-                size=f"{100 * (mean * (1 - mean) / count) ** 0.5:.1f}",
-            )
-            sentences.append(words)
     return sentences
 
 

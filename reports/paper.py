@@ -51,7 +51,7 @@ def write_paper(results: Results, folder: Path) -> None:
     """Write `paper.tex`, a `.tex` for each section, one for the comparisons of all sections, and the figures."""
     with as_pdf():
         report = report_of(results, file_names(results.study.sections), folder)
-    pieces = {"comparisons": comparisons(report), "whole-grid": figures_tex(report.overview_figures)}
+    pieces = {"comparisons": comparisons(report)}
     # sections may have any title
     pieces |= {f"section-{part.anchor}": section_tex(part, report) for part in report.sections}
     for name, text in pieces.items():

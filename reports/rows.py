@@ -1,7 +1,7 @@
 """Rows of a section's tables, and their values: a number for each seed and, if stored, one for each text."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -140,7 +140,6 @@ class SeedValues:
     numbers: Float[np.ndarray, " s"]
     per_text: Any = None  # seed × text
     texts: tuple[int, ...] = ()  # checksum of the texts' ids, for each seed
-    higher: bool | None = True
     count: int | None = None  # number of texts of a score made of counts, if `per_text` is None
 
     def at(self, positions: list[int]) -> "SeedValues":
@@ -148,7 +147,7 @@ class SeedValues:
         seeds = [self.seeds[position] for position in positions]
         per_text = None if self.per_text is None else self.per_text[positions]
         texts = tuple(self.texts[position] for position in positions if self.texts)
-        return SeedValues(seeds, self.numbers[positions], per_text, texts, self.higher, self.count)
+        return SeedValues(seeds, self.numbers[positions], per_text, texts, self.count)
 
     def beside(self, other: "SeedValues") -> tuple["SeedValues", "SeedValues"]:
         """Restrict both to the seeds for which both have a value."""
@@ -182,7 +181,7 @@ def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[st
     examples = [results.examples(cell, names) for cell in row.cells]
     by_value = {}
     for value, name in zip(values, names, strict=True):
-        numbers, higher = seed_scores(row, value, results), direction(value, results)
+        numbers = seed_scores(row, value, results)
         kept = np.flatnonzero(seeds_that_count(np.isfinite(numbers), results.study)).tolist()
         numbers, seeds = numbers[kept], [row.seeds[position] for position in kept]
         arrays = [examples[position][0].get(name) for position in kept]
@@ -191,9 +190,9 @@ def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[st
         complete = 0 < len(present) == len(kept) and None not in texts and len({*map(len, present)}) == 1
         stacked = np.stack(present) if complete else None
         if stacked is not None and np.allclose(stacked.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
-            by_value[value] = SeedValues(seeds, numbers, stacked, tuple(mark or 0 for mark in texts), higher)
+            by_value[value] = SeedValues(seeds, numbers, stacked, tuple(mark or 0 for mark in texts))
         else:
-            by_value[value] = SeedValues(seeds, numbers, higher=higher, count=text_count(value, results))
+            by_value[value] = SeedValues(seeds, numbers, count=text_count(value, results))
     return by_value
 
 
@@ -220,11 +219,10 @@ def seconds_of_cell(cells: Sequence[str], results: Results) -> float:
 
 
 class Cost(NamedTuple):
-    """Mean cost of training a cell of a row, and the conditions that it depends on."""
+    """Mean cost of training a cell of a row."""
 
     device: str  # what it counts: GPU-seconds or CPU-seconds, in English
     seconds: float
-    conditions: frozenset[Hashable]  # of the cells: machine, threads, processes, day, store of frozen blocks
 
 
 def row_cost(cells: Sequence[str], results: Results) -> Cost | None:
@@ -233,8 +231,7 @@ def row_cost(cells: Sequence[str], results: Results) -> Cost | None:
     measured = [cost for cost in costs if cost is not None]
     if not measured or len(measured) < len(cells) or len({cost.device for cost in measured}) > 1:
         return None
-    conditions = frozenset[Hashable]().union(*(cost.conditions for cost in measured))
-    return Cost(measured[0].device, float(np.mean([cost.seconds for cost in measured])), conditions)
+    return Cost(measured[0].device, float(np.mean([cost.seconds for cost in measured])))
 
 
 def cell_cost(known: Provenance) -> Cost | None:
@@ -242,8 +239,4 @@ def cell_cost(known: Provenance) -> Cost | None:
     device, seconds = N_("CPU-seconds of training"), known.training_cpu_seconds
     if known.gpu_seconds > 0:
         device, seconds = N_("GPU-seconds of training"), known.training_gpu_seconds
-    if seconds is None:
-        return None
-    store = (known.speed or {}).get("reuse")
-    conditions = (known.hardware, known.threads, known.processes, known.finished, store)
-    return Cost(device, seconds, frozenset([conditions]))
+    return None if seconds is None else Cost(device, seconds)

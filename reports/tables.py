@@ -29,7 +29,6 @@ from reports.markdown import (
 from reports.messages import N_, _
 from reports.rows import Row, references_of, row_cost, seed_scores
 from reports.statistics.effects import Effect, Level
-from reports.statistics.futility import FUTILE
 from reports.study import Results
 
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "undecided": "?"}
@@ -229,21 +228,10 @@ def deciding(row: Row, section: Section) -> str:
     ways = []
     for score, comparison in section.comparisons:
         if score.row.number == row.number and score.verdict == "undecided":
-            way = given_up(score.value, comparison, section.most_seeds)
+            way = what_decides(score.value, comparison)
             several = len(section.tested) > 1
             ways.append(_("{score}: {way}", score=heading(score.value), way=way) if several else way)
     return BREAK.join(ways)
-
-
-def given_up(value: str, comparison: Comparison, most_seeds: int | None) -> str:
-    """Say what would decide a comparison, and of a study that has given it up, after how many seeds and why."""
-    way = what_decides(value, comparison)
-    if most_seeds is None or comparison.seeds >= most_seeds or not comparison.chance < FUTILE:
-        return way
-    return _(
-        "{way} (given up after {seeds} seeds: {chance} % chance to be decided by {most})",
-        way=way, seeds=comparison.seeds, chance=f"{100 * comparison.chance:.0f}", most=most_seeds,
-    )  # fmt: skip
 
 
 def what_decides(value: str, comparison: Comparison, in_all: bool = True) -> str:

@@ -13,7 +13,6 @@ import matplotlib
 from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import findfont, get_font
 
-from reports.markdown import unit
 from reports.messages import _
 
 WIDTH = 4.2  # inches: shown 420 pixels wide, a letter of 7 points is 10 pixels high
@@ -87,11 +86,6 @@ def save(drawn: Any, path: Path, alt: str, caption: str = "") -> Figure:
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path, metadata=dict.fromkeys(DATED[path.suffix]))
     return Figure(f"{path.parent.name}/{path.name}", alt, caption)
-
-
-def in_shown_unit(axis: Any, value: str) -> None:
-    """Label the ticks of a score's axis in its display unit: shares in percent."""
-    axis.set_major_formatter(lambda number, _position: f"{unit(value) * number:.4g}")
 
 
 def drawable(names: list[str]) -> list[str]:

@@ -27,7 +27,6 @@ NUMBERS = 300  # random numbers per draw for which a design gets all its draws; 
 OWN = 3.0  # the variance of a pair is at least this many times the residual variance of either row
 ENOUGH = 60  # draws needed beyond a cut-off; rarer levels are extrapolated by Student's tail
 LEVELS = 10.0 ** -np.arange(0, 10.01, 0.125)  # levels for which cut-offs are tabulated
-RATIOS = 200  # number of quantiles of a pair's estimated variance divided by the true one
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,6 @@ class Cutoffs:
     freedom: int  # of the pooled variance
     pairs: int
     spent: float  # share of the level that this look may spend
-    ratios: Float[ndarray, " ratios"]  # quantiles of a pair's estimated variance divided by the true one
 
     def at_freedom(self, freedom: float) -> Float[ndarray, " levels"]:
         """Return the seeds' cut-offs, widened for a pool with fewer degrees of freedom (rows with fewer seeds)."""
@@ -88,20 +86,18 @@ def cutoffs(design: Design) -> tuple[Cutoffs, ...]:
     spent = np.diff([0.0, *design.looks]) / design.looks[-1]
     table = kept(lambda: tabulated(design, spent), design).reshape(len(spent), -1)
     return tuple(
-        Cutoffs(monotone(row), monotone(by_text), design.freedom(number), len(design.pairs), float(share), look_ratios)
-        for number, (row, by_text, look_ratios, share) in enumerate(
-            zip(*np.split(table, [len(LEVELS), 2 * len(LEVELS)], axis=1), spent, strict=True)
-        )
+        Cutoffs(monotone(row), monotone(by_text), design.freedom(number), len(design.pairs), float(share))
+        for number, (row, by_text, share) in enumerate(zip(*np.split(table, 2, axis=1), spent, strict=True))
     )
 
 
 def tabulated(design: Design, spent: Float[ndarray, " looks"]) -> Float[ndarray, "looks numbers"]:
-    """Return cut-offs for the seeds and for the texts at each level, and quantiles of ratios."""
-    largest, texts, ratios = simulate_studies(design)
+    """Return cut-offs for the seeds and for the texts at each level."""
+    largest, texts = simulate_studies(design)
     largest, texts = largest[np.argsort(largest[:, 0])].T.copy(), np.sort(texts)  # sorted for speed alone
     seeds = np.stack([bounds_of_looks(largest, level, spent, design) for level in LEVELS], 1)
     normal = np.array([[quantile_of(texts, level * share, None) for level in LEVELS] for share in np.cumsum(spent)])
-    return np.hstack([seeds, normal, ratios])
+    return np.hstack([seeds, normal])
 
 
 def monotone(values: Float[ndarray, " levels"]) -> Float[ndarray, " levels"]:
@@ -143,13 +139,11 @@ def quantile_of(values: Float[ndarray, " n"], level: float, freedom: int | None)
     return float(student(special.stdtr(freedom, -start) * level / enough, freedom))
 
 
-def simulate_studies(
-    design: Design,
-) -> tuple[Float[ndarray, "n looks"], Float[ndarray, " n"], Float[ndarray, "looks ratios"]]:
+def simulate_studies(design: Design) -> tuple[Float[ndarray, "n looks"], Float[ndarray, " n"]]:
     """Draw studies without any difference between rows.
 
-    Return each draw's largest statistic at each look; its largest statistic with a known variance, for the texts' part;
-    and quantiles of the ratio of an estimated variance to the true one.
+    Return each draw's largest statistic at each look, and its largest statistic with a known variance, for the texts'
+    part.
     """
     rows, looks = design.rows, design.looks
     left, right = np.array(design.pairs).T
@@ -159,7 +153,7 @@ def simulate_studies(
     count = int(np.clip(NUMBERS * design.draws // size, fewest, design.draws))
     block = max(200, min(count, 2_000_000 // size))
     generator = np.random.default_rng(20250625)
-    largest, texts, ratios = [], [], []
+    largest, texts = [], []
     for begin in range(0, count, block):
         here = min(block, count - begin)
         if factored:
@@ -167,12 +161,10 @@ def simulate_studies(
         else:
             drawn = generator.standard_normal((here, rows, looks[-1]))
             looked = [statistics(*centre(drawn[:, :, :seeds]), seeds, left, right) for seeds in looks]
-        largest.append(np.stack([statistic for statistic, _ in looked], 1))
-        ratios.append(np.stack([ratio for _, ratio in looked], 1))
+        largest.append(np.stack(looked, 1))
         normal = generator.standard_normal((here, rows))
         texts.append(np.abs(normal[:, left] - normal[:, right]).max(1) / np.sqrt(2))
-    levels = (np.arange(RATIOS) + 0.5) / RATIOS
-    return np.concatenate(largest), np.concatenate(texts), np.quantile(np.concatenate(ratios), levels, axis=0).T
+    return np.concatenate(largest), np.concatenate(texts)
 
 
 def centre(drawn: Float[ndarray, "n k s"]) -> tuple[Float[ndarray, "n k"], Float[ndarray, "n k s"]]:
@@ -194,8 +186,8 @@ def factors(
 
 def statistics(
     means: Float[ndarray, "n k"], centred: Float[ndarray, "n k r"], seeds: int, left: ndarray, right: ndarray
-) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
-    """Return each draw's largest statistic, and its first pair's estimated variance divided by the true one."""
+) -> Float[ndarray, " n"]:
+    """Return each draw's largest statistic."""
     rows = means.shape[1]
     residuals = np.square(centred - centred.mean(1, keepdims=True)).sum(2)
     pool = residuals.sum(1) / ((rows - 1) * (seeds - 1))
@@ -203,7 +195,8 @@ def statistics(
     by_row = residuals * rows / (rows - 1) / (seeds - 1)
     variance = floored(of_pair, pool[:, None], by_row.take(left, 1), by_row.take(right, 1))
     differences = np.abs(means.take(left, 1) - means.take(right, 1))
-    return (differences / np.sqrt(variance / seeds)).max(1), variance[:, 0] / 2
+    largest: Float[ndarray, " n"] = (differences / np.sqrt(variance / seeds)).max(1)
+    return largest
 
 
 def squared_distances(values: Float[ndarray, "n k s"], left: ndarray, right: ndarray) -> Float[ndarray, "n pairs"]:

@@ -266,26 +266,6 @@ def text_parts(each: Float[ndarray, "2 s n"]) -> tuple[float, float]:
     return max(0.0, over_texts - rest), rest if rest > rounding else 0.0
 
 
-def mcnemar(ours: Bool[ndarray, " n"], theirs: Bool[ndarray, " n"]) -> tuple[int, int, float]:
-    """Compare two trained models by McNemar's exact test; it says nothing about other seeds of their recipes.
-
-    Return the number of texts that only the first has right, that only the second has right, and p.
-    """
-    only_ours, only_theirs = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
-    differing = only_ours + only_theirs
-    p = min(1.0, 2 * float(special.bdtr(min(only_ours, only_theirs), differing, 0.5))) if differing else 1.0
-    return only_ours, only_theirs, p
-
-
-def improvement(ours: Float[ndarray, " s"], theirs: Float[ndarray, " s"]) -> float:
-    """Return the probability of improvement: how often one of our seeds scores higher than one of theirs, ties half.
-
-    It describes the seeds that were run: an interval from few seeds would cover far less than it says (67 % at two
-    seeds, 91 % at five).
-    """
-    return float(((np.sign(np.subtract.outer(ours, theirs)) + 1) / 2).mean())
-
-
 Untested = Literal["one seed", "no spread", "not comparable", "too early"]
 Verdict = Literal["better", "worse", "equivalent", "undecided", Untested, "baseline", ""]
 DECIDED = ("better", "worse", "equivalent")

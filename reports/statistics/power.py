@@ -1,17 +1,14 @@
-"""Power: the smallest difference that a design detects, and the seeds or texts that an undecided comparison needs."""
+"""The seeds or texts that an undecided comparison needs."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from statistics import fmean
 
 import numpy as np
-from scipy import special
 
-from reports.statistics.cutoffs import ADVICE_DRAWS, DRAWS, RATIOS, student
+from reports.statistics.cutoffs import ADVICE_DRAWS, DRAWS, student
 from reports.statistics.decide import ALPHA, Decided, Family, Variances, at_level, reaches_of
 
-POWER = 0.8
 COUNTS = (*range(2, 13), 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160)  # seeds that may be advised
 MOST_SEEDS, MOST_TIMES = 64, 100  # the most seeds, and the most times the texts, that are advised
 
@@ -23,39 +20,6 @@ class Needed:
     seeds: int | None  # None: no number of seeds decides it
     texts: int | None  # None: no number of texts decides it
     together: bool = False  # True if it takes both
-
-
-def detectable(decided: Sequence[Decided], family: Family) -> float | None:
-    """Return the true difference found with probability POWER, by the comparisons' mean variance; None without a test.
-
-    The cut-offs of a study that adds seeds are up to 2.3 times those of a fixed design.
-    """
-    tested = [comparison for comparison in decided if np.isfinite(comparison.half_width)]
-    if not tested:
-        return None
-    equal = [comparison for comparison in tested if not comparison.unequal]
-    seeds = min(comparison.seeds for comparison in tested)
-    bounds = family.cutoffs(seeds)
-    from_texts = fmean([comparison.from_texts for comparison in equal or tested])
-    from_seeds = fmean([each.from_seeds if equal else each.of_pair or 0.0 for each in equal or tested])
-    if from_seeds + from_texts <= 0:
-        return 0.0
-    freedom = min(comparison.freedom for comparison in tested)
-    quantiles = (np.arange(RATIOS) + 0.5) / RATIOS
-    ratios = bounds.ratios if equal else special.chdtri(seeds - 1, quantiles) / (seeds - 1)
-    true = from_seeds / ratios.mean()  # the estimate is floored, so it is too large on average
-    parts = [
-        Variances(true * ratio, freedom, None if equal else true * ratio, from_texts) for ratio in map(float, ratios)
-    ]
-    reaches = np.array([at_level(reaches_of(bounds, seeds, part), ALPHA * family.share) for part in parts])
-    error = np.sqrt(true + from_texts)
-
-    low, high = 0.0, float(reaches.max() + 5 * error)
-    for _ in range(50):  # by halves, as accurate as rounding; importing SciPy's solvers takes a quarter of a second
-        middle = (low + high) / 2
-        power = float(special.ndtr((middle - reaches) / error).mean())
-        low, high = (low, middle) if power >= POWER else (middle, high)
-    return high
 
 
 def needed(comparison: Decided, family: Family, margin: float | None, texts: int) -> Needed:
@@ -114,17 +78,6 @@ def smallest(holds: Callable[[int], bool], low: int, high: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
     return low
-
-
-def detectable_unpaired(decided: Sequence[Decided], share: float) -> float | None:
-    """Return the true difference that is found with probability POWER; None without a test."""
-    tested = [comparison for comparison in decided if np.isfinite(comparison.half_width)]
-    if not tested:
-        return None
-    error = np.sqrt(np.mean([comparison.from_seeds for comparison in tested]))
-    freedom = min(comparison.freedom for comparison in tested)
-    reach = student(np.array(ALPHA * share / 2 / len(decided)), freedom)
-    return float((reach + special.ndtri(POWER)) * error)
 
 
 def needed_unpaired(comparison: Decided, family: Family, margin: float | None) -> Needed:

@@ -14,12 +14,12 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
 from matplotlib.text import Text
 
-from contrastive.runs.recorded import Hardware, RecordedSection
+from contrastive.runs.recorded import RecordedSection
 from reports import figures
 from reports.compare import compare
-from reports.figures import costs, curves, embeddings, images
+from reports.figures import curves, embeddings, images
 from reports.figures.canvas import COLOURS, wrapped
-from reports.rows import Cost, cell_cost
+from reports.rows import cell_cost, row_cost
 from reports.study import Picture, Results
 from tests.reports.figures import sample
 from tests.reports.made import content, put
@@ -61,7 +61,7 @@ def test_what_was_not_measured_is_not_drawn(tmp_path: Path):
     empty = Results(**vars(results) | {"curves": results.curves[:0], "scores": results.scores.iloc[:, :0]})
     compared = compare(section, results)
     nothing = replace(compared, scores=[], pairs={})
-    assert figures.draw(nothing, empty, tmp_path, "it") == costs.draw_costs(empty, tmp_path / "overview") == []
+    assert figures.draw(nothing, empty, tmp_path, "it") == []
 
 
 @pytest.mark.full
@@ -70,11 +70,8 @@ def test_the_same_numbers_give_the_same_bytes_whatever_the_machine_prefers(tmp_p
         with matplotlib.rc_context({"axes.facecolor": colour, "svg.hashsalt": folder}):
             drawn(sample.recipes(), tmp_path / folder)
             drawn(without(sample.pivot(), "tsne", "curves"), tmp_path / folder / "pivot")
-            costs.draw_costs(
-                sample.results(sample.recipes(), sample.pivot()), tmp_path / folder / "figures" / "overview"
-            )
     one, two = content(tmp_path / "one"), content(tmp_path / "two")
-    assert len(one) == 4 and one == two
+    assert len(one) == 3 and one == two
 
 
 @pytest.fixture
@@ -106,7 +103,6 @@ def test_no_text_is_cut_off_small_or_written_over(name: str, canvases: list[Any]
     section = SECTIONS[name]
     results = sample.results(section)
     figures.draw(compare(section, results), results, tmp_path, "it")
-    costs.draw_costs(results, tmp_path / "overview")
     for canvas in canvases:
         width, height = canvas.bbox.width, canvas.bbox.height
         for text in texts(canvas):
@@ -162,17 +158,6 @@ def test_lines_of_many_configurations_can_be_told_apart(canvases: list[Any], tmp
     assert curves.draw_curves(sample.many(33), sample.results(sample.many(33)), tmp_path / "it") is None
 
 
-@pytest.mark.parametrize("higher", [True, False])
-def test_the_front_holds_what_nothing_as_cheap_exceeds(higher: bool):
-    draws = np.random.default_rng(3)
-    drawn = draws.integers(1, 9, (40, 2)).astype(float)
-    found = [costs.Point("", "", (), score, Cost("", seconds, frozenset())) for seconds, score in drawn]
-    sign = 1 if higher else -1
-    pairs = {(point.cost.seconds, point.score) for point in found}
-    exceeded = {(s, v) for s, v in pairs for t, w in pairs - {(s, v)} if t <= s and sign * w >= sign * v}
-    assert {(point.cost.seconds, point.score) for point in costs.front(found, higher)} == pairs - exceeded
-
-
 def test_costs_are_those_measured_and_of_one_kind_of_device():
     noted = replace(sample.noted("c0s0", ()), wall_seconds=9.0, threads=4, processes=2, training_cpu_seconds=5.0)
     on_gpu = replace(noted, gpu_seconds=9.0, training_gpu_seconds=7.0)
@@ -183,35 +168,8 @@ def test_costs_are_those_measured_and_of_one_kind_of_device():
     results = sample.results(sample.recipes())
     put(results.provenance("c1s0"), gpu_seconds=3.0)
     put(results.provenance("c2s0"), training_cpu_seconds=None)
-    labels = [point.label for point in costs.configurations(results, "test.accuracy")]
-    assert labels == [row.label for row in results.study.sections[0].rows if not {"c1s0", "c2s0"} & {*row.cells}]
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"hardware": Hardware("cpu", "another CPU", 2, 4)},
-        {"finished": "2026-01-02"},
-        {"threads": 2},
-        {"processes": 2},
-        {"speed": {"reuse": "full"}},
-        {"training_cpu_seconds": None},
-    ],
-)
-def test_no_ratio_of_costs_is_said_where_cells_trained_apart(changed: dict[str, Any], tmp_path: Path):
-    results = sample.results(sample.recipes())
-    (figure,) = costs.draw_costs(results, tmp_path / "figure")
-    assert "costs" in figure.caption and figure.path.endswith("figure-costs.svg")
-    for cell in results.cells:
-        put(results.provenance(cell), **(changed if cell.endswith("s0") else {}))
-    assert costs.draw_costs(results, tmp_path / "figure") == []
-
-
-def test_a_sentence_on_costs_names_its_data():
-    cost = Cost("CPU-seconds of training", 2.0, frozenset())
-    points = [[costs.Point("ce", data, (), 0.5, cost)] for data in ("", "tweets")]
-    sentences = [costs.costs_finding(panel, "test.accuracy", True, set()) for panel in points]
-    assert sentences == ["ce has the best mean and costs least.", "tweets: ce has the best mean and costs least."]
+    rows = results.study.sections[0].rows
+    assert [row_cost(row.cells, results) is not None for row in rows] == [True, False, False]
 
 
 IDS = np.arange(50, dtype=np.uint64)

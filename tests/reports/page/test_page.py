@@ -33,12 +33,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     first, second = report.sections
     sections = [replace(first, tables=[ties(), *first.tables], notes=["A guard."]), replace(second, notes=["Another."])]
     report = replace(report, sections=sections)
-    patch = pytest.MonkeyPatch()
-    patch.setattr(html, "MOST_ROWS", 1)
     path = folder / "index.html"
     path.write_text(html.page_of(report, results, folder), encoding="utf-8", errors="replace")
     yield SimpleNamespace(results=results, report=report, path=path)
-    patch.undo()
 
 
 def ties() -> Table:
@@ -91,28 +88,6 @@ def test_guards_stand_above_their_tables_and_details_are_folded(shown: Page):
     )
     assert [re.sub("D(?=D)", "", each)[:3] for each in order] == ["HPD"] * 2
     assert shown.locator("section details table").first.is_hidden()
-
-
-def test_a_small_page_has_no_filter(browser: Browser, made: SimpleNamespace, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(html, "MOST_ROWS", 100)
-    assert "#filter" in made.path.read_text() and 'id="filter"' not in html.page_of(
-        made.report, made.results, made.path.parent
-    )
-
-
-def test_rows_can_be_filtered_and_the_address_holds_filter_and_order(shown: Page, browser: Browser):
-    shown.locator("#section-0 table").first.locator("thead button").nth(1).click()
-    shown.locator("#filter").fill("RDROP")
-    rows = shown.locator("#section-0 tbody tr:visible th").all_inner_texts()
-    assert rows and all("rdrop" in row for row in rows)
-    again = browser.new_page()
-    again.goto(shown.url)
-    assert states(again) == ["none", "descending"] and again.locator("#filter").input_value() == "RDROP"
-    assert names(again) == "cadgebf" and again.locator("#section-0 table").first.locator("tbody tr").first.is_hidden()
-    again.goto(shown.url.partition("#")[0] + "#filter=&sort=99.x.sideways")  # of another report
-    again.reload()
-    assert names(again) == "abcdefg"
-    again.close()
 
 
 def test_it_fits_a_narrow_screen_in_both_lights(browser: Browser, made: SimpleNamespace):

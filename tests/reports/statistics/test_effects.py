@@ -1,4 +1,4 @@
-"""Effects and their levels, McNemar and texts' part of a variance against statsmodels and loops; summaries by hand."""
+"""Effects and their levels, and texts' part of a variance, against statsmodels and loops; summaries by hand."""
 
 import itertools
 import math
@@ -10,10 +10,9 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 from statsmodels.formula.api import ols
-from statsmodels.stats.contingency_tables import mcnemar as mcnemar_of_statsmodels
 
 from reports.rows import summarise
-from reports.statistics.decide import improvement, mcnemar, text_parts
+from reports.statistics.decide import text_parts
 from reports.statistics.effects import effects, interaction_of_texts, levels
 from tests.reports.statistics import by_hand
 from tests.tiers import rest_is_full
@@ -181,22 +180,6 @@ def test_what_texts_make_of_the_variance_is_what_loops_say_and_right_on_average(
     assert np.mean([text_parts(study)[0] for study in each]) == pytest.approx(2 / 40, rel=0.06)
     # one text, and texts that make no difference
     assert text_parts(texts(2, 3, 1))[0] == text_parts(texts(1, 3, 40).repeat(2, axis=0))[0] == 0
-
-
-def test_mcnemar_is_that_of_statsmodels():
-    for start in range(5):
-        ours, theirs = texts(2, 1, 80, start)[:, 0]
-        table = [[(ours & theirs).sum(), (ours & ~theirs).sum()], [(theirs & ~ours).sum(), (~ours & ~theirs).sum()]]
-        exact = mcnemar_of_statsmodels(table, exact=True).pvalue
-        assert mcnemar(ours, theirs) == (table[0][1], table[1][0], pytest.approx(exact))
-    assert mcnemar(ours, ours) == (0, 0, 1.0)
-
-
-def test_the_probability_of_improvement_is_mann_and_whitneys():
-    random = np.random.default_rng(0)
-    ours, theirs = random.integers(8, size=5) / 10, random.integers(2, 8, size=4) / 10
-    assert improvement(ours, theirs) == pytest.approx(stats.mannwhitneyu(ours, theirs).statistic / 20)
-    assert improvement(np.array([2.0, 3.0]), np.array([0.0, 1.0])) == 1.0
 
 
 def test_the_deviation_is_that_of_a_sample_one_seed_has_none_and_no_value_no_summary():

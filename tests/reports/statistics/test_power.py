@@ -1,16 +1,14 @@
-"""What is said to be found, and to be needed, against studies in which it is planted or trained."""
+"""What is said to be needed, against the intervals that it gives."""
 
 import math
 
-import numpy as np
 import pytest
 from scipy import stats
 
 from reports.statistics.cutoffs import Design, cutoffs
-from reports.statistics.decide import ALPHA, Decided, Family, Measurements, at_level, decide
-from reports.statistics.power import MOST_SEEDS, POWER, detectable, needed
+from reports.statistics.decide import ALPHA, Decided, Family, at_level
+from reports.statistics.power import MOST_SEEDS, needed
 from tests.reports.statistics.by_hand import star
-from tests.tiers import rest_is_full
 
 
 def line(difference: float, from_seeds: float, from_texts: float, seeds: int, unequal: bool = False) -> Decided:
@@ -23,55 +21,6 @@ def reach(rows: int, seeds: int, from_seeds: float, from_texts: float, share: fl
     bounds = cutoffs(Design(rows, star(rows), (seeds,)))[0]
     squares = [at_level(part, ALPHA * share) ** 2 for part in (bounds.seeds, bounds.texts)]
     return math.sqrt(squares[0] * from_seeds + squares[1] * from_texts)
-
-
-SHORT = [(2, 0.0, 1.0, None, 500), (3, 0.02, 1.0, None, 500)]
-LONG = [(2, 0.0, 1.0), (3, 0.0, 0.25), (5, 0.0, 1.0), (3, 0.02, 1.0)]
-
-
-@pytest.mark.parametrize(
-    ("seeds", "of_text", "share", "most_seeds", "studies"),
-    # by the cut-off of fixed seeds that of a look was found in 52 of 100 studies
-    rest_is_full([*SHORT, *((*case, None, 1500) for case in LONG), (3, 0.0, 1.0, 5, 1500)], SHORT),
-)
-def test_detectable_is_what_is_found_as_often_as_is_printed(seeds, of_text, share, most_seeds, studies):
-    rows, texts = 6, 30 if of_text else 1
-    # what is estimated on average
-    estimate = 2 * Family(rows, star(rows), share, most_seeds).cutoffs(seeds).ratios.mean() / seeds
-    size = detectable([line(0.0, estimate, 2 * of_text, seeds)], Family(rows, star(rows), share, most_seeds))
-    generator, called = np.random.default_rng(seeds), []
-    for _ in range(studies):
-        values = generator.standard_normal((rows, seeds))
-        each = None
-        if of_text:
-            each = values[:, :, None] + math.sqrt(of_text * texts) * generator.standard_normal((rows, 1, texts))
-            each[1] += size
-            values = each.mean(2)
-        else:
-            values[1] += size
-        first = decide(Measurements(values, each), star(rows), share, most_seeds)[0]
-        called.append(first.difference > first.half_width)
-    assert np.mean(called) == pytest.approx(POWER, abs=2.9 * math.sqrt(POWER * (1 - POWER) / studies))
-
-
-def test_of_texts_alone_it_is_the_normal_tests_and_of_rows_that_vary_by_themselves_students():
-    bounds = cutoffs(Design(4, star(4), (3,)))[0]
-    size = detectable([line(0.0, 0.0, 0.04, 3)], Family(4, star(4)))
-    assert size == pytest.approx(0.2 * (at_level(bounds.texts, ALPHA) + stats.norm.isf(1 - POWER)), rel=1e-3)
-    size = detectable([line(0.0, 0.5, 0.0, 4, unequal=True)] * 3, Family(4, star(4)))
-    critical = stats.t.isf(ALPHA / 2 / 3, 3)  # of three comparisons by Bonferroni
-    assert stats.nct.sf(critical, 3, size / math.sqrt(0.5)) == pytest.approx(POWER, abs=0.01)
-    # without a test or without any spread there is nothing to find
-    untested = Decided(0.0, math.nan, math.nan, 1, math.nan, math.nan, 0)
-    assert detectable([untested], Family(2, star(2))) is None
-    assert detectable([line(0.0, 0.0, 0.0, 3), untested], Family(2, star(2))) == 0.0
-
-
-def test_a_family_that_shares_its_level_finds_less_and_so_does_a_study_that_stops():
-    for line_, more in ((line(0.0, 1.0, 0.1, 3), [(1.0,), (0.5,), (0.05,)]),
-                        (line(0.0, 1.0, 0.0, 3), [(1.0, None), (1.0, 3), (1.0, 5)])):  # fmt: skip
-        sizes = [detectable([line_], Family(4, star(4), *how)) for how in more]
-        assert sizes == sorted(sizes) and sizes[0] < sizes[2]
 
 
 @pytest.mark.parametrize(("difference", "margin"), [(1.0, None), (0.8, 0.1), (0.1, 1.2), (0.0, 1.0)])
