@@ -22,15 +22,17 @@ from markupsafe import Markup
 from contrastive.errors import printable
 from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, tables
+from reports.answers import answer
 from reports.chosen import chosen_sentences, chosen_table
 from reports.compare import Section
 from reports.figures import Figure
 from reports.figures.comparisons import draw_forest
-from reports.findings import answer, reading, sentences, several_names
+from reports.findings import reading, sentences, several_names
 from reports.guards import Guard, general, tuning
 from reports.looks import compare_section
 from reports.markdown import code, plain
 from reports.messages import _, n_, using
+from reports.methods import hyperparameters, methods
 from reports.overview import Overview, overview
 from reports.provenance import class_tables, footer, row_tables
 from reports.questions import Question, means_table, question_anchor, questions_of, statements
@@ -77,7 +79,7 @@ def section_report(section: RecordedSection, name: str, results: Results, folder
     ]
     return SectionReport(
         anchor=name,
-        answer="" if running else answer(compared),
+        answer=answer(compared, results),
         notes=[guard.words for guard in fired],
         tables=[table for table in shown if table is not None],
         sentences=[*chosen_sentences(section, results), *(guard.words for guard in limits), *sentences(compared)],
@@ -119,6 +121,8 @@ class Report:
     sections: list[SectionReport]
     reading: list[str]
     data: list[Table]
+    methods: list[str]
+    hyperparameters: Table | None
     footer: list[str]
     shared: list[str]  # sentences of all sections
     linked: bool  # whether numbers have pages of their runs in MLflow
@@ -150,6 +154,8 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
         sections,
         [*reading(results), *everywhere, *several_names(results)],
         [*class_tables(results), *row_tables(results)],
+        methods(results),
+        hyperparameters(results.study),
         footer(results),
         everywhere,
         any(run.run_id for run in results.cells.values()),

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from reports.compare import Section
 from reports.markdown import heading, unit, with_unit
-from reports.messages import N_, _, listed, n_
+from reports.messages import N_, _, listed
 from reports.rows import ANY
 from reports.study import Results
-from reports.tables import is_negligible, verdict_text
 
 STOPPED = {
     "decided": N_("Seeds were added until every comparison was decided"),
@@ -23,26 +22,6 @@ DRAWN = N_(
     "Each seed draws its own training examples: the conclusions hold for training examples drawn from this data."
 )
 SHARED = N_("All seeds train on the same examples: the conclusions hold for these training examples.")
-
-
-def answer(section: Section) -> str:
-    """Return each verdict with its rows, in the first score that was tested; empty if none was."""
-    value = next(iter(section.tested), "")
-    by_verdict = dict[str, list[str]]()
-    for score in [section.score_of[row.number, value] for row in section.ordered if value]:
-        if score.comparison and score.comparison.tested:
-            by_verdict.setdefault(verdict_text(score.verdict, is_negligible(score)), []).append(score.row.label)
-    if not by_verdict:
-        return ""
-    verdicts = [
-        n_("{rows} is {verdict}", "{rows} are {verdict}", len(rows), rows=listed(rows), verdict=verdict)
-        for verdict, rows in by_verdict.items()
-    ]
-    baselines = {comparison.against.label for _score, comparison in section.comparisons}
-    against = _("Compared with {baseline}", baseline=baselines.pop())
-    if baselines:
-        against = _("Compared with their baselines")
-    return _("{against}: {verdicts}.", against=against, verdicts=_("; ").join(verdicts))
 
 
 def sentences(section: Section) -> list[str]:

@@ -84,7 +84,8 @@ def common_places(numbers: Sequence[tuple[float, float]]) -> int | None:
         return None
     places = median_low([digits(half_width) for _number, half_width in sized])
     while places < 4 and any(
-        number > half_width and round(number, places) <= round(half_width, places) for number, half_width in sized
+        round(half_width, places) == 0 or (number > half_width and round(number, places) <= round(half_width, places))
+        for number, half_width in sized
     ):
         places += 1
     return places

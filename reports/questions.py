@@ -241,20 +241,6 @@ def statements(question: Question, value: str) -> list[str]:
     return lines
 
 
-def on_others(questions: Sequence[Question], value: str) -> list[str]:
-    """Return the verdicts for another data set like these, for the first screen."""
-    lines = list[str]()
-    for question in questions:
-        named = [
-            _("{label} {verdict}", label=row.label, verdict=_(WORDS[row.general]))
-            for row in question.means.get(value, [])
-            if row.general
-        ]
-        if named:
-            lines.append(_("For another data set like these: {verdicts}.", verdicts=_(", ").join(named)))
-    return lines
-
-
 def on_these(row: RowMean, question: Question) -> str:
     value = row.first.value
     size = with_unit(mean_text(row, row.mean, row.mean.half_width), unit(value) > 1)

@@ -1,7 +1,7 @@
 """Rows of a section's tables, and their values: a number for each seed and, if stored, one for each text."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -219,10 +219,11 @@ def seconds_of_cell(cells: Sequence[str], results: Results) -> float:
 
 
 class Cost(NamedTuple):
-    """Mean cost of training a cell of a row."""
+    """Mean cost of training a cell of a row, and the conditions that it depends on."""
 
     device: str  # what it counts: GPU-seconds or CPU-seconds, in English
     seconds: float
+    conditions: frozenset[Hashable]  # of the cells: machine, threads, processes, day, store of frozen blocks
 
 
 def row_cost(cells: Sequence[str], results: Results) -> Cost | None:
@@ -231,7 +232,8 @@ def row_cost(cells: Sequence[str], results: Results) -> Cost | None:
     measured = [cost for cost in costs if cost is not None]
     if not measured or len(measured) < len(cells) or len({cost.device for cost in measured}) > 1:
         return None
-    return Cost(measured[0].device, float(np.mean([cost.seconds for cost in measured])))
+    conditions = frozenset[Hashable]().union(*(cost.conditions for cost in measured))
+    return Cost(measured[0].device, float(np.mean([cost.seconds for cost in measured])), conditions)
 
 
 def cell_cost(known: Provenance) -> Cost | None:
@@ -239,4 +241,8 @@ def cell_cost(known: Provenance) -> Cost | None:
     device, seconds = N_("CPU-seconds of training"), known.training_cpu_seconds
     if known.gpu_seconds > 0:
         device, seconds = N_("GPU-seconds of training"), known.training_gpu_seconds
-    return None if seconds is None else Cost(device, seconds)
+    if seconds is None:
+        return None
+    store = (known.speed or {}).get("reuse")
+    conditions = (known.hardware, known.threads, known.processes, known.finished, store)
+    return Cost(device, seconds, frozenset([conditions]))

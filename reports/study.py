@@ -78,6 +78,7 @@ class Study:
     currency: str = ""
     author: str = ""
     language: Language = "en"
+    file: str = "FILE"  # of the experiment
     foreign: Foreign | None = None  # None: this project made the runs
 
     @property
@@ -134,6 +135,7 @@ def study_of(grid: RecordedGrid) -> Study:
         currency=report.currency,
         author=report.author,
         language=report.language,
+        file=grid.file,
     )
 
 

@@ -73,6 +73,7 @@ class LoadedExperiment:
     cells: tuple[Cell, ...]  # without duplicates, in order of appearance
     choice: Mapping[RowKey, Overlay] = field(default_factory=dict)  # row → its chosen values
     chosen: tuple[ChosenRow, ...] = ()  # how they were chosen
+    file: str = "FILE"  # from where the command runs
 
     @cached_property
     def names(self) -> dict[Cell, str]:

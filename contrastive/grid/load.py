@@ -9,7 +9,7 @@ repeated key is a mistake. (PyYAML alone reads `1e-4` as text and `no` as false,
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -173,7 +173,9 @@ def load_experiment(path: Path | str) -> LoadedExperiment:
     except (UserError, OSError) as error:
         message = str(error)
     else:
-        return parse_experiment(text, name, Path(path).absolute().parent)
+        whole = Path(path).absolute()
+        shown = whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole.name
+        return replace(parse_experiment(text, name, whole.parent), file=str(shown))
     raise ExperimentError([Problem(name, line, message)])
 
 

@@ -143,6 +143,7 @@ def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stoppi
         declared=recorded_declarations(plan.experiment.name),
         stopping=stopping,
         chosen=list(plan.resolved.chosen),
+        file=plan.resolved.file,
     )
 
 

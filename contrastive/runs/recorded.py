@@ -124,6 +124,7 @@ class RecordedGrid:
     declared: list[Declaration] = field(default_factory=list)  # the first declaration and each change of it
     stopping: Stopping | None = None  # None: the number of seeds was fixed beforehand
     chosen: list[ChosenRow] = field(default_factory=list)
+    file: str = "FILE"  # the experiment's, from where the command ran
 
     def document(self) -> dict[str, Any]:
         """Return the contents of grid.json."""
@@ -132,7 +133,7 @@ class RecordedGrid:
 
     def digest(self, marks: Mapping[str, str]) -> str:
         """Return the digest of the grid and its results. `marks`: cell → what identifies its results."""
-        content = json.dumps([self.document(), sorted(marks.items())], sort_keys=True)
+        content = json.dumps([self.document() | {"file": ""}, sorted(marks.items())], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 

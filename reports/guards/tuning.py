@@ -9,9 +9,9 @@ from contrastive.config.experiment import SETTINGS
 from reports.compare import RowScore, Section
 from reports.guards.results import Guard
 from reports.guards.same import AS_RUN, DATA, declared, path
-from reports.markdown import score_text, symbol, unit
+from reports.markdown import symbol
 from reports.messages import _, listed
-from reports.rows import Row, references_of
+from reports.rows import Row
 from reports.study import Results
 
 FEWEST = 3  # values of an axis: with two, the best one is always at an end
@@ -28,7 +28,6 @@ def tuning(section: Section, results: Results) -> list[Guard]:
     return [
         *at_the_edge(scores, declared(section.recorded, results)),
         *not_tuned([row for row in rows if row.label not in chosen]),
-        *below_reference(scores, section, results),
     ]
 
 
@@ -95,26 +94,3 @@ def not_tuned(rows: list[Row]) -> Iterator[Guard]:
         if len(groups) > 1:
             labels = listed([row.label for members in groups for row in members])
             yield Guard("not tuned", _("Not tuned: {rows} share one learning rate ({rate}).", rows=labels, rate=rate))
-
-
-def below_reference(scores: list[RowScore], section: Section, results: Results) -> Iterator[Guard]:
-    """Warn if a reference, such as TF-IDF, is better than rows."""
-    if not any(comparison.tested for _score, comparison in section.comparisons):
-        return
-    for name, reference in references_of(section.recorded, results).items():
-        below = [
-            score
-            for score in scores
-            if score.value in reference and score.higher is not None
-            if (reference[score.value] > score.mean if score.higher else reference[score.value] < score.mean)
-        ]
-        if below:
-            value = below[0].value
-            places = 1 if unit(value) > 1 else None
-            rows = [f"{score.row.label} ({score_text(value, score.mean, places=places)})" for score in below]
-            words = _(
-                "{reference} scores above {rows} (untested).",
-                reference=f"{name} ({score_text(value, reference[value], places=places)})",
-                rows=_("every row") if len(below) == len(scores) > 1 else listed(rows),
-            )
-            yield Guard("reference", words)

@@ -1,0 +1,199 @@
+"""Answers to the questions of a report: which row to use, or what is known where none is better."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports.compare import RowScore, Section
+from reports.markdown import common_places, difference_text, most_of, score_text, unit, with_unit
+from reports.messages import N_, _, listed, n_
+from reports.questions import Question, RowMean, question_anchor
+from reports.rows import references_of, row_cost
+from reports.statistics.decide import DECIDED
+from reports.study import Results
+from reports.tables import WORDS, is_negligible
+
+NAMED = 3  # rows that an answer names; the others are counted
+SAME_COST = 0.05  # share below which two costs are called the same
+UNTESTED = {  # verdict of all rows → answer
+    "one seed": N_("With one seed, no difference can be tested."),
+    "not comparable": N_("Nothing can be compared; the warnings say why."),
+    "too early": N_("Nothing is compared yet."),
+}
+VERDICTS = {  # verdict → what is said of rows that have it
+    "worse": (N_("{rows} is worse"), N_("{rows} are worse")),
+    "equivalent": (N_("{rows} is equivalent"), N_("{rows} are equivalent")),
+    "undecided": (N_("{rows} is undecided"), N_("{rows} are undecided")),
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a report says of one question."""
+
+    question: str
+    anchor: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row's difference to its baseline in display units, in one section or over data sets."""
+
+    label: str
+    against: str
+    verdict: str
+    gain: float
+    size: str  # with its interval and unit
+    perhaps_negligible: bool = False
+
+
+def answers(
+    sections: Sequence[Section], anchors: Sequence[str], questions: Sequence[Question], value: str, results: Results
+) -> list[Answer]:
+    """Return the answers in the file's order: over data sets where a question has a mean, else section by section."""
+    averaged = {
+        section.recorded.title: (number, question)
+        for number, question in enumerate(questions)
+        if question.means.get(value)
+        for section in question.sections
+    }
+    found = dict[str, Answer]()
+    for section, anchor in zip(sections, anchors, strict=True):
+        number, question = averaged.get(section.recorded.title, (0, None))
+        if question is None:
+            title, where, words = section.recorded.title, anchor, answer(section, results, value)
+        else:
+            title, where, words = question.title, question_anchor(number), answer_over_data(question, value)
+        if words:
+            found.setdefault(title, Answer(title, where, words))
+    return [*found.values()]
+
+
+def answer(section: Section, results: Results, value: str = "") -> str:
+    """Return the answer of a section in a score (default: the first tested one); empty if nothing is compared in it."""
+    value = value if value in section.tested else next(iter(section.tested), "")
+    compared = [
+        (score, comparison)
+        for score, comparison in section.comparisons
+        if score.value == value and not score.row.variant and math.isfinite(comparison.difference)
+    ]
+    scale = unit(value)
+    places = common_places([(scale * each.difference, scale * each.half_width) for _score, each in compared])
+    lines = [
+        Line(
+            score.row.label,
+            comparison.against.label,
+            score.verdict,
+            comparison.difference if score.higher else -comparison.difference,
+            size_text(value, comparison.difference, comparison.half_width, places),
+            is_negligible(score),
+        )
+        for score, comparison in compared
+    ]
+    best = winner(lines)
+    if best is None:
+        words = without_winner(lines)
+    else:
+        score = next(score for score, _comparison in compared if score.row.label == best.label)
+        ties = [other.row.label for other in section.scores if other.value == value and other.bold and other != score]
+        words = recommendation(best, training_time(score, results), ties)
+    return " ".join(filter(None, [words, *above_rows(section, value, results)]))
+
+
+def answer_over_data(question: Question, value: str) -> str:
+    """Return the answer of a question that is asked in several settings: on its data sets, and for another one."""
+    means, scale = question.means[value], unit(value)
+    places = common_places([(scale * row.mean.difference, scale * row.mean.half_width) for row in means])
+    lines = [line_of_mean(row, value, places) for row in means]
+    best = winner(lines)
+    where = n_("on this data set", "on average over {count} data sets", question.data_sets)
+    words = [recommendation(best, "", [], where) if best else without_winner(lines, where)]
+    if question.data_sets == 2:
+        row = means[lines.index(best)] if best else means[0]
+        each = [
+            _("{setting} {verdict}", setting=name, verdict=_(WORDS[score.verdict]))
+            for name, score in row.scores.items()
+        ]
+        words.append(_("{label}: {verdicts}.", label=row.label, verdicts=_(", ").join(each)))
+    return " ".join([*words, *on_another_data_set(means)])
+
+
+def on_another_data_set(means: Sequence[RowMean]) -> list[str]:
+    """Return the verdicts for another data set like these, if there are enough data sets for any."""
+    named = [_("{label} {verdict}", label=row.label, verdict=_(WORDS[row.general])) for row in means if row.general]
+    return [_("For another data set like these: {verdicts}.", verdicts=_(", ").join(named))] if named else []
+
+
+def line_of_mean(row: RowMean, value: str, places: int | None) -> Line:
+    gain = row.mean.difference if row.first.higher else -row.mean.difference
+    size = size_text(value, row.mean.difference, row.mean.half_width, places)
+    return Line(row.label, row.against, row.verdict, gain, size)
+
+
+def size_text(value: str, difference: float, half_width: float, places: int | None) -> str:
+    scale = unit(value)
+    return with_unit(difference_text(scale * difference, scale * half_width, most_of(value), places), scale > 1)
+
+
+def winner(lines: Sequence[Line]) -> Line | None:
+    """Return the line with the largest significant gain."""
+    return max((line for line in lines if line.verdict == "better"), key=lambda line: line.gain, default=None)
+
+
+def recommendation(best: Line, time: str, ties: Sequence[str], where: str = "") -> str:
+    """`Use Four blocks: +2.0 ± 1.5 points over Two blocks, for 1.9 times the training time; Six may be as good.`"""
+    size = _("{size} (possibly negligible)", size=best.size) if best.perhaps_negligible else best.size
+    words = _("Use {label}: {size} over {against}", label=best.label, size=size, against=best.against)
+    text = _(", ").join(filter(None, [" ".join(filter(None, [words, where])), time]))
+    if ties:
+        return _("{text}; {rows} may be as good.", text=text, rows=listed(ties, NAMED))
+    return _("{text}.", text=text)
+
+
+def without_winner(lines: Sequence[Line], where: str = "") -> str:
+    """Say of each row what is known, where none is better."""
+    if not lines:
+        return ""
+    verdicts = {line.verdict for line in lines}
+    if len(verdicts) == 1 and lines[0].verdict in UNTESTED:
+        return _(UNTESTED[lines[0].verdict])
+    baselines = listed(list(dict.fromkeys(line.against for line in lines)), NAMED)
+    parts = list[str]()
+    for verdict, (one, several) in VERDICTS.items():
+        having = [line for line in lines if line.verdict == verdict]
+        labels = [f"{line.label} ({line.size})" if len(having) < NAMED else line.label for line in having]
+        if having:
+            parts.append(n_(one, several, len(having), rows=listed(labels, NAMED)))
+    words = _("Keep {baseline}") if verdicts <= set(DECIDED) else _("Nothing is shown to beat {baseline}")
+    text = " ".join(filter(None, [words.format(baseline=baselines), where]))
+    return _("{text}: {rows}.", text=text, rows=_("; ").join(parts)) if parts else _("{text}.", text=text)
+
+
+def training_time(score: RowScore, results: Results) -> str:
+    """`for 1.9 times the training time`: beside the baseline's; empty unless both were measured alike."""
+    if score.comparison is None:
+        return ""
+    ours, theirs = (row_cost(row.cells, results) for row in (score.row, score.comparison.against))
+    if ours is None or theirs is None or ours.conditions != theirs.conditions or not theirs.seconds:
+        return ""
+    ratio = ours.seconds / theirs.seconds
+    if abs(ratio - 1) <= SAME_COST:
+        return _("for the same training time")
+    return _("for {ratio} times the training time", ratio=f"{ratio:.2g}")
+
+
+def above_rows(section: Section, value: str, results: Results) -> list[str]:
+    """Name references, such as TF-IDF, that score above rows."""
+    scores = [score for score in section.scores if score.value == value and not score.row.variant]
+    lines = []
+    for name, reference in references_of(section.recorded, results).items():
+        if value not in reference or not scores or scores[0].higher is None:
+            continue
+        sign = 1 if scores[0].higher else -1
+        below = [score.row.label for score in scores if sign * score.mean < sign * reference[value]]
+        if below:
+            rows = _("every row") if len(below) == len(scores) > 1 else listed(below, NAMED)
+            level = score_text(value, reference[value], places=1 if unit(value) > 1 else None)
+            lines.append(_("{reference} ({level}) scores above {rows}.", reference=name, level=level, rows=rows))
+    return lines
