@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from contrastive import paths
 from contrastive.config.experiment import Experiment, choices_of
+from contrastive.data.files import decoded
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.check import in_cells, in_choice, outside_cells, too_many, wrong_names, wrong_rows
 from contrastive.grid.choose import choosing
@@ -161,20 +162,12 @@ class ExperimentError(UserError):
 
 def load_experiment(path: Path | str) -> LoadedExperiment:
     """Return the experiment of a file with its grid; raise ExperimentError with its mistakes."""
-    name, line = str(path), 0
     try:
         paths.check_file(Path(path))  # opening a pipe, for example, could block forever
-        with Path(path).open("rb") as file:
-            content = file.read(4 * LONGEST + 1)  # at most 4 bytes per character; a larger file is not read whole
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        message = f"not UTF-8 (byte {content[error.start]:#04x}); save the file as UTF-8"
+        text = decoded(Path(path))
     except (UserError, OSError) as error:
-        message = str(error)
-    else:
-        return parse_experiment(text, name, Path(path).absolute().parent)
-    raise ExperimentError([Problem(name, line, message)])
+        raise ExperimentError([Problem(str(path), 0, str(error))]) from None
+    return parse_experiment(text, str(path), Path(path).absolute().parent)
 
 
 @lru_cache(maxsize=1)  # `ablate run` and its flow read the same file in one process

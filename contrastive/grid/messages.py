@@ -185,23 +185,12 @@ def json_schema() -> dict[str, Any]:
 def _name_losses_and_views(objective: dict[str, Any]) -> None:
     """Add the values of `loss` and `view`, and to each other setting the losses and views that read it."""
     any_loss = "|".join(names("loss"))
-    objective["loss"] |= {"anyOf": [{"enum": _usual_sums()}, {"pattern": rf"^({any_loss})(\+({any_loss}))*$"}]}
+    objective["loss"] |= {"anyOf": [{"enum": list(names("loss"))}, {"pattern": rf"^({any_loss})(\+({any_loss}))*$"}]}
     objective["view"] |= {"anyOf": [{"enum": list(names("view"))}, {"type": "null"}]}
     for name, schema in objective.items():
         if readers := registry.setting_readers(name):
             described = [schema["description"]] if "description" in schema else []
             schema["description"] = "; ".join([*described, f"read by {', '.join(readers)}"])
-
-
-def _usual_sums() -> list[str]:
-    """Return each loss alone, and with cross-entropy unless it contains it."""
-    losses = registry.loss_entries()
-    supervised = next(name for name, line in losses.items() if line.facts.supervised)
-    return [
-        loss
-        for name, line in losses.items()
-        for loss in ([name] if line.facts.supervised or line.facts.contains else [name, f"{supervised}+{name}"])
-    ]
 
 
 def schema_text() -> str:

@@ -17,8 +17,8 @@ from tests.contrastive.grid.examples import GOOD, HEAD, ONE, mistakes
             "x.yaml:1: expected settings (name: value) for name, data, encoder and sections, got nothing",
         ),
         (b"just text", 'encoder and sections, got "just text"'),
-        (b"name: x\ndescription: caf\xe9\n", "x.yaml:2: not UTF-8 (byte 0xe9); save the file as UTF-8"),
-        (GOOD.encode("utf-16"), "x.yaml:1: not UTF-8"),
+        (b"name: x\ndescription: caf\xe9\n", "x.yaml, line 2: 0xe9 is not UTF-8; save the file as UTF-8"),
+        (GOOD.encode("utf-16"), "x.yaml, line 1: 0xff is not UTF-8"),
     ],
 )
 def test_files_that_are_no_experiment(tmp_path, monkeypatch, content, message):
