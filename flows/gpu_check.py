@@ -139,8 +139,6 @@ def described(folder: Path) -> Row:
     }
     if provenance["micro_batch"]:
         row["micro-batch"] = provenance["micro_batch"]
-    if provenance["energy_joules"]:
-        row["joules"] = provenance["energy_joules"]["gpu"]
     return row
 
 

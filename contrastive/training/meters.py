@@ -1,4 +1,4 @@
-"""Measure the processor time, the GPU energy (NVIDIA's counters) and the peak memory of a piece of work."""
+"""Measure the processor time and the peak memory of a piece of work."""
 
 import ctypes
 import resource
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import pynvml
 import torch
 
 from contrastive.runs import store
@@ -42,24 +41,6 @@ def read_training_time(resume: Path, processes: int) -> dict[str, float | None]:
     kinds = ("cpu", "gpu") if len(times) == processes else ()
     sums = {kind: round(sum(each[kind] for each in times), 3) for kind in kinds}
     return {f"training_{kind}_seconds": sums.get(kind) for kind in ("cpu", "gpu")}
-
-
-def gpu_joules(devices: str | None) -> float | None:
-    """Return the energy that the GPUs have used since their driver was loaded, by all processes.
-
-    None without a GPU that counts energy. `devices` are named as in CUDA_VISIBLE_DEVICES; None means all GPUs.
-    """
-    try:
-        pynvml.nvmlInit()
-        names = map(str, range(pynvml.nvmlDeviceGetCount())) if devices is None else devices.split(",")
-        handles = [
-            pynvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdecimal() else pynvml.nvmlDeviceGetHandleByUUID(name)
-            for name in names
-            if name
-        ]
-        return float(sum(map(pynvml.nvmlDeviceGetTotalEnergyConsumption, handles))) / 1000 or None
-    except pynvml.NVMLError:
-        return None
 
 
 def peak_bytes() -> int:
