@@ -37,14 +37,13 @@ def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines:
         began = time.perf_counter()
         link_checkpoint(folder, work.folder)
         write_config(work.folder, request, document)
-        meters.reset_peak()
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()  # this process may have trained other cells
         done = train(request, work, *prepare(request), devices, machines)
         seconds = round(time.perf_counter() - began, 3)
         measured = {
             "wall_seconds": seconds,
             "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
-            # of this process alone
-            "peak_memory_bytes": meters.peak_bytes() if request.cell.training.processes == 1 else None,
         }
         spent = meters.read_training_time(work.folder / "resume", request.cell.training.processes)
         write_provenance(work.folder, document, measured | spent | done)

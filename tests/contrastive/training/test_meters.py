@@ -1,28 +1,13 @@
-"""Processor time and memory."""
+"""Processor time."""
 
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
 from contrastive.training import meters
-
-
-def test_a_peak_is_that_of_the_work_and_of_nothing_before(monkeypatch: pytest.MonkeyPatch):
-    """As on a machine without a GPU, which counts its own."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    meters.reset_peak()
-    np.ones(300 * 2**17).sum()
-    large = meters.peak_bytes()
-    meters.reset_peak()
-    np.ones(100 * 2**17).sum()
-    small = meters.peak_bytes()
-    assert 150 * 2**20 < large - small < 250 * 2**20
-    assert small > meters.memory_bytes("VmRSS") / 2
 
 
 def work(resume: Path, rank: int, seconds: float = 0.1) -> None:
