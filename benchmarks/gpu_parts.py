@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.gpu_speed import BASE, speed
+from benchmarks.gpu_speed import speed
 from flows import gpu_check
 from flows.gpu_check import Row, Sizes, cell, described, home, texts, trained, tried, weights
 
@@ -248,42 +247,6 @@ def worker(source: str, sizes: Sizes) -> None:
         print(f"{type(error).__name__}: {error}".replace("\n", " "), flush=True)
 
 
-def energy(sizes: Sizes) -> Iterator[Row]:
-    """Compare the energy in a cell's record with the power that is read beside it."""
-    import pynvml
-    import torch
-
-    if not torch.cuda.is_available():
-        yield {"name": "no energy", "error": "needs a GPU"}
-        return
-    pynvml.nvmlInit()
-    handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
-    yield {"name": "power limit", "watts": pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000}
-    readings, done = [], threading.Event()
-
-    def read() -> None:
-        while not done.wait(0.02):
-            readings.append((time.perf_counter(), pynvml.nvmlDeviceGetPowerUsage(handle) / 1000))
-
-    with home() as folder:
-        count, length = sizes.of(12_800, 32), sizes.of(128, 16)  # eight seconds, as power is a mean over one
-        source = texts(folder / "texts.csv", count + 32, length)
-        encoder = sizes.encoder(shape=BASE)
-        training = {"precision": "bf16", "batch_size": sizes.of(128, 8)}
-        trained(cell(source, encoder, length, sizes.of(1280, 16), training))  # imports all
-        thread = threading.Thread(target=read)
-        thread.start()
-        measured = cell(source, encoder, length, count, training)
-        row = tried("the cell's record", lambda: described(trained(measured)))
-        done.set()
-        thread.join()
-    yield row
-    times, watts = np.array(readings).T
-    joules = float(np.trapezoid(watts, times))
-    seconds = float(times[-1] - times[0])
-    yield {"name": "power read every 20 ms", "joules": joules, "seconds": seconds, "watts": watts.max()}
-
-
 def adapters(sizes: Sizes) -> Iterator[Row]:
     """Time steps of up to sixteen cells whose LoRA adapters train as one product over one frozen encoder."""
     from benchmarks.gpu_adapters import seconds_a_step
@@ -302,7 +265,6 @@ PARTS = {
     "sharding": Part("ZeRO, FSDP and two processes", sharding, 90),
     "packing": Part("small cells at once", packing, 110),
     "adapters": Part("LoRA adapters of several cells as one product", adapters, 45),
-    "energy": Part("NVML beside the record", energy, 45),
 }
 
 

@@ -6,8 +6,10 @@ The recipe is `ce+supcon` on the K most attended tokens, MiniLM on tweets of mix
 there as source documents write it (eager attention with its matrices, every text padded to LENGTH).
 """
 
+import ctypes
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,6 @@ def measure(way: str, length: int, count: int) -> Run:
     from contrastive.config.experiment import Speed
     from contrastive.config.objective import Objective
     from contrastive.data import tokens as token_store
-    from contrastive.training import meters
 
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -44,13 +45,26 @@ def measure(way: str, length: int, count: int) -> Run:
             token_store.prepare_tokens(cell.data, cell.encoder, home, cell.train_sample_seed())
         )
         torch.set_num_threads(1)
-        meters.reset_peak()  # the peak begins anew
-        before = meters.memory_bytes("VmRSS")
+        reset_peak()
+        before = memory_bytes("VmRSS")
         if way == WAYS[0]:
             seconds = as_documents_write_it(cell, tokens, length)
         else:
             seconds = clocks.train(cell, home, tokens, Speed()).seconds
-        return {"seconds": seconds * BATCH / count, "mib": (meters.memory_bytes("VmHWM") - before) / 2**20}
+        return {"seconds": seconds * BATCH / count, "mib": (memory_bytes("VmHWM") - before) / 2**20}
+
+
+def reset_peak() -> None:
+    """Release unused heap memory and reset the peak. Where the system cannot, it stays that of the whole process."""
+    ctypes.CDLL(None).malloc_trim(0)
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def memory_bytes(counter: str) -> int:
+    """Return this process's memory by a counter of /proc: `VmRSS` is the current size, `VmHWM` the peak."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{counter}:"))
 
 
 def as_documents_write_it(cell: Any, tokens: Any, length: int) -> float:

@@ -56,7 +56,6 @@ class GridFailed(ExitWith):
 def ablation_grid(
     experiment_file: str,
     engine: EngineName = "local",
-    keep_stale: bool = False,
     gpus_per_cell: Share | None = None,
     until_decided: bool = False,
     max_seeds: Seeds | None = None,
@@ -68,7 +67,6 @@ def ablation_grid(
     Args:
         experiment_file: path of the experiment file, for example configs/quickstart.yaml
         engine: local (this machine's devices), ray (the cluster at RAY_ADDRESS) or inline (one by one, to debug)
-        keep_stale: reuse results that are stale only because the code was edited; the report says so
         gpus_per_cell: share of a GPU per cell, overrides the file; 0.5 packs two cells on one GPU, 0 uses none
         until_decided: start with two seeds and add more where undecided, instead of the seeds of the file
         max_seeds: maximum number of seeds per configuration with until_decided; 20 if left out
@@ -80,24 +78,23 @@ def ablation_grid(
     check_seed_options(until_decided, max_seeds, budget, regardless)
     found = settled(resolved)
     if found is None:
-        run_grid(candidates(resolved.experiment), engine, gpus_per_cell, keep_stale)
+        run_grid(candidates(resolved.experiment), engine, gpus_per_cell)
         found = require_settled(resolved)
     growing = None
     if until_decided:
         most, seconds = max_seeds or USUAL_MAX_SEEDS, seconds_of("the budget", budget) if budget else None
-        growing = GrowingGrid(found, most, seconds, keep_stale=keep_stale, gives_up=not regardless)
-    return run_grid(found, engine, gpus_per_cell, keep_stale, growing)
+        growing = GrowingGrid(found, most, seconds, gives_up=not regardless)
+    return run_grid(found, engine, gpus_per_cell, growing)
 
 
 def run_grid(
     resolved: LoadedExperiment,
     engine: EngineName,
     gpus_per_cell: float | None,
-    keep_stale: bool,
     growing: GrowingGrid | None = None,
 ) -> str:
     """Run, record and report one grid; return the line to print."""
-    plan = growing.full_plan if growing else plans.make_plan(resolved, keep_stale=keep_stale)
+    plan = growing.full_plan if growing else plans.make_plan(resolved)
     problems = preflight_report(plan, gpus_per_cell, engine)
     problems.refuse()
     for warning in problems.warnings:

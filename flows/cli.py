@@ -55,9 +55,6 @@ def run(
             metavar="SHARE", min=0, max=1, help="Share of a GPU per cell: 0.5 packs two; 0 trains on the CPU."
         ),
     ] = None,
-    keep_stale: Annotated[
-        bool, typer.Option(help="Reuse results that are stale only because the code was edited.")
-    ] = False,
     until_decided: Annotated[
         bool, typer.Option("--until-decided", help="Start with two seeds and add more where undecided.")
     ] = False,
@@ -78,7 +75,7 @@ def run(
     require_training()
     from flows.start import run_experiment
 
-    run_experiment(experiment, engine, gpus_per_cell, keep_stale, (until_decided, max_seeds, budget, regardless))
+    run_experiment(experiment, engine, gpus_per_cell, (until_decided, max_seeds, budget, regardless))
 
 
 def table_option(metavar: str, text: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from contrastive.config.experiment import Resources
 from contrastive.grid.choose import candidates, first_values, settled
-from contrastive.grid.estimate import CellTime, CostEstimator, in_order, makespan
+from contrastive.grid.estimate import CostEstimator, in_order, makespan
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan, make_plan
 from contrastive.grid.preflight import PreflightReport, preflight
@@ -59,16 +59,11 @@ def preflight_report(plan: Plan, gpus_per_cell: float | None = None, engine: Eng
 
 
 def predicted_seconds(plan: Plan, fit: CostEstimator) -> float | None:
-    """Return the local engine's time for the cells to do, without startup and report; None if it is unknown."""
-    if fit.total_seconds(plan.to_train) is None or (not plan.to_train and fit.evaluation_rate is None):
+    """Return the local engine's time for the cells to train, without startup and report; None if it is unknown."""
+    if fit.total_seconds(plan.to_train) is None:
         return None
-    times = [
-        CellTime(fit.seconds(cell) or 0.0, fit.evaluation_seconds(cell), cell.training.processes)
-        for cell in in_order(plan.to_train, fit)
-    ]
-    times += [CellTime(0.0, fit.evaluation_seconds(status.cell)) for status in plan.to_do if not status.trains]
-    devices = devices_and_cores(plan.experiment.resources, plan.most_threads)
-    return makespan(times, len(devices.train), len(devices.evaluate) if devices.on_gpu else 0)
+    times = [(fit.seconds(cell) or 0.0, cell.training.processes) for cell in in_order(plan.to_train, fit)]
+    return makespan(times, len(devices_and_cores(plan.experiment.resources, plan.most_threads).train))
 
 
 def forecast_dict(plan: Plan, problems: PreflightReport) -> dict[str, Any]:
@@ -92,8 +87,9 @@ def print_forecast(plan: Plan, problems: PreflightReport) -> None:
     counts = Counter(status.action for status in plan.statuses.values())
     listed = (f"{count} stale" if action == "stale" else f"{count} to {action}" for action, count in counts.items())
     say(f"{len(plan.statuses)} cells: {', '.join(listed)}")
-    if plan.to_do:
+    if plan.to_train:
         say(time_line(plan, CostEstimator(plan.experiment.evaluation, plan.experiment.speed)))
+    if plan.to_do:
         for warning in problems.warnings:
             say(f"warning: {warning}")
 
@@ -105,10 +101,8 @@ def time_line(plan: Plan, fit: CostEstimator) -> str:
         return "time: unknown until a cell with this encoder has finished"
     slots = len(devices_and_cores(plan.experiment.resources, plan.most_threads).train)
     together = f"{slots} at a time" if slots > 1 else "one after another"
-    evidence = ["finished cells"]
-    if fit.evaluation_rate is None:
-        evidence.append("zero time for evaluation, which is unknown")
+    evidence = "finished cells"
     if not all(fit.texts(cell).counted for cell in plan.to_train):
-        evidence.append("texts of data.max_length tokens, since the data is not prepared yet")
+        evidence += ", texts of data.max_length tokens, since the data is not prepared yet"
     spent = f"time: {human_span(seconds)}, {together}, without startup and report"
-    return f"{spent}; estimated from {', '.join(evidence)}"
+    return f"{spent}; estimated from {evidence}"

@@ -135,12 +135,10 @@ def described(folder: Path) -> Row:
         "texts/s": statistics.median(line["examples_per_second"] for line in lines),
         "first loss": lines[0]["loss"],
         "last loss": lines[-1]["loss"],
-        "peak MiB": memory or (provenance["peak_memory_bytes"] or 0) // 2**20,
+        "peak MiB": memory or provenance["peak_memory_mib"],
     }
     if provenance["micro_batch"]:
         row["micro-batch"] = provenance["micro_batch"]
-    if provenance["energy_joules"]:
-        row["joules"] = provenance["energy_joules"]["gpu"]
     return row
 
 

@@ -15,9 +15,7 @@ from tasks.engines import EngineName
 SKIP = 125  # the exit code at which `git bisect run` skips a commit
 
 
-def run_experiment(
-    experiment: Path, engine: EngineName, gpus_per_cell: float | None, keep_stale: bool, seeds: SeedOptions
-) -> None:
+def run_experiment(experiment: Path, engine: EngineName, gpus_per_cell: float | None, seeds: SeedOptions) -> None:
     """Run what is missing of an experiment. If nothing is, no flow starts."""
     tell(f"reading {experiment}")
     from flows.forecast import preflight_report
@@ -40,7 +38,7 @@ def run_experiment(
 
     try:
         with temporary_server.server():
-            say(f"report: {ablation_grid(str(experiment), engine, keep_stale, gpus_per_cell, *seeds)}")
+            say(f"report: {ablation_grid(str(experiment), engine, gpus_per_cell, *seeds)}")
     except Stopped as stopped:
         raise KeyboardInterrupt from stopped
 

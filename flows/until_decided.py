@@ -29,14 +29,13 @@ class GrowingGrid:
         most_seeds: int,
         budget: float | None = None,
         *,
-        keep_stale: bool = False,
         gives_up: bool = True,
         records: bool = True,
     ):
         """`gives_up`: add no seeds where they will hardly decide. `records`: update MLflow from the run folders; if
         False, only read MLflow."""
         self.records, self.out_of_time = records, "budget"
-        self.full_plan = make_plan(with_seeds(resolved, most_seeds), keep_stale=keep_stale)
+        self.full_plan = make_plan(with_seeds(resolved, most_seeds))
         self.most_seeds, self.gives_up = most_seeds, gives_up
         self.deadline = None if budget is None else time.monotonic() + budget
         self.counts = [[LOOKS[0]] * len(part.rows) for part in self.full_plan.resolved.sections]
@@ -49,7 +48,7 @@ class GrowingGrid:
     def plan(self) -> Plan:
         """Return the plan of all cells requested so far."""
         resolved = first_seeds(self.full_plan.resolved, self.counts)
-        return Plan(resolved, {cell: self.full_plan.statuses[cell] for cell in resolved.cells}, self.full_plan.kept)
+        return Plan(resolved, {cell: self.full_plan.statuses[cell] for cell in resolved.cells})
 
     def stopping(self) -> Stopping:
         return Stopping(self.most_seeds, self.looks, self.ended, self.gives_up)

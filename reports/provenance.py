@@ -1,4 +1,4 @@
-"""Data tables and footer of a report: class counts, dropped rows, hardware, time, energy, cost, versions."""
+"""Data tables and footer of a report: class counts, dropped rows, hardware, time, cost, versions."""
 
 from collections.abc import Mapping, Sequence
 
@@ -103,7 +103,7 @@ def cells_by_data(results: Results) -> dict[str, list[str]]:
 
 
 def footer(results: Results) -> list[str]:
-    """Return the lines at the end of a report: hardware, cost, versions, commits. Times and energy are sums over
+    """Return the lines at the end of a report: hardware, cost, versions, commits. Times are sums over
     cells; cells that ran in parallel took less wall time together."""
     if results.study.foreign:
         return [
@@ -130,7 +130,7 @@ def gpu_seconds(provenance: Provenance) -> float:
 
 
 def cost_line(results: Results, provenances: Sequence[Provenance]) -> str:
-    """Return number, time and memory of the cells, with energy and money if known."""
+    """Return number, time and memory of the cells, with money if known."""
     on_gpus = sum(map(gpu_seconds, provenances))
     parts: list[str] = [
         n_("{count} cell", "{count} cells", len(results.cells)),
@@ -138,9 +138,6 @@ def cost_line(results: Results, provenances: Sequence[Provenance]) -> str:
     ]
     if on_gpus:
         parts.append(_("{time} of it on a GPU", time=duration(on_gpus)))
-    joules = [(p.energy_joules or {}).get("gpu") for p in provenances]
-    if joules and None not in joules:  # a partial sum would mislead
-        parts.append(_("{energy} Wh (GPU)", energy=f"{sum(filter(None, joules)) / HOUR:.1f}"))
     study = results.study
     if study.price_per_hour is not None:  # per GPU hour, or machine hour of cells without a GPU
         cost = study.price_per_hour * sum(gpu_seconds(p) or p.wall_seconds for p in provenances) / HOUR

@@ -69,7 +69,6 @@ class Study:
     references: list[Reference] = field(default_factory=list)
     data: list[DataCounts] = field(default_factory=list)
     failed: Mapping[str, str] = field(default_factory=dict)  # cell → reason
-    stale_kept: list[str] = field(default_factory=list)  # cells computed by older code that replace current ones
     declared: list[Declaration] = field(default_factory=list)
     stopping: Stopping | None = None  # None: the number of seeds was fixed beforehand
     chosen: list[ChosenRow] = field(default_factory=list)
@@ -126,7 +125,6 @@ def study_of(grid: RecordedGrid) -> Study:
         references=grid.references,
         data=grid.data,
         failed=grid.failed,
-        stale_kept=grid.stale_kept,
         declared=grid.declared,
         stopping=grid.stopping,
         chosen=grid.chosen,

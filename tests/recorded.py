@@ -91,5 +91,4 @@ def grid(titles: tuple[str, ...] = ("Recipes",), labels: tuple[str, ...] = ("ce"
         ],
         "references": [{"name": "TF-IDF + logistic regression", "data": "", "scores": {"test.accuracy": 0.6}}],
         "failed": {},
-        "stale_kept": [],
     }

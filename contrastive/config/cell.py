@@ -221,8 +221,10 @@ class Cell(Settings):
     def conflict(self) -> str:
         """Return why the settings of different parts cannot be combined; empty if they can."""
         data, encoder, objective, training = self.data, self.encoder, self.objective, self.training
-        if reason := (_images_error(self) or _batching_error(training) or resample_error(data)):
+        if reason := _images_error(self) or resample_error(data):
             return reason
+        if training.processes > training.batch_size:
+            return f"{training.processes} processes cannot share batches of {training.batch_size} texts"
         if training.sharding is not None and training.micro_batch is not None:
             return "micro_batch encodes each text twice, which does not work with sharding: leave one of them out"
         if training.sharding is not None and training.precision == "fp16":
@@ -342,11 +344,4 @@ def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> 
             f"the view {shown} needs an encoder with position embeddings; scratch:deberta-v2 only has relative "
             "distances"
         )
-    return ""
-
-
-def _batching_error(training: Training) -> str:
-    """Return why the processes cannot share a batch; empty if they can."""
-    if training.processes > training.batch_size:
-        return f"{training.processes} processes cannot share batches of {training.batch_size} texts"
     return ""

@@ -58,11 +58,7 @@ def module_file(module: str) -> Path | None:
 def syntax_tree(module: str) -> ast.Module:
     path = module_file(module)
     assert path is not None, f"{module} is not a module of this project"
-    try:
-        return ast.parse(path.read_text(encoding="utf-8"))
-    except (SyntaxError, UnicodeDecodeError) as error:
-        where = f", line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else f": {error}"
-        raise UserError(f"{path}{where}: not valid Python; fix it and run the command again") from error
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 @cache

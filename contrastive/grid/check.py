@@ -343,7 +343,7 @@ def wrong_rows(resolved: LoadedExperiment) -> Iterator[Finding]:
         for row in part.rows:
             where = (*path, "rows", row.key)
             if by_name.setdefault(row.label, row) is not row:
-                yield where, f"another row is also called {shown_value(row.label)}"
+                yield where, f"another row is also called {shown_value(row.label)}: give each a name of its own"
             elif (first := by_cells.setdefault(row.cells[0], row)) is not row:
                 yield where, f"{row.label} is the same training as {first.label}: leave one of them out"
         baselines = [row for row in part.rows if row.baseline]

@@ -1,8 +1,8 @@
 """Estimate the seconds of cells from the finished cells of this home with the same encoder.
 
 Work counts tokens × blocks × passes of the encoder, backward passes included. Seconds are work times a rate: the median
-seconds per unit of work of the finished cells, of those with the same tuning if there are any. Until a cell of the
-encoder has finished, seconds are unknown, and cells are ordered by their work.
+seconds per unit of work of the finished cells, evaluation included, of those with the same tuning if there are any.
+Until a cell of the encoder has finished, seconds are unknown, and cells are ordered by their work.
 """
 
 import heapq
@@ -20,7 +20,7 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.data import locate, tokens
 from contrastive.grid import frozen_readers
-from contrastive.grid.identity import evaluation_key, numeric_settings, token_settings
+from contrastive.grid.identity import numeric_settings, token_settings
 from contrastive.runs import claim, store
 
 BATCH = 60  # overhead of a batch and its step, in tokens
@@ -77,31 +77,20 @@ def training_work(cell: Cell, tokens: float, batches: int, *, stored: bool = Fal
     return (tokens + BATCH * batches) * (passes - (frozen_readers.separable_blocks(cell) * plain if stored else 0))
 
 
-class FinishedCell(NamedTuple):
-    cell: Cell
-    seconds: float
-    evaluation_key: str
-    evaluation_seconds: float
-
-
 class CostEstimator:
     """Estimates seconds of cells; they are None without a finished cell of the encoder."""
 
     def __init__(self, evaluation: Evaluation, speed: Speed):
         self.evaluation, self.speed = evaluation, speed
         self._texts, self._work = dict[Hashable, Texts](), dict[Hashable, float]()
-        per_work, per_text = defaultdict[Hashable, list[float]](list), list[float]()
-        current_key = evaluation_key(evaluation)
-        for past in finished_cells():
-            for key in rate_keys(past.cell):
-                per_work[key].append(past.seconds / self.work(past.cell))
-            if past.evaluation_key == current_key:
-                per_text.append(past.evaluation_seconds / self._texts_in(past.cell, evaluation.splits))
+        per_work = defaultdict[Hashable, list[float]](list)
+        for cell, seconds in finished_cells():
+            for key in rate_keys(cell):
+                per_work[key].append(seconds / self.work(cell))
         self.rates = {key: median(each) for key, each in per_work.items()}
-        self.evaluation_rate = median(per_text) if per_text else None
 
     def seconds(self, cell: Cell) -> float | None:
-        """Return seconds of training and embedding."""
+        """Return seconds of training and evaluation."""
         rate = self._rate(cell)
         return None if rate is None else rate * self.work(cell)
 
@@ -123,10 +112,6 @@ class CostEstimator:
         embedding = blocks * texts.length * self._texts_in(cell, self.evaluation.embedded())
         self._work[key] = max(1.0, epoch * training.epochs / training.processes + embedding)
         return self._work[key]
-
-    def evaluation_seconds(self, cell: Cell) -> float:
-        """Return seconds of evaluation; 0 if no cell was evaluated with the same settings."""
-        return (self.evaluation_rate or 0.0) * self._texts_in(cell, self.evaluation.splits)
 
     def texts(self, cell: Cell) -> Texts:
         key = token_settings(cell)
@@ -159,23 +144,19 @@ def rate_keys(cell: Cell) -> tuple[Hashable, Hashable]:
     return (cell.encoder, numeric), (cell.encoder.model, cell.encoder.scratch, numeric)
 
 
-def finished_cells() -> Iterator[FinishedCell]:
-    """Yield the cells that finished last; folders that cannot be read are skipped."""
+def finished_cells() -> Iterator[tuple[Cell, float]]:
+    """Yield the cells that finished last, with their seconds; folders that cannot be read are skipped."""
     done = sorted((store.home() / "runs").glob("*/DONE"), key=lambda path: path.stat().st_mtime_ns)
     for folder in (marker.parent for marker in done[-LATEST:]):
         try:
             config, noted = store.read_json(folder / "config.json"), store.read_json(folder / "provenance.json")
             tries = claim.attempts(folder)
             ended = [each for each in tries if (each.get("stage"), each.get("outcome")) == ("evaluate", "done")]
+            evaluation = ended[-1]["ended"] - ended[-1]["began"] if ended else 0.0
             cell = Cell.model_validate(config["cell"])
             if not cell.encoder.model.startswith("scratch:") and locate.local_model_folder(cell.encoder.model) is None:
                 continue  # without the model its size is unknown
-            yield FinishedCell(
-                cell,
-                float(noted["wall_seconds"]),
-                store.read_json(folder / "scores.json")["key"] if ended else "",
-                ended[-1]["ended"] - ended[-1]["began"] if ended else 0.0,
-            )
+            yield cell, float(noted["wall_seconds"]) + evaluation
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
 
@@ -194,21 +175,12 @@ def in_order(cells: Iterable[Cell], fit: CostEstimator) -> list[Cell]:
     return [cell for family in longest_first for _, cell in sorted(family, key=lambda ranked: ranked[0], reverse=True)]
 
 
-class CellTime(NamedTuple):
-    """Seconds of training and evaluation of a cell, and the devices of its training."""
-
-    train: float
-    evaluate: float
-    devices: int = 1
-
-
-def makespan(times: Iterable[CellTime], slots: int, evaluators: int = 0) -> float:
-    """Return seconds from the first start to the last end, with cells in this order. `evaluators`: number of slots for
-    evaluation alone; 0 if it occupies a training slot."""
-    free, evaluate = [0.0] * slots, 0.0
-    for time in times:
-        taken = [heapq.heappop(free) for _ in range(min(time.devices, slots))]
+def makespan(times: Iterable[tuple[float, int]], slots: int) -> float:
+    """Return seconds from the first start to the last end, with cells in this order. `times`: seconds and devices of
+    each cell."""
+    free = [0.0] * slots
+    for seconds, devices in times:
+        taken = [heapq.heappop(free) for _ in range(min(devices, slots))]
         for _ in taken:
-            heapq.heappush(free, max(taken) + time.train + (0.0 if evaluators else time.evaluate))
-        evaluate += time.evaluate
-    return max(*free, evaluate / evaluators) if evaluators else max(free)
+            heapq.heappush(free, max(taken) + seconds)
+    return max(free)

@@ -21,13 +21,12 @@ from contrastive.config.cell import Cell, Data
 from contrastive.config.experiment import NO_BASELINE, PARTS, SETTINGS, Experiment, Section, settings_of_row
 from contrastive.grid.names import (
     Overlay,
-    ambiguous_axes,
-    axis_text,
     names_of_data,
     row_name,
     setting_value,
     settings_of_cell,
     settings_read,
+    short_value,
 )
 from contrastive.runs.recorded import ChosenRow
 
@@ -267,17 +266,13 @@ def _rows_of(key: str, section: Section, variants: list[Overlay], builder: Build
     for position, overlay in enumerate(variants):
         positions.setdefault(id(builder.row(overlay)), position)
     distinct = [builder.row(variants[position]) for position in positions.values()]
-    axes, named = section.rows[key].get("axes", {}), section.baseline_name()
-    read = [
-        {name: setting_value(cells[0], name) for name in axes if name in settings_of_cell(cells[0])}
-        for cells in distinct
-    ]
-    ambiguous, rows = ambiguous_axes(read), []
-    for cells, values in zip(distinct, read, strict=True):
-        label = row_name(key, axes, values, ambiguous)
+    axes, named, rows = section.rows[key].get("axes", {}), section.baseline_name(), []
+    for cells in distinct:
+        read = {name: setting_value(cells[0], name) for name in axes if name in settings_of_cell(cells[0])}
+        label = row_name(key, axes, read)
         shown = {
-            name: value if isinstance(value, int | float | str) else axis_text(name, value, ambiguous)
-            for name, value in values.items()
+            name: value if isinstance(value, int | float | str) else short_value(name, value)
+            for name, value in read.items()
         }
         is_baseline = named != NO_BASELINE and named in (key, label)
         rows.append(Row(label, shown, is_baseline, cells, key, positions[id(cells)]))

@@ -19,11 +19,12 @@ from pydantic import ValidationError
 
 from contrastive import paths
 from contrastive.config.experiment import Experiment, choices_of
+from contrastive.data.files import decoded
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.check import in_cells, in_choice, outside_cells, too_many, wrong_names, wrong_rows
 from contrastive.grid.choose import choosing
 from contrastive.grid.expand import Builder, LoadedExperiment
-from contrastive.grid.messages import Finding, SettingPath, explain_errors, old_sections, shown_value
+from contrastive.grid.messages import Finding, SettingPath, explain_errors, shown_value
 
 PREFIXES = ("file:", "deepspeed:")
 SPLITS = ("test", "validation")  # splits whose paths need no prefix if the data is a file
@@ -161,22 +162,14 @@ class ExperimentError(UserError):
 
 def load_experiment(path: Path | str) -> LoadedExperiment:
     """Return the experiment of a file with its grid; raise ExperimentError with its mistakes."""
-    name, line = str(path), 0
     try:
         paths.check_file(Path(path))  # opening a pipe, for example, could block forever
-        with Path(path).open("rb") as file:
-            content = file.read(4 * LONGEST + 1)  # at most 4 bytes per character; a larger file is not read whole
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        message = f"not UTF-8 (byte {content[error.start]:#04x}); save the file as UTF-8"
+        text = decoded(Path(path))
     except (UserError, OSError) as error:
-        message = str(error)
-    else:
-        whole = Path(path).absolute()
-        shown = whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole.name
-        return replace(parse_experiment(text, name, whole.parent), file=str(shown))
-    raise ExperimentError([Problem(name, line, message)])
+        raise ExperimentError([Problem(str(path), 0, str(error))]) from None
+    whole = Path(path).absolute()
+    shown = whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole.name
+    return replace(parse_experiment(text, str(path), whole.parent), file=str(shown))
 
 
 @lru_cache(maxsize=1)  # `ablate run` and its flow read the same file in one process
@@ -197,7 +190,6 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
         if problems:
             raise ExperimentError(sorted(problems)) from None
 
-    stop_at(old_sections(data))
     try:
         experiment = Experiment.model_validate(data, strict=True)
     except ValidationError as error:

@@ -3,10 +3,9 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -105,50 +104,6 @@ def _unknown_setting(name: str, parent: type[BaseModel] | None) -> str:
     return "there is no such setting" + nearest_name(name, names)
 
 
-class _Plain(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def old_sections(data: Mapping[str, Any]) -> Iterator[Finding]:
-    """Find sections of files from before rows had names, with the rows to write."""
-    sections, report = data.get("sections"), data.get("report")
-    for number, section in enumerate(sections if isinstance(sections, tuple) else ()):
-        if isinstance(section, dict) and (
-            {"axes", "include", "exclude"} & section.keys() or isinstance(section.get("baseline"), dict)
-        ):
-            yield ("sections", number), f"the rows of a section have names; write {_rows_to_write(section)}"
-    if isinstance(report, dict) and "labels" in report:
-        yield ("report", "labels"), "rows have their names in sections: leave labels out"
-
-
-def _rows_to_write(section: Mapping[str, Any]) -> str:
-    """Return the `rows` and `baseline` of a section with `axes`, `include` or a map of settings as its baseline."""
-    axes, named = {name: list(values) for name, values in (section.get("axes") or {}).items()}, ""
-    rows, further = dict[str, Any](section.get("rows") or {}), section.get("include") or ()
-    usual = {} if rows else {"loss": registry.literal("contrastive.losses", "USUAL_LOSS")}
-    baseline = section.get("baseline", usual)
-    if baseline == {}:
-        named = "" if rows else "none"
-    elif set(baseline) == set(axes) and all(baseline[name] in axes[name] for name in axes):
-        named = ", ".join(map(str, baseline.values()))
-    else:
-        shared = {n: values for n, values in axes.items() if n not in baseline and SETTINGS.get(n) != "objective"}
-        first = ", ".join(["baseline", *(f"{{{name}}}" for name in shared)])
-        rows = {first: {**baseline, "axes": shared}} | rows
-        axes = {n: [v for v in values if v != baseline.get(n)] or values for n, values in axes.items()}
-        further = [settings for settings in further if settings != baseline]
-    if axes or not (further or rows):
-        excluded = {"exclude": section["exclude"]} if "exclude" in section else {}
-        rows[", ".join(f"{{{name}}}" for name in axes) or "NAME"] = {"axes": axes} | excluded
-    for number, settings in enumerate(further, 1):
-        words = [str(value) for value in settings.values() if isinstance(value, str | int | float)]
-        rows[", ".join(words) or f"NAME {number}"] = settings
-    style: dict[str, Any] = {"default_flow_style": True, "width": 10**6, "allow_unicode": True, "sort_keys": False}
-    written = yaml.dump(rows, Dumper=_Plain, **style).strip().replace(", axes: {}", "").replace("{axes: {}}", "{}")
-    return f"`rows: {written}`" + (f" and `baseline: {named}`" if named else "")
-
-
 def _nearest_registered(name: str, value: Any) -> str:
     if name not in REGISTRIES:
         return ""
@@ -230,23 +185,12 @@ def json_schema() -> dict[str, Any]:
 def _name_losses_and_views(objective: dict[str, Any]) -> None:
     """Add the values of `loss` and `view`, and to each other setting the losses and views that read it."""
     any_loss = "|".join(names("loss"))
-    objective["loss"] |= {"anyOf": [{"enum": _usual_sums()}, {"pattern": rf"^({any_loss})(\+({any_loss}))*$"}]}
+    objective["loss"] |= {"anyOf": [{"enum": list(names("loss"))}, {"pattern": rf"^({any_loss})(\+({any_loss}))*$"}]}
     objective["view"] |= {"anyOf": [{"enum": list(names("view"))}, {"type": "null"}]}
     for name, schema in objective.items():
         if readers := registry.setting_readers(name):
             described = [schema["description"]] if "description" in schema else []
             schema["description"] = "; ".join([*described, f"read by {', '.join(readers)}"])
-
-
-def _usual_sums() -> list[str]:
-    """Return each loss alone, and with cross-entropy unless it contains it."""
-    losses = registry.loss_entries()
-    supervised = next(name for name, line in losses.items() if line.facts.supervised)
-    return [
-        loss
-        for name, line in losses.items()
-        for loss in ([name] if line.facts.supervised or line.facts.contains else [name, f"{supervised}+{name}"])
-    ]
 
 
 def schema_text() -> str:

@@ -61,18 +61,13 @@ def without_folders(text: str) -> str:
     return ABSOLUTE.sub(r"\1", text)
 
 
-def row_name(template: str, axes: Mapping[str, Any], read: Mapping[str, Any], ambiguous: set[str]) -> str:
+def row_name(template: str, axes: Mapping[str, Any], read: Mapping[str, Any]) -> str:
     """Return the name of a row: `SupCon, α 0.5` for the template `SupCon, α {alpha}`.
 
-    An axis that the row's cells do not read is shown as a dash. `ambiguous`: axes with values whose short names are
-    equal.
+    An axis that the row's cells do not read is shown as a dash.
     """
-    texts = {name: axis_text(name, read[name], ambiguous) if name in read else DASH for name in axes}
+    texts = {name: short_value(name, read[name]) if name in read else DASH for name in axes}
     return template.format_map(texts)
-
-
-def axis_text(name: str, value: Any, ambiguous: set[str]) -> str:
-    return _long(value) if name in ambiguous else short_value(name, value)
 
 
 def names_in(template: str) -> list[str]:
@@ -81,15 +76,6 @@ def names_in(template: str) -> list[str]:
     if any(spec or conversion or not str(name).isidentifier() for _, name, spec, conversion in fields):
         raise ValueError("braces hold the name of an axis and nothing else")
     return [str(name) for _, name, _, _ in fields]
-
-
-def ambiguous_axes(rows: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the axes that have two different values with the same short text."""
-    values: dict[str, set[Any]] = {}
-    for axes in rows:
-        for name, value in axes.items():
-            values.setdefault(name, set()).add(value)
-    return {name for name, seen in values.items() if len({short_value(name, value) for value in seen}) < len(seen)}
 
 
 def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
@@ -106,16 +92,6 @@ def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
     short = {data: named(data, without_folders) for data in distinct}
     names = short if len(set(short.values())) == len(distinct) else {data: named(data, str) for data in distinct}
     return {data: names[plain] for data, plain in texts.items()}
-
-
-def _long(value: Any) -> str:
-    """Return every setting of a value that is not at its default, for values with equal short texts."""
-    if not isinstance(value, BaseModel):
-        return repr(value)
-    changed = value.model_dump(mode="json", exclude_defaults=True)
-    nested = [changed.pop(name) for name in list(changed) if isinstance(changed[name], dict)]
-    texts = [f"{name}={short_value(name, item)}" for settings in [changed, *nested] for name, item in settings.items()]
-    return " ".join([short_value("tune", value), *texts] if isinstance(value, Tune) else texts)
 
 
 def settings_of_cell(cell: Cell) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ from contrastive.data import tokens, transfer_data
 from contrastive.data.tokens import larger_test_key
 from contrastive.errors import UserError
 from contrastive.grid.expand import LoadedExperiment, Row
-from contrastive.grid.identity import evaluation_key, token_settings
-from contrastive.grid.status import Action, Status, statuses, up_to_date
+from contrastive.grid.identity import token_settings
+from contrastive.grid.status import Status, statuses
 from contrastive.runs import fingerprint, store
 from contrastive.runs.recorded import (
     DataCounts,
@@ -38,7 +38,6 @@ class Plan:
 
     resolved: LoadedExperiment
     statuses: dict[Cell, Status]
-    kept: tuple[str, ...] = ()  # ids of runs of older code that are used instead of new ones
 
     @property
     def experiment(self) -> Experiment:
@@ -87,19 +86,10 @@ class Plan:
         return {}
 
 
-def make_plan(resolved: LoadedExperiment, *, keep_stale: bool = False) -> Plan:
-    """Look up the status of each cell; with `keep_stale`, finished runs of older code replace stale cells."""
+def make_plan(resolved: LoadedExperiment) -> Plan:
+    """Look up the status of each cell."""
     evaluation = resolved.experiment.evaluation
-    by_cell = {status.cell: status for status in statuses(resolved.cells, evaluation)}
-    if not keep_stale:
-        return Plan(resolved, by_cell)
-    key = evaluation_key(evaluation)
-    kept: dict[Cell, Status] = {}
-    for cell, status in by_cell.items():
-        if status.older is not None:
-            action: Action = "reuse" if up_to_date(store.run_folder(status.older), key) else "evaluate"
-            kept[cell] = Status(cell, status.older, action, f"kept although {status.why}", status.older)
-    return Plan(resolved, by_cell | kept, tuple(status.id for status in kept.values()))
+    return Plan(resolved, {status.cell: status for status in statuses(resolved.cells, evaluation)})
 
 
 def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
@@ -139,7 +129,6 @@ def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stoppi
         references=[Reference(**reference) for reference in references],
         data=[*data_counts(keys, plan.experiment.evaluation.transfer)],
         failed={name: f"{failure['kind']}: {failure['error']}" for name, failure in failures.items()},
-        stale_kept=list(plan.kept),
         declared=recorded_declarations(plan.experiment.name),
         stopping=stopping,
         chosen=list(plan.resolved.chosen),
@@ -227,7 +216,7 @@ DECLARATIONS = TypeAdapter(list[Declaration])
 
 def declare(experiment: str, now: Declaration, cells: Collection[str] = ()) -> None:
     """Keep the first declaration once results exist, and append each later change. `cells`: ids of planned cells and of
-    stale runs that replace them. `now.finished` counts their results; results of cells that were planned before are
+    the older runs of stale ones. `now.finished` counts their results; results of cells that were planned before are
     added."""
     with store.locked(store.home() / "locks" / f"declared-{experiment}"):
         path = store.home() / "declared" / "cells" / f"{experiment}.json"

@@ -120,7 +120,6 @@ class RecordedGrid:
     references: list[Reference]
     data: list[DataCounts] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # cell → reason
-    stale_kept: list[str] = field(default_factory=list)  # cells computed by older code that replace current ones
     declared: list[Declaration] = field(default_factory=list)  # the first declaration and each change of it
     stopping: Stopping | None = None  # None: the number of seeds was fixed beforehand
     chosen: list[ChosenRow] = field(default_factory=list)
@@ -157,7 +156,6 @@ class Provenance:
     peak_memory_mib: int = 0
     code: str | None = None  # digest of the code that computed the cell
     data_digest: str | None = None
-    energy_joules: Mapping[str, float] | None = None  # meter → joules
     threads: int | None = None
     processes: int | None = None
     micro_batch: int | None = None

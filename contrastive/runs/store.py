@@ -50,20 +50,13 @@ def explain_os_error(error: OSError) -> str:
     """Return a message that says what the system refused and what to do about it."""
     path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else home()
     if error.errno in FULL:
-        return f"the disk is full: could not write {path}; {free_space_advice(path)}"
+        return (
+            f"the disk is full: could not write {path}; make room there, or set ABLATE_HOME to a place on another "
+            "disk; nothing is lost, the same command goes on"
+        )
     if error.errno in FORBIDDEN:
         return f"not allowed to write or read {path}: give access, or choose another place with ABLATE_HOME"
     return f"{path}: {error.strerror or error}"
-
-
-def free_space_advice(path: Path) -> str:
-    """Return a message that says how much space is left on the disk of a path and what to do about it."""
-    existing = next(candidate for candidate in (path.absolute(), *path.absolute().parents) if candidate.exists())
-    mount = next(candidate for candidate in (existing, *existing.parents) if os.path.ismount(candidate))
-    return (
-        f"the disk at {mount} has {shutil.disk_usage(existing).free / 2**20:.1f} MiB left: make room there, or set "
-        "ABLATE_HOME to a place on another disk; nothing is lost, the same command goes on"
-    )
 
 
 def run_folder(cell_id: str) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from contrastive.config.cell import Cell, Training
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Speed
+from contrastive.config.experiment import Resources, Speed
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
 from contrastive.evaluation.prepare import EmbeddingSpec, prepare_cell_tokens, prepare_evaluation, with_larger_test
@@ -38,12 +38,8 @@ def main() -> None:
     )
     parser.add_argument("config", type=Path, help="config.json of a run folder, which describes the cell")
     parser.add_argument("folder", type=Path, help="output folder; an interrupted training in it is resumed")
-    parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
-    parser.add_argument(
-        "--micro-batch", type=int, metavar="TEXTS", help="texts encoded at a time, instead of the cell's micro_batch"
-    )
     arguments = parser.parse_args()
-    train_rank(arguments.config, arguments.folder, arguments.checkpoint_every, arguments.micro_batch)
+    train_rank(arguments.config, arguments.folder, Resources().checkpoint_every, None)
 
 
 def train_rank(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | None) -> None:

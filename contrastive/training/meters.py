@@ -1,19 +1,13 @@
-"""Measure the processor time, the GPU energy (NVIDIA's counters) and the peak memory of a piece of work."""
+"""Measure the processor time of the training of a cell, over its processes and attempts."""
 
-import ctypes
-import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import pynvml
 import torch
 
 from contrastive.runs import store
-
-CLEAR = Path("/proc/self/clear_refs")
-STATUS = Path("/proc/self/status")
 
 
 @contextmanager
@@ -42,49 +36,3 @@ def read_training_time(resume: Path, processes: int) -> dict[str, float | None]:
     kinds = ("cpu", "gpu") if len(times) == processes else ()
     sums = {kind: round(sum(each[kind] for each in times), 3) for kind in kinds}
     return {f"training_{kind}_seconds": sums.get(kind) for kind in ("cpu", "gpu")}
-
-
-def gpu_joules(devices: str | None) -> float | None:
-    """Return the energy that the GPUs have used since their driver was loaded, by all processes.
-
-    None without a GPU that counts energy. `devices` are named as in CUDA_VISIBLE_DEVICES; None means all GPUs.
-    """
-    try:
-        pynvml.nvmlInit()
-        names = map(str, range(pynvml.nvmlDeviceGetCount())) if devices is None else devices.split(",")
-        handles = [
-            pynvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdecimal() else pynvml.nvmlDeviceGetHandleByUUID(name)
-            for name in names
-            if name
-        ]
-        return float(sum(map(pynvml.nvmlDeviceGetTotalEnergyConsumption, handles))) / 1000 or None
-    except pynvml.NVMLError:
-        return None
-
-
-def peak_bytes() -> int:
-    """Return the peak memory since `reset_peak`: of the tensors on a GPU, else of the process."""
-    return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else memory_bytes("VmHWM")
-
-
-def reset_peak() -> None:
-    """Release unused heap memory and reset the peak. Where the system cannot, it stays that of the whole process."""
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-        return
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-    with suppress(OSError):
-        CLEAR.write_text("5")
-
-
-def memory_bytes(counter: str) -> int:
-    """Return this process's memory in bytes by a counter of /proc: `VmRSS` is the current size, `VmHWM` the peak.
-
-    Without /proc, always the peak.
-    """
-    try:
-        lines = STATUS.read_text(encoding="utf-8").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{counter}:"))
-    except (OSError, StopIteration):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -34,19 +34,16 @@ def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines:
     with claim.begin_attempt(folder, "train", lambda: store.damage(folder, "TRAINED") is None) as work:
         if work is None:
             return
-        began, gpus = time.perf_counter(), devices or os.environ.get("CUDA_VISIBLE_DEVICES")
+        began = time.perf_counter()
         link_checkpoint(folder, work.folder)
         write_config(work.folder, request, document)
-        before = meters.gpu_joules(gpus)
-        meters.reset_peak()
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()  # this process may have trained other cells
         done = train(request, work, *prepare(request), devices, machines)
-        seconds, after = round(time.perf_counter() - began, 3), meters.gpu_joules(gpus)
+        seconds = round(time.perf_counter() - began, 3)
         measured = {
             "wall_seconds": seconds,
             "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
-            "energy_joules": {} if before is None or after is None else {"gpu": after - before},
-            # of this process alone
-            "peak_memory_bytes": meters.peak_bytes() if request.cell.training.processes == 1 else None,
         }
         spent = meters.read_training_time(work.folder / "resume", request.cell.training.processes)
         write_provenance(work.folder, document, measured | spent | done)

@@ -1,7 +1,7 @@
 """Guards: checks that put a warning above a table, or the whole report, whose results would mislead a reader.
 
 `same` checks that cells of a section differ only in its axes, `results` looks for missing and odd results, `tuning`
-names limits of a finding. Guards of the whole report are here: changed declarations, stale cells, odd data.
+names limits of a finding. Guards of the whole report are here: changed declarations, odd data.
 """
 
 from collections.abc import Iterator
@@ -97,14 +97,6 @@ def design(declaration: Declaration) -> str:
     return _("{seeds}, fixed in advance", seeds=", ".join(map(str, declaration.seeds)))
 
 
-def stale(results: Results) -> Iterator[Guard]:
-    if kept := len(results.study.stale_kept):
-        words = _(
-            "{kept} cells were kept although the code that computed them has changed since (--keep-stale).", kept=kept
-        )
-        yield Guard("stale", words)
-
-
 def much_dropped(results: Results) -> Iterator[Guard]:
     """Warn of data sets that lost more than the share MUCH of their rows."""
     for data in results.study.data:
@@ -128,4 +120,4 @@ def odd_texts(results: Results) -> Iterator[Guard]:
             yield Guard("merged", words)
 
 
-REPORT_CHECKS = (redeclared, stale, much_dropped, odd_texts)
+REPORT_CHECKS = (redeclared, much_dropped, odd_texts)

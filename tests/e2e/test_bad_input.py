@@ -44,7 +44,7 @@ def test_a_full_disk_is_named_in_one_line_and_the_same_command_goes_on(finished,
         done = ablate_in(home, command, path)
         assert done.returncode == 2 and "disk is full" in done.stderr and "sqlalche" not in done.stderr
         (said,) = [line for line in done.stderr.splitlines() if line.startswith("ablate: ")]
-        assert f"{disk} has " in said and "MiB left: make room there" in said and "the same command goes on" in said
+        assert str(disk) in said and "make room there" in said and "the same command goes on" in said
     (disk / "filler").unlink()
     assert ablate_in(home, "run", path).returncode == 0
     assert ablate_in(home, "audit", path).returncode == 0

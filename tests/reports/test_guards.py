@@ -220,12 +220,6 @@ ALONE = ("dropped", "package", "data", "test texts", "processor", "threads", "pa
          "evaluation", "collapse", "row alone")  # fmt: skip
 
 
-def test_cells_that_were_kept_though_stale_are_counted(results: Results):
-    put(results.study, stale_kept=["a", "b"])
-    (guard,) = general(results)
-    assert guard.words.startswith("2 cells were kept")
-
-
 @pytest.mark.parametrize("name", SPOILED)
 def test_what_is_wrong_is_said_by_its_guard(name: str, results: Results):
     spoil, kind, blocks, said = SPOILED[name]

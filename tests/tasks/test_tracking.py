@@ -86,10 +86,10 @@ def test_an_experiment_deleted_in_mlflow_is_a_clear_error(home: Path):
 def test_the_grid_is_one_run_whose_artifact_is_the_last_document(home: Path):
     client, document = tracking.open_tracker(home), grid()
     record.record_grid(client, "small", document)
-    record.record_grid(client, "small", document | {"stale_kept": ["c0s0"]})
+    record.record_grid(client, "small", document | {"failed": {"c0s0": "code: x"}})
     (run,) = runs(client)
     held = json.loads(Path(client.download_artifacts(run.info.run_id, "grid.json")).read_text())
-    assert held["stale_kept"] == ["c0s0"]
+    assert held["failed"] == {"c0s0": "code: x"}
 
 
 UNUSABLE = ["postgresqlx://me:hush-hush@there/db", "http://me:hush-hush@127.0.0.1:1"]

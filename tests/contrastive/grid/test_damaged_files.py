@@ -17,8 +17,8 @@ from tests.contrastive.grid.examples import GOOD, HEAD, ONE, mistakes
             "x.yaml:1: expected settings (name: value) for name, data, encoder and sections, got nothing",
         ),
         (b"just text", 'encoder and sections, got "just text"'),
-        (b"name: x\ndescription: caf\xe9\n", "x.yaml:2: not UTF-8 (byte 0xe9); save the file as UTF-8"),
-        (GOOD.encode("utf-16"), "x.yaml:1: not UTF-8"),
+        (b"name: x\ndescription: caf\xe9\n", "x.yaml, line 2: 0xe9 is not UTF-8; save the file as UTF-8"),
+        (GOOD.encode("utf-16"), "x.yaml, line 1: 0xff is not UTF-8"),
     ],
 )
 def test_files_that_are_no_experiment(tmp_path, monkeypatch, content, message):
@@ -61,7 +61,6 @@ def test_a_file_that_is_no_experiment_is_not_read_to_its_end(text, tmp_path):
 LONG_NAMES = {
     "setting": ONE + "LONG: 1\n",
     "row": HEAD + "  - {title: T, rows: {LONG: {}, '{LONG}': {}}, baseline: LONGER}\n",
-    "old section": HEAD + "  - {title: T, axes: {LONG: [LONG]}}\n",
     "table": HEAD + "  - {title: T, rows: {ce: {}}, show: {table: {rows: LONG, columns: LONG, values: [LONG]}}}\n",
     "DeepSpeed's file": GOOD.replace("epochs: 2", 'sharding: "deepspeed:LONG.json"'),
     "a name that commands a terminal": ONE + '"\\e[31m\\n": 1\n',

@@ -1,6 +1,5 @@
 """Work of cells, and predictions from finished cells."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from contrastive.config.experiment import Speed
 from contrastive.data import tokens
 from contrastive.grid import estimate
 from contrastive.grid.estimate import CostEstimator
-from contrastive.grid.identity import evaluation_key
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import make_plan
 from contrastive.runs import store
@@ -41,7 +39,7 @@ def estimator(evaluation: Evaluation | None = None, speed: Speed | None = None) 
 def test_nothing_is_known_at_first_then_time_grows_with_texts_epochs_and_passes():
     fit, one = estimator(), cell(100)
     assert fit.total_seconds([one]) is None and fit.total_seconds([]) == 0
-    assert fit.seconds(one) is None and fit.evaluation_rate is None and fit.evaluation_seconds(one) == 0
+    assert fit.seconds(one) is None
     for name, seconds in (("one", 10.0), ("two", 12.0), ("three", 90.0)):
         finish(name, one, seconds)
     fit = estimator()
@@ -82,20 +80,12 @@ def test_lengths_are_those_of_the_prepared_tokens(home: Path):
     assert texts.counts == {"train": 100, "validation": 0, "test": 10}
 
 
-def test_evaluation_takes_what_it_took_of_the_same_settings():
-    settings = Evaluation()
-    key = evaluation_key(settings)
+def test_a_cell_takes_as_long_as_its_training_and_its_last_evaluation():
     for number, seconds in enumerate((2.0, 6.0, 3.0)):
         finish(f"c{number}", cell(100), 10)
-        folder = store.run_folder(f"c{number}")
-        store.write_json(folder / "scores.json", {"key": key if number != 1 else "other"})
         attempt = {"stage": "evaluate", "outcome": "done", "began": 100.0, "ended": 100.0 + seconds}
-        store.write_json(folder / "attempts" / "0002" / "attempt.json", attempt)
-    twice = cell(100)
-    twice = twice.model_copy(update={"data": twice.data.model_copy(update={"test": 20})})
-    assert estimator(evaluation=settings).evaluation_seconds(cell(100)) == pytest.approx(2.5)
-    assert estimator(evaluation=settings).evaluation_seconds(twice) == pytest.approx(5.0)
-    assert estimator(evaluation=Evaluation(folds=3)).evaluation_rate is None
+        store.write_json(store.run_folder(f"c{number}") / "attempts" / "0002" / "attempt.json", attempt)
+    assert estimator().seconds(cell(100)) == pytest.approx(13)
 
 
 LENGTH = 32
@@ -130,19 +120,15 @@ def test_a_plan_knows_its_time_once_a_cell_has_finished(tmp_path: Path, monkeypa
     path = tmp_path / "small.yaml"
     path.write_text(SMOKE.read_text() + "resources: {slots: 2}\n")
     plan = make_plan(load_experiment(path))
-    evaluated = replace(plan, statuses={cell: replace(s, action="evaluate") for cell, s in plan.statuses.items()})
-    for unknown in (plan, evaluated):
-        assert forecast.time_line(unknown, estimator()).startswith("time: unknown")
+    assert forecast.time_line(plan, estimator()).startswith("time: unknown")
     finish("one", plan.to_train[0], 60)
     fit = CostEstimator(plan.experiment.evaluation, plan.experiment.speed)
-    assert forecast.time_line(evaluated, fit).startswith("time: unknown")
     times = [fit.seconds(cell) or 0.0 for cell in plan.to_train]
     document = forecast.forecast_dict(plan, forecast.preflight_report(plan))
     assert max(times) <= document["predicted_seconds"] <= sum(times) / 2 + max(times)
     assert sorted(cell["predicted_seconds"] for cell in document["cells"]) == sorted(times)
     line = forecast.time_line(plan, fit)
-    assert ", 2 at a time, without startup and report; estimated from finished cells, zero time for evaluation" in line
-    assert "texts of data.max_length tokens" in line
+    assert ", 2 at a time, without startup and report; estimated from finished cells, texts of data.max_len" in line
 
 
 def test_an_image_counts_as_the_tokens_that_the_encoder_makes_of_it():

@@ -54,7 +54,6 @@ LOSSES = """'{loss}, τ {temperature}, α {alpha}':
   {axes: {loss: [ce, rdrop, ce+supcon], temperature: [0.1, 0.2], alpha: [0.5, 1.0]}}"""
 SOME_TOKENS = """'K {k}, α {alpha}': {loss: ce+supcon, view: topk_tokens, axes: {k: [4, 8], alpha: [0.2, 0.5]},
   exclude: [{k: 4, alpha: 0.5}, {k: 8, alpha: .2, loss: ce+supcon}]}"""
-ADAPTERS = "'{tune}': {axes: {tune: [{lora: {r: 8}}, {lora: {r: 8, alpha: 32}}]}}"
 LABELS = {
     "axes that do not matter do not multiply and are a dash": (
         f"{LOSSES}}}, baseline: 'ce, τ –, α –'",
@@ -71,7 +70,6 @@ LABELS = {
         "ce: {}, '{{R}} {view}': {loss: rdrop, axes: {view: [one_stage]}}}",
         ["* ce", "{R} one_stage"],
     ),
-    "values that look alike are told apart": (f"{ADAPTERS}}}, baseline: none", ["LoRA r=8", "LoRA r=8 alpha=32"]),
 }
 
 

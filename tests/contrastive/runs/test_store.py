@@ -3,7 +3,6 @@
 import errno
 import multiprocessing
 import os
-import re
 import signal
 from pathlib import Path
 
@@ -121,12 +120,11 @@ def test_a_json_file_that_cannot_be_read_is_named(tmp_path: Path):
         store.read_json(tmp_path / "scores.json")
 
 
-def test_a_full_disk_is_named_with_the_room_that_is_left(tmp_path: Path):
+def test_a_full_disk_is_named(tmp_path: Path):
     said = store.explain_os_error(
         OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "not there" / "weights"))
     )
-    assert said.startswith(f"the disk is full: could not write {tmp_path}/not there/weights; the disk at /")
-    assert re.search(r"has \d+\.\d MiB left: make room there, or set ABLATE_HOME .* the same command goes on", said)
+    assert said.startswith(f"the disk is full: could not write {tmp_path}/not there/weights; make room")
 
 
 def test_the_home_of_a_user_may_be_named(monkeypatch: pytest.MonkeyPatch):
