@@ -24,7 +24,7 @@ from contrastive.errors import UserError, brief, brief_name
 from contrastive.grid.check import in_cells, in_choice, outside_cells, too_many, wrong_names, wrong_rows
 from contrastive.grid.choose import choosing
 from contrastive.grid.expand import Builder, LoadedExperiment
-from contrastive.grid.messages import Finding, SettingPath, explain_errors, shown_value
+from contrastive.grid.messages import Finding, SettingPath, explain_errors, old_sections, shown_value
 
 PREFIXES = ("file:", "deepspeed:")
 SPLITS = ("test", "validation")  # splits whose paths need no prefix if the data is a file
@@ -190,6 +190,7 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
         if problems:
             raise ExperimentError(sorted(problems)) from None
 
+    stop_at(old_sections(data))
     try:
         experiment = Experiment.model_validate(data, strict=True)
     except ValidationError as error:

@@ -3,9 +3,10 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
+import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -102,6 +103,50 @@ def _unknown_setting(name: str, parent: type[BaseModel] | None) -> str:
         part = "base" if parent is Section else SETTINGS[name]
         return f"there is no such setting here; did you mean `{part}: {{{name}: …}}`?"
     return "there is no such setting" + nearest_name(name, names)
+
+
+class _Plain(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def old_sections(data: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find sections of files from before rows had names, with the rows to write."""
+    sections, report = data.get("sections"), data.get("report")
+    for number, section in enumerate(sections if isinstance(sections, tuple) else ()):
+        if isinstance(section, dict) and (
+            {"axes", "include", "exclude"} & section.keys() or isinstance(section.get("baseline"), dict)
+        ):
+            yield ("sections", number), f"the rows of a section have names; write {_rows_to_write(section)}"
+    if isinstance(report, dict) and "labels" in report:
+        yield ("report", "labels"), "rows have their names in sections: leave labels out"
+
+
+def _rows_to_write(section: Mapping[str, Any]) -> str:
+    """Return the `rows` and `baseline` of a section with `axes`, `include` or a map of settings as its baseline."""
+    axes, named = {name: list(values) for name, values in (section.get("axes") or {}).items()}, ""
+    rows, further = dict[str, Any](section.get("rows") or {}), section.get("include") or ()
+    usual = {} if rows else {"loss": registry.literal("contrastive.losses", "USUAL_LOSS")}
+    baseline = section.get("baseline", usual)
+    if baseline == {}:
+        named = "" if rows else "none"
+    elif set(baseline) == set(axes) and all(baseline[name] in axes[name] for name in axes):
+        named = ", ".join(map(str, baseline.values()))
+    else:
+        shared = {n: values for n, values in axes.items() if n not in baseline and SETTINGS.get(n) != "objective"}
+        first = ", ".join(["baseline", *(f"{{{name}}}" for name in shared)])
+        rows = {first: {**baseline, "axes": shared}} | rows
+        axes = {n: [v for v in values if v != baseline.get(n)] or values for n, values in axes.items()}
+        further = [settings for settings in further if settings != baseline]
+    if axes or not (further or rows):
+        excluded = {"exclude": section["exclude"]} if "exclude" in section else {}
+        rows[", ".join(f"{{{name}}}" for name in axes) or "NAME"] = {"axes": axes} | excluded
+    for number, settings in enumerate(further, 1):
+        words = [str(value) for value in settings.values() if isinstance(value, str | int | float)]
+        rows[", ".join(words) or f"NAME {number}"] = settings
+    style: dict[str, Any] = {"default_flow_style": True, "width": 10**6, "allow_unicode": True, "sort_keys": False}
+    written = yaml.dump(rows, Dumper=_Plain, **style).strip().replace(", axes: {}", "").replace("{axes: {}}", "{}")
+    return f"`rows: {written}`" + (f" and `baseline: {named}`" if named else "")
 
 
 def _nearest_registered(name: str, value: Any) -> str:

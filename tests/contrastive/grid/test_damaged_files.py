@@ -61,6 +61,7 @@ def test_a_file_that_is_no_experiment_is_not_read_to_its_end(text, tmp_path):
 LONG_NAMES = {
     "setting": ONE + "LONG: 1\n",
     "row": HEAD + "  - {title: T, rows: {LONG: {}, '{LONG}': {}}, baseline: LONGER}\n",
+    "old section": HEAD + "  - {title: T, axes: {LONG: [LONG]}}\n",
     "table": HEAD + "  - {title: T, rows: {ce: {}}, show: {table: {rows: LONG, columns: LONG, values: [LONG]}}}\n",
     "DeepSpeed's file": GOOD.replace("epochs: 2", 'sharding: "deepspeed:LONG.json"'),
     "a name that commands a terminal": ONE + '"\\e[31m\\n": 1\n',

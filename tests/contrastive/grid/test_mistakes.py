@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from contrastive.config.cell import Augment, Cell
-from tests.contrastive.grid.examples import GOOD, SPLITS, TESTED, mistakes
+from contrastive.grid.load import parse_experiment
+from tests.contrastive.grid.examples import GOOD, HEAD, SPLITS, TESTED, mistakes
 
 ALPHA = "[0.2, 0.5]"
 AGAIN = "  - {title: K by alpha, rows: {ce: {}}}\n"
@@ -184,3 +185,34 @@ def test_a_mistake_is_told_with_its_line(old, new, line, message):
     assert GOOD.count(old) >= 1
     found = mistakes(GOOD.replace(old, new, 1))
     assert any(at == line and message in text for at, text in found), found
+
+
+OLD = """\
+  - {title: T, axes: {loss: [ce, rdrop]}}
+  - {title: U, base: {loss: ce+supcon}, axes: {tune: [full, {last_blocks: 1}], alpha: [1]}, exclude: [{alpha: 1}]}
+  - {title: V, include: [{loss: rdrop, view: one_stage}]}
+  - {title: W, base: {epochs: 2}, baseline: {}}
+  - {title: X, base: {view: two_stage}, axes: {loss: [ce, rdrop], alpha: [1, 2]}}
+  - {title: Y, base: {epochs: 3}, include: [{loss: ce}, {tune: {last_blocks: 1}}]}
+report: {labels: {ce: Cross-entropy}}
+"""
+NEW = [
+    "rows: {'{loss}': {axes: {loss: [ce, rdrop]}}}` and `baseline: ce",
+    "rows: {'baseline, {tune}': {loss: ce, axes: {tune: [full, {last_blocks: 1}]}}, "
+    "'{tune}, {alpha}': {axes: {tune: [full, {last_blocks: 1}], alpha: [1]}, exclude: [{alpha: 1}]}}",
+    "rows: {baseline: {loss: ce}, 'rdrop, one_stage': {loss: rdrop, view: one_stage}}",
+    "rows: {NAME: {}}` and `baseline: none",
+    "rows: {baseline: {loss: ce}, '{loss}, {alpha}': {axes: {loss: [rdrop], alpha: [1, 2]}}}",
+    "rows: {baseline: {loss: ce}, NAME 1: {tune: {last_blocks: 1}}}",
+]
+
+
+def test_a_file_from_before_rows_had_names_gets_the_rows_to_write():
+    found = mistakes(HEAD + OLD)
+    assert [line for line, _ in found] == [5, 6, 7, 8, 9, 10, 11] and "leave labels out" in found[6][1]
+    sections = [line.split(", axes")[0].split(", include")[0].split(", baseline")[0] for line in OLD.splitlines()[:6]]
+    for (_, message), rows in zip(found, NEW, strict=False):
+        assert f"write `{rows}`" in message
+    new = [f"{section}, {rows.replace('` and `', ', ')}}}" for section, rows in zip(sections, NEW, strict=True)]
+    kept = [line.replace(", exclude: [{alpha: 1}]", "") for line in new]
+    assert len(parse_experiment(HEAD + "\n".join(kept)).sections) == 6
