@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from mlflow import MlflowClient
@@ -12,7 +12,6 @@ from prefect import task
 
 from contrastive.errors import UserError
 from contrastive.runs import store
-from contrastive.runs.recorded import RecordedGrid
 from reports.build import Report, build, differences
 from reports.load import NotFetched, load
 from reports.looks import check_looks
@@ -72,14 +71,6 @@ def note_finding(client: MlflowClient, report: Report, results: Results) -> None
     link = f"[The report]({address})"
     lines = [first.task, f"{first.headline}.", first.setting, step, *first.notes, link]
     client.set_experiment_tag(number, "mlflow.note.content", "\n\n".join(filter(None, lines)))
-
-
-def build_preliminary(grid: RecordedGrid, ended: int, total: int) -> None:
-    """Write a preliminary report of the cells that have ended, without comparisons."""
-    name = grid.experiment.name
-    results = load(name, tracking_uri(store.home()), grid)
-    running = replace(results, progress=(ended, total), digest="")  # with `progress` nothing is compared
-    build(running, store.report_folder(name))
 
 
 def paper_folder(experiment: str) -> Path:
