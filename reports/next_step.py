@@ -32,8 +32,6 @@ def next_step(
     """Suggest a next step and the command for it. `no_baseline`: a setting that would name a baseline; `second`: the
     headline's row beside the next best."""
     study = results.study
-    if results.progress is not None:
-        return NextStep(_("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE")
     target = cheapest(compared, winner(rows))
     if study.foreign is not None:
         return NextStep(next_in_table(target), study.foreign.command)  # shown if there is a command

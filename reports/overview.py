@@ -96,7 +96,7 @@ def overview(
         headline += [over_data_sets(questions), *in_both(questions, averaged)] if rows else []
     return Overview(
         task=task(results.study),
-        headline=running(results) or _("; ").join(filter(None, headline)),
+        headline=_("; ").join(filter(None, headline)),
         setting=" ".join(filter(None, (setting(results, score), definitions(sections, results.study)))),
         chart=chart,
         left_out=left_out,
@@ -365,11 +365,3 @@ def origin(results: Results) -> str:
     commit = commits.pop() if len(commits) == 1 else ""
     parts = [days[-1] if days else "", _("commit {commit}", commit=commit) if commit else "", results.study.author]
     return " · ".join([part for part in parts if part])
-
-
-def running(results: Results) -> str | None:
-    """Return the progress while cells are running, else None."""
-    if results.progress is None:
-        return None
-    ended, total = results.progress
-    return _("Preliminary: {ended} of {total} cells have ended", ended=ended, total=total)

@@ -286,7 +286,7 @@ def improvement(ours: Float[ndarray, " s"], theirs: Float[ndarray, " s"]) -> flo
     return float(((np.sign(np.subtract.outer(ours, theirs)) + 1) / 2).mean())
 
 
-Untested = Literal["one seed", "no spread", "not comparable", "too early"]
+Untested = Literal["one seed", "no spread", "not comparable"]
 Verdict = Literal["better", "worse", "equivalent", "undecided", Untested, "baseline", ""]
 DECIDED = ("better", "worse", "equivalent")
 TESTED = (*DECIDED, "undecided")
