@@ -63,7 +63,6 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
     from prefect import flow as prefect_flow
 
     from flows import ablation_grid
-    from flows.rebuild import Preliminary
     from flows.serve import temporary_server
     from tasks import cell
 
@@ -74,7 +73,7 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
     def scale() -> None:
         with stopping.work_permit(folder) as leave:
             began = time.perf_counter()
-            assert len(ablation_grid.run_cells(made, Simulated(leave, devices), Preliminary())) == cells
+            assert len(ablation_grid.run_cells(made, Simulated(leave, devices))) == cells
             assert temporary_server.send_last_events()
             timed(f"flow, {devices} devices", cells, began)
 

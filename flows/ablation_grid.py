@@ -7,10 +7,13 @@ from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, cast
 
 from prefect import flow
+from prefect.artifacts import create_markdown_artifact
 from prefect.futures import PrefectFuture
+from prefect.runtime import flow_run
+from prefect.states import Completed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
@@ -26,14 +29,13 @@ from contrastive.grid.status import Status
 from contrastive.training.job import TrainRequest
 from flows.forecast import preflight_report, resources_of
 from flows.progress import Progress
-from flows.rebuild import Preliminary, experiment_of_run, grid_ended, show_report
 from flows.serve.servers import begin_flow
-from flows.terminal import LARGEST_MAX_SEEDS, ExitWith, check_seed_options, seconds_of
+from flows.terminal import LARGEST_MAX_SEEDS, ExitWith, check_seed_options, seconds_of, tell
 from flows.until_decided import GrowingGrid
 from tasks import engines
 from tasks.cell import Job, Outcome, cell, prefix, references
 from tasks.engines import Engine, EngineName
-from tasks.report import report_task
+from tasks.report import BuiltReport, report_task
 from tasks.sync import prepare_tracking, sync
 
 GRACE = 25.0  # seconds for running cells to write a checkpoint; Prefect kills the flow after 30 s
@@ -50,6 +52,11 @@ supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=10_000)
 
 class GridFailed(ExitWith):
     """Some cells failed. The other cells are done, and the report names the failures."""
+
+
+def experiment_of_run() -> str:
+    """Name a flow run after its experiment file."""
+    return Path(flow_run.parameters["experiment_file"]).stem
 
 
 @flow(name="ablation-grid", flow_run_name=experiment_of_run, task_runner=supervisors, persist_result=False)
@@ -106,23 +113,28 @@ def run_grid(
         if "test" in plan.experiment.evaluation.embedded():
             references(plan, devices)
         share_prefixes(plan, devices)
-        outcomes = run_cells(plan, devices, Preliminary(), growing)
+        outcomes = run_cells(plan, devices, growing)
     plan, stopping = (growing.plan(), growing.stopping()) if growing else (plan, None)
     failed = [outcome for outcome in outcomes if outcome.failed]
     name, total = plan.experiment.name, len(plan.statuses)
-    page = None
-    try:
-        sync(plan, stopping)  # all cells, reused ones too
-        report = report_task(name)
-        page = report.path
-    finally:
-        grid_ended(name, total, len(failed), page)
+    sync(plan, stopping)  # all cells, reused ones too
+    report = report_task(name)
     message = show_report(name, report)
     if failed:
         lines = [f"  {outcome.name} ({outcome.id}): {outcome.failed}" for outcome in failed]
         headline = f"{len(failed)} of {total} cells failed, the others are done; report: {report.path}"
         raise GridFailed("\n".join([headline, *lines]))
     return message
+
+
+def show_report(experiment: str, report: BuiltReport) -> str:
+    """Print the finding, and show the report in the Prefect UI.
+
+    Returns the state at the end of the flow: its message is the finding, its data the path of the report.
+    """
+    tell(report.finding)
+    create_markdown_artifact(key=f"report-{experiment}", markdown=report.markdown())
+    return cast(str, Completed(message=report.finding, data=str(report.path)))
 
 
 def share_prefixes(plan: Plan, devices: Engine) -> None:
@@ -146,16 +158,15 @@ def stores_to_make(plan: Plan) -> list[tuple[Cell, Speed, str]]:
     return list({frozen_readers.store_identity(*store, plan.token_key(store[0])): store for store in read}.values())
 
 
-def run_cells(plan: Plan, devices: Engine, page: Preliminary, growing: GrowingGrid | None = None) -> list[Outcome]:
+def run_cells(plan: Plan, devices: Engine, growing: GrowingGrid | None = None) -> list[Outcome]:
     """Run every unfinished cell, longest first, with just enough cells in flight to keep the devices busy."""
     to_do = growing.begin(devices) if growing else plan.to_do
-    current_plan = growing.plan if growing else lambda: plan
-    total = len(current_plan().statuses)
+    total = len((growing.plan() if growing else plan).statuses)
     fit = CostEstimator(plan.experiment.evaluation, plan.experiment.speed)
     waiting = iter(ordered(to_do, fit))
     ended: EndedQueue = SimpleQueue()
     outcomes, in_flight = list[Outcome](), set[Job]()
-    with page, Progress(total, total - len(to_do), steps_of(to_do, fit)) as progress:
+    with Progress(total, total - len(to_do), steps_of(to_do, fit)) as progress:
         try:
             while True:
                 for status in islice(waiting, max(0, devices.max_in_flight() - len(in_flight))):
@@ -167,7 +178,6 @@ def run_cells(plan: Plan, devices: Engine, page: Preliminary, growing: GrowingGr
                 in_flight.remove(done)
                 outcomes.append(outcome)
                 progress.ended(done, str(outcome))
-                page.cell_ended(current_plan, progress.done, progress.total)
                 if growing and (added := growing.after(outcome.id)):
                     waiting = chain(waiting, ordered(added, fit))
                     progress.more(len(added), steps_of(added, fit))

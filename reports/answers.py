@@ -18,7 +18,6 @@ SAME_COST = 0.05  # share below which two costs are called the same
 UNTESTED = {  # verdict of all rows → answer
     "one seed": N_("With one seed, no difference can be tested."),
     "not comparable": N_("Nothing can be compared; the warnings say why."),
-    "too early": N_("Nothing is compared yet."),
 }
 VERDICTS = {  # verdict → what is said of rows that have it
     "worse": (N_("{rows} is worse"), N_("{rows} are worse")),

@@ -67,9 +67,8 @@ def section_report(section: RecordedSection, name: str, results: Results, folder
     """Compare and draw one section. `name` is its anchor and the prefix of its files."""
     fired, compared = compare_section(section, results)
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
-    running = results.progress is not None
-    effects = [] if running else explained(compared, results)
-    limits = [] if running else tuning(compared, results)
+    effects = explained(compared, results)
+    limits = tuning(compared, results)
     shown = [
         *tables.section_tables(compared, results),
         *tables.effects_tables(effects),
@@ -143,7 +142,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     forbidding = [words for section in sections for words in section.forbidding]
     warnings = len(notes) + sum(len(section.notes) for section in sections)
     compared = [part.section for part in sections]
-    questions = [] if results.progress else questions_of(compared, results)
+    questions = questions_of(compared, results)
     summary = overview(results, compared, names, limits, warnings, forbidding, questions)
     return Report(
         results.study,
@@ -254,7 +253,6 @@ def page_of(report: Report, results: Results, folder: Path) -> str:
     style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     return template("page.html.j2", autoescape=True, finalize=visible).render(
         report=report,
-        running=results.progress is not None,
         embedded=lambda figure: data_url(folder / figure.path),
         link=lambda cells: run_address(cells, results),
         style=Markup(style),

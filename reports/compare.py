@@ -193,7 +193,7 @@ def comparison(
         ours, theirs = ours.beside(theirs)
     described = describe(against, ours, theirs, paired)
     if key not in decisions:
-        return replace(described, verdict="too early" if results.progress else "not comparable")
+        return replace(described, verdict="not comparable")
     return judge(described, score, *decisions[key], results)
 
 

@@ -26,12 +26,10 @@ class LooksSoFar:
 
 
 def compare_section(section: RecordedSection, results: Results) -> tuple[list[Guard], Section]:
-    """Run the guards of a section and compare its rows as far as they allow. While cells are running nothing is
-    compared: an early look would count as one more test."""
-    running = results.progress is not None
-    fired = [guard for guard in guards(section, results) if not (running and guard.leaves_rows_comparable)]
+    """Run the guards of a section and compare its rows as far as they allow."""
+    fired = guards(section, results)
     blocking = [guard for guard in fired if guard.blocks_ranking]
-    may_compare = not running and all(guard.leaves_rows_comparable for guard in blocking)
+    may_compare = all(guard.leaves_rows_comparable for guard in blocking)
     return fired, compare(section, results, may_rank=not blocking, may_compare=may_compare)
 
 

@@ -214,7 +214,6 @@ class Results:
     artifact: Callable[[str, str, str], Path | None] | None = None  # run id, artifact URI, name of a file → its path
     notes: dict[str, dict[str, str]] = field(default_factory=dict)  # cell → score left out → reason
     digest: str = ""  # of the grid and all results
-    progress: tuple[int, int] | None = None  # while cells are running: (ended, all)
 
     def provenance(self, cell: str) -> Provenance | None:
         return self.cells[cell].provenance if cell in self.cells else None

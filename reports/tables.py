@@ -40,7 +40,6 @@ WORDS = {
     "one seed": N_("one seed"),
     "no spread": N_("no spread"),
     "not comparable": N_("not comparable"),
-    "too early": N_("too early"),
     "reference": N_("fitted once"),
     "baseline": N_("baseline"),
 }

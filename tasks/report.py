@@ -1,30 +1,23 @@
 """Prefect task: the report of an experiment, built from MLflow alone."""
 
-import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from mlflow import MlflowClient
 from prefect import task
 
-from contrastive.errors import UserError
 from contrastive.runs import store
-from contrastive.runs.recorded import RecordedGrid
 from reports.build import Report, build, differences
 from reports.load import NotFetched, load
 from reports.looks import check_looks
 from reports.paper import build_paper
 from reports.study import Results
-from tasks.address import TRAINING, masked, refuse_damaged, tracking_uri
+from tasks.address import TRAINING, refuse_damaged, tracking_uri
 from tasks.record import grid_runs
 from tasks.tracking import as_tracking_error, open_tracker, or_warning
 
 LOCAL_LINK = re.compile(r"!?\[((?:\\.|[^\]\\])*)\]\((?!https?:)[^)]+\)")  # of figures too
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,10 +32,6 @@ class BuiltReport:
         return LOCAL_LINK.sub(r"\1", self.path.read_text(encoding="utf-8"))
 
 
-class ReportFailed(UserError):
-    """The results were read, but the report could not be built."""
-
-
 @task(name="report", task_run_name="report · {experiment}", persist_result=False)
 def report_task(experiment: str) -> BuiltReport:
     return build_report(experiment)
@@ -53,7 +42,7 @@ def build_report(experiment: str, paper: bool = False) -> BuiltReport:
     refuse_damaged(store.home())
     with as_tracking_error():
         results = load(experiment, tracking_uri(store.home()))
-    with as_tracking_error(NotFetched), as_report_error(experiment):
+    with as_tracking_error(NotFetched):
         if paper:
             build_paper(results, paper_folder(experiment))
         report = build(results, store.report_folder(experiment))
@@ -74,14 +63,6 @@ def note_finding(client: MlflowClient, report: Report, results: Results) -> None
     client.set_experiment_tag(number, "mlflow.note.content", "\n\n".join(filter(None, lines)))
 
 
-def build_preliminary(grid: RecordedGrid, ended: int, total: int) -> None:
-    """Write a preliminary report of the cells that have ended, without comparisons."""
-    name = grid.experiment.name
-    results = load(name, tracking_uri(store.home()), grid)
-    running = replace(results, progress=(ended, total), digest="")  # with `progress` nothing is compared
-    build(running, store.report_folder(name))
-
-
 def paper_folder(experiment: str) -> Path:
     return store.home() / "reports" / "paper" / experiment
 
@@ -94,23 +75,5 @@ def audit_report(experiment: str) -> list[str]:
         return []
     with as_tracking_error():
         results = load(experiment, tracking_uri(store.home()))
-    with as_tracking_error(NotFetched), as_report_error(experiment):
+    with as_tracking_error(NotFetched):
         return [*check_looks(results), *(f"{folder}/{line}" for line in differences(folder, results))]
-
-
-@contextmanager
-def as_report_error(experiment: str) -> Iterator[None]:
-    """Raise errors of building a report as ReportFailed; UserError and NotFetched pass through."""
-    try:
-        yield
-    except (UserError, NotFetched):
-        raise
-    except OSError as error:
-        raise ReportFailed(f"the report of {experiment} could not be built: {store.explain_os_error(error)}") from None
-    except Exception as error:
-        logger.exception("The report of %s could not be built.", experiment)
-        why = f"{type(error).__name__}: {masked(str(error))}"
-        raise ReportFailed(
-            f"the report of {experiment} could not be built: {why}. All results are safe: `ablate report` builds it "
-            "when the error is fixed"
-        ) from error

@@ -266,7 +266,7 @@ def text_parts(each: Float[ndarray, "2 s n"]) -> tuple[float, float]:
     return max(0.0, over_texts - rest), rest if rest > rounding else 0.0
 
 
-Untested = Literal["one seed", "no spread", "not comparable", "too early"]
+Untested = Literal["one seed", "no spread", "not comparable"]
 Verdict = Literal["better", "worse", "equivalent", "undecided", Untested, "baseline", ""]
 DECIDED = ("better", "worse", "equivalent")
 TESTED = (*DECIDED, "undecided")

@@ -1,4 +1,4 @@
-"""What the server does by itself: it notices flows that nobody works on, and acts when a grid has ended."""
+"""What the server does by itself: it notices flows that nobody works on."""
 
 import json
 import os
@@ -20,16 +20,11 @@ pytestmark = pytest.mark.full
 CHECKOUT = Path(__file__).parents[2]
 AUTOMATION = CHECKOUT / "configs" / "automations" / "zombie-flows.yaml"
 FLOWS = """
-import sys, time
-from pathlib import Path
-from flows.rebuild import grid_ended
+import flows, time
 from prefect import flow
 
 @flow(name="ablation-grid", persist_result=False)
 def grid(seconds: float) -> None:
-    if not seconds:
-        grid_ended("quickstart", 8, 0, Path("/reports/all.md"))
-        grid_ended("quickstart", 8, 2, Path("/reports/some.md"))
     time.sleep(seconds)
 
 grid(0)
@@ -66,15 +61,6 @@ def runs_of(server: str, state: str) -> list[dict[str, Any]]:
 def events(server: str, resource: str, prefix: str) -> list[dict[str, Any]]:
     wanted = {"event": {"prefix": [prefix]}, "resource": {"id": [resource]}}
     return list(ask(f"{server}/events/filter", {"filter": wanted})["events"])
-
-
-def test_the_end_of_a_grid_is_an_event_with_its_counts_and_its_flow_run(server: str, killed: dict[str, str]):
-    found = soon(lambda: held if len(held := events(server, "ablate.grid.quickstart", "ablate.grid")) == 2 else None)
-    told = {event["event"]: event for event in found}
-    assert told["ablate.grid.finished"]["payload"] == {"cells": 8, "failed": 0, "report": "/reports/all.md"}
-    assert told["ablate.grid.failed"]["payload"] == {"cells": 8, "failed": 2, "report": "/reports/some.md"}
-    related = {one["prefect.resource.id"] for one in told["ablate.grid.failed"]["related"]}
-    assert f"prefect.flow-run.{killed['COMPLETED']}" in related
 
 
 def test_a_flow_that_was_killed_is_crashed_and_no_other(server: str, killed: dict[str, str]):

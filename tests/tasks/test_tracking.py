@@ -19,7 +19,7 @@ from contrastive.runs import store
 from reports import load as results
 from tasks import record, sync, tracking
 from tasks.address import TrackingFailed
-from tasks.report import ReportFailed, build_report
+from tasks.report import build_report
 from tests.postgres import databases
 from tests.recorded import cell_folder, failed_folder, grid
 
@@ -113,11 +113,8 @@ def test_what_the_report_itself_cannot_do_is_not_blamed_on_mlflow(home: Path):
     record.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
     record.record_grid(client, "small", grid())
     (home / "reports").write_text("a file in the place of the folder")
-    with pytest.raises(
-        ReportFailed, match="the report of small could not be built: .*reports.*: Not a directory"
-    ) as raised:
+    with pytest.raises(NotADirectoryError):
         build_report("small")
-    assert "MLflow at" not in str(raised.value)
 
 
 def measured(folder: Path, key: str, accuracy: float) -> None:
