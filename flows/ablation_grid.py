@@ -32,6 +32,7 @@ from flows.progress import Progress
 from flows.serve.servers import begin_flow
 from flows.terminal import LARGEST_MAX_SEEDS, ExitWith, check_seed_options, seconds_of, tell
 from flows.until_decided import GrowingGrid
+from flows.upkeep import apply_file
 from tasks import engines
 from tasks.cell import Job, Outcome, cell, prefix, references
 from tasks.engines import Engine, EngineName
@@ -118,11 +119,11 @@ def run_grid(
     failed = [outcome for outcome in outcomes if outcome.failed]
     name, total = plan.experiment.name, len(plan.statuses)
     sync(plan, stopping)  # all cells, reused ones too
-    report = report_task(name)
-    message = show_report(name, report)
+    built = report_task(name)
+    message = show_report(name, built)
     if failed:
         lines = [f"  {outcome.name} ({outcome.id}): {outcome.failed}" for outcome in failed]
-        headline = f"{len(failed)} of {total} cells failed, the others are done; report: {report.path}"
+        headline = f"{len(failed)} of {total} cells failed, the others are done; report: {built.path}"
         raise GridFailed("\n".join([headline, *lines]))
     return message
 
@@ -156,6 +157,17 @@ def stores_to_make(plan: Plan) -> list[tuple[Cell, Speed, str]]:
         store for cell in plan.to_train for store in frozen_readers.stores_read(cell, plan.experiment.speed, splits)
     )
     return list({frozen_readers.store_identity(*store, plan.token_key(store[0])): store for store in read}.values())
+
+
+@flow(name="report", flow_run_name=experiment_of_run, persist_result=False)
+def report(experiment_file: str) -> str:
+    """Rebuild the report of an experiment.
+
+    Args:
+        experiment_file: path of the experiment file, for example configs/quickstart.yaml
+    """
+    name = apply_file(Path(experiment_file))
+    return show_report(name, report_task(name))
 
 
 def run_cells(plan: Plan, devices: Engine, growing: GrowingGrid | None = None) -> list[Outcome]:
