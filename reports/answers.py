@@ -17,13 +17,10 @@ NAMED = 3  # rows that an answer names; the others are counted
 SAME_COST = 0.05  # share below which two costs are called the same
 UNTESTED = {  # verdict of all rows → answer
     "one seed": N_("With one seed, no difference can be tested."),
+    "no spread": N_("No difference can be tested, since the seeds do not vary."),
     "not comparable": N_("Nothing can be compared; the warnings say why."),
 }
-VERDICTS = {  # verdict → what is said of rows that have it
-    "worse": (N_("{rows} is worse"), N_("{rows} are worse")),
-    "equivalent": (N_("{rows} is equivalent"), N_("{rows} are equivalent")),
-    "undecided": (N_("{rows} is undecided"), N_("{rows} are undecided")),
-}
+ORDER = ("worse", "equivalent", "undecided")
 
 
 @dataclass(frozen=True)
@@ -159,11 +156,12 @@ def without_winner(lines: Sequence[Line], where: str = "") -> str:
         return _(UNTESTED[lines[0].verdict])
     baselines = listed(list(dict.fromkeys(line.against for line in lines)), NAMED)
     parts = list[str]()
-    for verdict, (one, several) in VERDICTS.items():
+    for verdict in dict.fromkeys([*ORDER, *(line.verdict for line in lines)]):
         having = [line for line in lines if line.verdict == verdict]
         labels = [f"{line.label} ({line.size})" if len(having) < NAMED else line.label for line in having]
         if having:
-            parts.append(n_(one, several, len(having), rows=listed(labels, NAMED)))
+            words = {"rows": listed(labels, NAMED), "verdict": _(WORDS[verdict])}
+            parts.append(n_("{rows} is {verdict}", "{rows} are {verdict}", len(having), **words))
     words = _("Keep {baseline}") if verdicts <= set(DECIDED) else _("Nothing is shown to beat {baseline}")
     text = " ".join(filter(None, [words.format(baseline=baselines), where]))
     return _("{text}: {rows}.", text=text, rows=_("; ").join(parts)) if parts else _("{text}.", text=text)

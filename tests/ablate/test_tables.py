@@ -50,7 +50,7 @@ def test_a_frame_becomes_verdicts_a_page_and_a_frame(tmp_path):
     line = judged.frame().set_index("label").loc["m1"]
     assert line["difference"] == pytest.approx(expected)
     page = judged.report(tmp_path / "report")
-    assert "m1 beats base" in page.read_text() and str(judged).startswith("m1 beats base")
+    assert "Use m1: " in page.read_text() and str(judged).startswith("Use m1: ")
     judged.report(tmp_path / "report")  # again
     (tmp_path / "report" / "mine.txt").touch()
     with pytest.raises(UserError, match="has other files"):

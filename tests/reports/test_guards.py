@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
-from contrastive.runs.recorded import Declaration, Reference
+from contrastive.runs.recorded import Declaration
 from reports.findings import several_names
 from reports.guards import Guard, changed_declarations, general, guards, tuning
 from reports.load import load
@@ -350,17 +350,3 @@ def test_losses_that_share_one_learning_rate_were_not_tuned():
         for row, rate in zip(part.rows, rates, strict=True):
             put(row, settings={"objective.loss": row.label, "training.encoder_lr": rate})
         assert [guard.words for guard in tuning(compare_section(part, results)[1], results)] == words
-
-
-def test_rows_that_the_reference_beats_are_named_by_the_direction_of_the_score():
-    values = {"ce": {"test.accuracy": [0.6, 0.7, 0.8]}, "low": {"test.accuracy": [0.4, 0.5, 0.6]}}
-    for less, reference, rows in (
-        ((), 0.6, "low (50.0)"),
-        ((), 0.9, "every row"),
-        (("test.accuracy",), 0.6, "ce (70.0)"),
-        (("test.accuracy",), 0.1, "every row"),
-    ):
-        part, results = made(values, worse_is_more=less)
-        put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": reference})])
-        (guard,) = tuning(compare_section(part, results)[1], results)
-        assert guard.words == f"TF-IDF ({100 * reference:.1f}) scores above {rows} (untested)."

@@ -221,6 +221,24 @@ def test_the_reference_stands_in_the_forest_without_an_interval_and_is_no_findin
     ]
 
 
+@pytest.mark.parametrize(
+    ("less", "reference", "rows"),
+    [
+        ((), 0.6, "low"),
+        ((), 0.9, "every row"),
+        (("test.accuracy",), 0.6, "ce"),
+        (("test.accuracy",), 0.1, "every row"),
+    ],
+)
+def test_references_that_beat_rows_are_part_of_the_answer_by_the_direction_of_the_score(less, reference, rows):
+    values = {"ce": {"test.accuracy": [0.6, 0.7, 0.8]}, "low": {"test.accuracy": [0.4, 0.5, 0.6]}}
+    part, results = made(values, worse_is_more=less)
+    put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": reference})])
+    assert answer(compare_section(part, results)[1], results).endswith(
+        f". TF-IDF ({100 * reference:.1f}) scores above {rows}."
+    )
+
+
 def test_rows_with_several_baselines_name_theirs_and_a_pair_stands_once():
     """Two sections may have each other's baseline: that is one comparison, and its better row is one row."""
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})

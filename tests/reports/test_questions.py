@@ -134,8 +134,9 @@ def test_a_report_shows_means_first_then_the_settings(tmp_path: Path):
     write_report(two, tmp_path)
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     headline = next(line for line in text.splitlines() if line.startswith("**"))
-    assert "up beats ce: accuracy +9" in headline and "means over 2 data sets" in headline
-    assert "up: first better, second better" in headline
+    assert headline == (
+        "**Use up: +9.8 ± 1.6 points over ce on average over 2 data sets. up: first better, second better.**"
+    )
     heads = [line for line in text.splitlines() if line.startswith("## ")][:3]
     assert heads == ["## Does it help?", "## Does it help? (first)", "## Does it help? (second)"]
     means = pd.read_csv(tmp_path / "means.csv")
