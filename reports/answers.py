@@ -160,10 +160,10 @@ def without_winner(lines: Sequence[Line], where: str = "") -> str:
         having = [line for line in lines if line.verdict == verdict]
         labels = [f"{line.label} ({line.size})" if len(having) < NAMED else line.label for line in having]
         if having:
-            words = {"rows": listed(labels, NAMED), "verdict": _(WORDS[verdict])}
-            parts.append(n_("{rows} is {verdict}", "{rows} are {verdict}", len(having), **words))
-    words = _("Keep {baseline}") if verdicts <= set(DECIDED) else _("Nothing is shown to beat {baseline}")
-    text = " ".join(filter(None, [words.format(baseline=baselines), where]))
+            named = {"rows": listed(labels, NAMED), "verdict": _(WORDS[verdict])}
+            parts.append(n_("{rows} is {verdict}", "{rows} are {verdict}", len(having), **named))
+    words = N_("Keep {baseline}") if verdicts <= set(DECIDED) else N_("Nothing is shown to beat {baseline}")
+    text = " ".join(filter(None, [_(words, baseline=baselines), where]))
     return _("{text}: {rows}.", text=text, rows=_("; ").join(parts)) if parts else _("{text}.", text=text)
 
 
