@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.compare import RowScore, Section
-from reports.markdown import common_places, difference_text, most_of, score_text, unit, with_unit
+from reports.markdown import difference_text, most_of, score_text, unit, with_unit
 from reports.messages import N_, _, listed, n_
-from reports.questions import Question, RowMean, question_anchor
+from reports.questions import Question, RowMean, perhaps_negligible, question_anchor
 from reports.rows import references_of, row_cost
 from reports.statistics.decide import DECIDED
 from reports.study import Results
@@ -42,6 +42,7 @@ class Line:
     gain: float
     size: str  # with its interval and unit
     perhaps_negligible: bool = False
+    where: str = ""  # over which data sets it is a mean
 
 
 def answers(
@@ -74,8 +75,7 @@ def answer(section: Section, results: Results, value: str = "") -> str:
         for score, comparison in section.comparisons
         if score.value == value and not score.row.variant and math.isfinite(comparison.difference)
     ]
-    scale = unit(value)
-    places = common_places([(scale * each.difference, scale * each.half_width) for _score, each in compared])
+    places = section.places(value).difference
     lines = [
         Line(
             score.row.label,
@@ -99,12 +99,11 @@ def answer(section: Section, results: Results, value: str = "") -> str:
 
 def answer_over_data(question: Question, value: str) -> str:
     """Return the answer of a question that is asked in several settings: on its data sets, and for another one."""
-    means, scale = question.means[value], unit(value)
-    places = common_places([(scale * row.mean.difference, scale * row.mean.half_width) for row in means])
-    lines = [line_of_mean(row, value, places) for row in means]
-    best = winner(lines)
+    means, places = question.means[value], question.sections[0].places(value).difference
     where = n_("on this data set", "on average over {count} data sets", question.data_sets)
-    words = [recommendation(best, "", [], where) if best else without_winner(lines, where)]
+    lines = [line_of_mean(row, value, places, where) for row in means]
+    best = winner(lines)
+    words = [recommendation(best, "", []) if best else without_winner(lines)]
     if question.data_sets == 2:
         row = means[lines.index(best)] if best else means[0]
         each = [
@@ -116,15 +115,16 @@ def answer_over_data(question: Question, value: str) -> str:
 
 
 def on_another_data_set(means: Sequence[RowMean]) -> list[str]:
-    """Return the verdicts for another data set like these, if there are enough data sets for any."""
-    named = [_("{label} {verdict}", label=row.label, verdict=_(WORDS[row.general])) for row in means if row.general]
-    return [_("For another data set like these: {verdicts}.", verdicts=_(", ").join(named))] if named else []
+    """Name the rows whose verdict for another data set like these is another one than on these."""
+    unlike = [row for row in means if row.general and row.general != row.verdict]
+    named = [_("{label} is {verdict}", label=row.label, verdict=_(WORDS[row.general or ""])) for row in unlike]
+    return [_("For another data set like these, {verdicts}.", verdicts=listed(named))] if named else []
 
 
-def line_of_mean(row: RowMean, value: str, places: int | None) -> Line:
+def line_of_mean(row: RowMean, value: str, places: int | None, where: str) -> Line:
     gain = row.mean.difference if row.first.higher else -row.mean.difference
     size = size_text(value, row.mean.difference, row.mean.half_width, places)
-    return Line(row.label, row.against, row.verdict, gain, size)
+    return Line(row.label, row.against, row.verdict, gain, size, perhaps_negligible(row), where)
 
 
 def size_text(value: str, difference: float, half_width: float, places: int | None) -> str:
@@ -137,17 +137,17 @@ def winner(lines: Sequence[Line]) -> Line | None:
     return max((line for line in lines if line.verdict == "better"), key=lambda line: line.gain, default=None)
 
 
-def recommendation(best: Line, time: str, ties: Sequence[str], where: str = "") -> str:
+def recommendation(best: Line, time: str, ties: Sequence[str]) -> str:
     """`Use Four blocks: +2.0 ± 1.5 points over Two blocks, for 1.9 times the training time; Six may be as good.`"""
     size = _("{size} (possibly negligible)", size=best.size) if best.perhaps_negligible else best.size
     words = _("Use {label}: {size} over {against}", label=best.label, size=size, against=best.against)
-    text = _(", ").join(filter(None, [" ".join(filter(None, [words, where])), time]))
+    text = _(", ").join(filter(None, [" ".join(filter(None, [words, best.where])), time]))
     if ties:
         return _("{text}; {rows} may be as good.", text=text, rows=listed(ties, NAMED))
     return _("{text}.", text=text)
 
 
-def without_winner(lines: Sequence[Line], where: str = "") -> str:
+def without_winner(lines: Sequence[Line]) -> str:
     """Say of each row what is known, where none is better."""
     if not lines:
         return ""
@@ -158,12 +158,15 @@ def without_winner(lines: Sequence[Line], where: str = "") -> str:
     parts = list[str]()
     for verdict in dict.fromkeys([*ORDER, *(line.verdict for line in lines)]):
         having = [line for line in lines if line.verdict == verdict]
-        labels = [f"{line.label} ({line.size})" if len(having) < NAMED else line.label for line in having]
+        labels = [
+            f"{line.label} ({line.size}{line.where and f' {line.where}'})" if len(having) < NAMED else line.label
+            for line in having
+        ]
         if having:
             named = {"rows": listed(labels, NAMED), "verdict": _(WORDS[verdict])}
             parts.append(n_("{rows} is {verdict}", "{rows} are {verdict}", len(having), **named))
     words = N_("Keep {baseline}") if verdicts <= set(DECIDED) else N_("Nothing is shown to beat {baseline}")
-    text = " ".join(filter(None, [_(words, baseline=baselines), where]))
+    text = _(words, baseline=baselines)
     return _("{text}: {rows}.", text=text, rows=_("; ").join(parts)) if parts else _("{text}.", text=text)
 
 

@@ -24,7 +24,7 @@ from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, tables
 from reports.answers import answer
 from reports.chosen import chosen_sentences, chosen_table
-from reports.compare import Section
+from reports.compare import Section, places_of
 from reports.figures import Figure
 from reports.figures.comparisons import draw_forest
 from reports.findings import reading, sentences, several_names
@@ -63,9 +63,18 @@ class SectionReport:
     effects: list[Effect]
 
 
-def section_report(section: RecordedSection, name: str, results: Results, folder: Path) -> SectionReport:
-    """Compare and draw one section. `name` is its anchor and the prefix of its files."""
-    fired, compared = compare_section(section, results)
+def compare_sections(results: Results) -> list[tuple[list[Guard], Section]]:
+    """Compare the rows of each section. A score has the same decimal places in all of them."""
+    compared = [compare_section(section, results) for section in results.study.sections]
+    sections = [section for _fired, section in compared]
+    values = dict.fromkeys(value for section in sections for value in section.values)
+    places = {value: places_of(sections, value) for value in values}
+    return [(fired, replace(section, page_places=places)) for fired, section in compared]
+
+
+def section_report(fired: list[Guard], compared: Section, name: str, results: Results, folder: Path) -> SectionReport:
+    """Describe and draw one section. `fired`: the guards that speak; `name`: its anchor and the prefix of its files."""
+    section = compared.recorded
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
     effects = explained(compared, results)
     limits = tuning(compared, results)
@@ -134,7 +143,8 @@ class Report:
 def report_of(results: Results, names: list[str], folder: Path) -> Report:
     """Draw the figures into a folder and collect the content. `names`: prefix of each section's files."""
     sections = [
-        section_report(part, name, results, folder) for part, name in zip(results.study.sections, names, strict=True)
+        section_report(fired, compared, name, results, folder)
+        for (fired, compared), name in zip(compare_sections(results), names, strict=True)
     ]
     limits = [section.limits for section in sections]
     sections, everywhere = said_once(sections)

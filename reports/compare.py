@@ -6,15 +6,17 @@ compared with the vectors that were trained, within the same cells.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from contrastive.config.scores import margin_of
 from contrastive.runs.recorded import RecordedSection
 from reports.families import Decisions, Key, RowGroup, RowPairs, decide_family, every_pair
+from reports.markdown import common_places, unit
 from reports.rows import (
     Row,
     SeedValues,
@@ -87,6 +89,13 @@ class RowScore:
         return self.comparison.verdict if self.comparison else "baseline" if self.row.baseline else ""
 
 
+class Places(NamedTuple):
+    """Decimal places of a score in display units: of its differences, and of its means."""
+
+    difference: int | None
+    mean: int | None
+
+
 @dataclass(frozen=True)
 class Section:
     """A section's rows, scores and comparisons: row by row, and score by score within a row."""
@@ -100,6 +109,10 @@ class Section:
     most_seeds: int | None = None  # of a study that adds seeds, else None
     ended: str = ""  # why such a study has stopped; empty while it has not
     paired: bool = True  # whether rows are compared seed by seed
+    page_places: Mapping[str, Places] = field(default_factory=dict)  # by score; of all sections of a page
+
+    def places(self, value: str) -> Places:
+        return self.page_places.get(value) or places_of([self], value)
 
     @cached_property
     def values(self) -> list[str]:
@@ -141,6 +154,17 @@ class Section:
         """Labels of the rows whose spread between seeds differs from the others'."""
         labels = [score.row.label for score in self.scores if score.comparison and score.comparison.unequal]
         return list(dict.fromkeys(labels))
+
+
+def places_of(sections: Sequence[Section], value: str) -> Places:
+    """Return the decimal places that a score has in all sections of a page."""
+    pairs = [pair for section in sections for score, pair in section.comparisons if score.value == value]
+    scores = [score for section in sections for score in section.scores if score.value == value]
+    scale = unit(value)
+    return Places(
+        common_places([(scale * pair.difference, scale * pair.half_width) for pair in pairs]),
+        common_places([(math.nan, scale * score.deviation) for score in scores]),
+    )
 
 
 def compare(section: RecordedSection, results: Results, may_rank: bool = True, may_compare: bool = True) -> Section:

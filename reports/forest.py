@@ -9,8 +9,8 @@ from typing import NamedTuple
 from matplotlib.ticker import MaxNLocator
 
 from contrastive.config.scores import title_of
-from reports.compare import Comparison, RowScore, Section
-from reports.markdown import common_places, difference_text, most_of, number_text, score_name, score_text, unit
+from reports.compare import Comparison, Places, RowScore, Section
+from reports.markdown import difference_text, most_of, number_text, score_name, score_text, unit
 from reports.messages import _
 from reports.rows import Cost, references_of, row_cost
 from reports.study import Results
@@ -128,6 +128,7 @@ class Chart:
     score: str  # name; empty if nothing is compared
     margin: float | None  # in display units
     groups: list[Group]
+    places: Places
 
     @property
     def rows(self) -> list[ForestRow]:
@@ -154,7 +155,7 @@ class Chart:
         """Return the difference of a row, with as many digits as the others."""
         if row.verdict == "baseline":
             return ""
-        return difference_text(row.difference, row.half_width, most_of(self.score), self.places)
+        return difference_text(row.difference, row.half_width, most_of(self.score), self.places.difference)
 
     @property
     def has_long_sizes(self) -> bool:
@@ -165,18 +166,10 @@ class Chart:
         if math.isnan(row.level):
             return ""
         scale = unit(self.score)
-        return score_text(self.score, row.level / scale, row.level_deviation / scale, self.level_places)
+        return score_text(self.score, row.level / scale, row.level_deviation / scale, self.places.mean)
 
     def cost(self, row: ForestRow) -> str:
         return number_text(row.cost.seconds) if row.cost and self.device else ""
-
-    @cached_property
-    def places(self) -> int | None:
-        return common_places([(row.difference, row.half_width) for row in self.rows])
-
-    @cached_property
-    def level_places(self) -> int | None:
-        return common_places([(math.nan, row.level_deviation) for row in self.rows])
 
     @cached_property
     def ends(self) -> tuple[float, float]:

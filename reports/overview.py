@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from contrastive.errors import brief
 from reports.answers import Answer, answers
-from reports.compare import Section
+from reports.compare import Places, Section
 from reports.forest import Chart, ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
 from reports.guards import Guard
 from reports.markdown import SPLITS, split_of, unit
@@ -106,7 +106,8 @@ def chart_of(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], r
     margin = unit(score) * margins[0] if margins else None
     between = [row.verdict for row in every if row not in shown]
     left_out = _("{count} more rows in their sections: {verdicts}", count=len(between), verdicts=counted(between))
-    return Chart(score, margin, grouped(shown, compared, results)), left_out if between else ""
+    places = compared[0].section.places(score) if compared else Places(None, None)
+    return Chart(score, margin, grouped(shown, compared, results), places), left_out if between else ""
 
 
 def with_means(chart: Chart, averaged: Sequence[list[ForestRow]], compared: Sequence[PrimaryComparison]) -> Chart:
@@ -115,7 +116,8 @@ def with_means(chart: Chart, averaged: Sequence[list[ForestRow]], compared: Sequ
     margins = [unit(pair.score.value) * pair.score.margin for pair in compared if pair.score.margin is not None]
     score = chart.score or (compared[0].score.value if compared else "")
     margin = chart.margin if chart.margin is not None else next(iter(margins), None)
-    return replace(chart, score=score, margin=margin, groups=[*means, *chart.groups])
+    places = compared[0].section.places(score) if compared else chart.places
+    return replace(chart, score=score, margin=margin, groups=[*means, *chart.groups], places=places)
 
 
 def best_and_worst(rows: list[ForestRow], most: int) -> list[ForestRow]:

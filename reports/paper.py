@@ -1,4 +1,4 @@
-"""Export a report for a paper: tables as LaTeX (booktabs), figures as PDF, with the statistics in the captions.
+"""Export a report for a paper: methods, tables as LaTeX (booktabs), figures as PDF, and the papers to cite.
 
 `paper.tex` compiles by itself and includes all pieces, for authors to copy from.
 """
@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pandas as pd
 
+from contrastive.config.scores import title_of
 from reports.build import Report, SectionReport, file_names, replace_folder, report_of
 from reports.figures import Figure
 from reports.figures.canvas import as_pdf
+from reports.markdown import score_name
+from reports.messages import _
+from reports.methods import cited
 from reports.study import Results
-from reports.tables import BREAK, SIGNS, WORDS, Entry, Table
+from reports.tables import BREAK, NEEDED, SIGNS, WORDS, Entry, Table
 
 MAIN = "paper.tex"
 LATEX = str.maketrans(
@@ -37,8 +41,21 @@ FIGURE = r"""\begin{figure}[htbp]
 \label{fig:%s}
 \end{figure}
 """
-MEANS = "Mean over {seeds} seeds; bold: no other row was shown to be better."
 VERDICTS = {verdict.replace(" ", "-") for verdict in WORDS}
+VALUES = r"""\begin{table}[htbp]
+\centering
+\caption{Hyperparameters. A value without rows is that of most rows.}
+\label{tab:hyperparameters}
+\begin{tabular}{lp{.7\linewidth}}
+\toprule
+%s
+\bottomrule
+\end{tabular}
+\end{table}
+"""
+# at most as wide as the page
+FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{\begin{tabular}"
+BIBLIOGRAPHY = "\\bibliographystyle{plain}\n\\bibliography{references}\n"
 
 
 def build_paper(results: Results, output: Path) -> Path:
@@ -51,24 +68,36 @@ def write_paper(results: Results, folder: Path) -> None:
     """Write `paper.tex`, a `.tex` for each section, one for the comparisons of all sections, and the figures."""
     with as_pdf():
         report = report_of(results, file_names(results.study.sections), folder)
-    pieces = {"comparisons": comparisons(report)}
+    pieces = {"methods": methods_tex(report), "comparisons": comparisons(report)}
     # sections may have any title
     pieces |= {f"section-{part.anchor}": section_tex(part, report) for part in report.sections}
     for name, text in pieces.items():
         (folder / f"{name}.tex").write_text(text, encoding="utf-8")
     included = "".join(f"\\input{{{name}}}\n" for name in pieces)
+    references = cited(report.study)
+    (folder / "references.bib").write_text("".join(f"{entry}\n" for entry in references.values()), encoding="utf-8")
+    included += BIBLIOGRAPHY if references else ""
     (folder / MAIN).write_text(f"{HEAD}{included}\\end{{document}}\n", encoding="utf-8")
 
 
+def methods_tex(report: Report) -> str:
+    """Return the methods, the papers that define what was used, and the table of hyperparameters."""
+    keys = ",".join(cited(report.study))
+    sources = f"The methods, models and data are those of~\\cite{{{keys}}}." if keys else ""
+    text = f"\\section*{{Methods}}\n{latex(' '.join(report.methods))} {sources}\n"
+    if report.hyperparameters is None:
+        return text
+    lines = [" & ".join(latex(entry.text) for entry in row) + r" \\" for row in report.hyperparameters.rows]
+    return f"{text}\n{VALUES % chr(10).join(lines)}"
+
+
 def comparisons(report: Report) -> str:
-    """Return the figure of the report's first screen, with headline and explanation as its caption."""
-    first = report.summary
-    sentences = [sentence(first.task), f"{first.headline}.", first.setting, *first.notes]
-    return figures_tex([report.forest] if report.forest else [], " ".join(sentences))
-
-
-def sentence(text: str) -> str:
-    return text if text[-1:] in ".?!" else f"{text}."
+    """Return the figure of the report's first screen."""
+    chart = report.summary.chart
+    words = f"Differences to the baseline in {score_name(title_of(chart.score))}, with joint 95 % intervals."
+    words += f" Grey: ± {chart.margin:g}, too little to matter." if chart.margin else ""
+    words += " Diamonds: means over data sets; below them, each data set." if report.questions else ""
+    return figures_tex([report.forest] if report.forest else [], words)
 
 
 def section_tex(part: SectionReport, report: Report) -> str:
@@ -82,29 +111,32 @@ def section_tex(part: SectionReport, report: Report) -> str:
 
 
 def caption(table: Table, part: SectionReport, report: Report) -> str:
-    """Return a caption that says what is shown, and what brackets and ± are."""
+    """Return a caption that stands alone, in at most some 40 words."""
+    recorded = part.section.recorded
     counts = {len(row.cells) for row in part.section.rows}
     seeds = "–".join(map(str, sorted({min(counts), max(counts)})))
-    sentences = [sentence(part.section.recorded.title)]
-    sentences += [f"{table.caption}."] if table.caption else []
-    sentences += [report.summary.setting, MEANS.format(seeds=seeds) if max(counts) > 1 else "One seed."]
+    words = f"{recorded.title} {table.caption or 'Scores'} on {recorded.setting or report.study.source}: "
+    words += f"mean (standard deviation) over {seeds} seeds. Bold: no other row was shown to be better."
     if any(entry.style in VERDICTS for row in table.rows for entry in row):
-        sentences += ["Differences to the baseline.", *report.shared, *part.sentences]
-    return " ".join(sentences)
+        words += " Differences to the baseline with joint 95 % intervals."
+    return words
 
 
 def table_tex(table: Table, caption: str, name: str) -> str:
+    shown = [number for number, words in enumerate(table.head) if words != _(NEEDED)]
     frame = pd.DataFrame(
-        [[entry_tex(entry) for entry in row] for row in table.rows], columns=[latex(words) for words in table.head]
+        [[entry_tex(row[number]) for number in shown] for row in table.rows],
+        columns=[latex(table.head[number]) for number in shown],
     )
-    return frame.style.hide(axis="index").to_latex(
+    text: str = frame.style.hide(axis="index").to_latex(
         hrules=True,
-        column_format="l" + "r" * (len(table.head) - 1),
+        column_format="l" + "r" * (len(shown) - 1),
         caption=latex(caption),
         label=f"tab:{name}",
         position="htbp",
         position_float="centering",
     )
+    return text.replace(r"\begin{tabular}", FITTED).replace(r"\end{tabular}", r"\end{tabular}}")
 
 
 def entry_tex(entry: Entry) -> str:

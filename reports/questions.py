@@ -8,7 +8,7 @@ from functools import cached_property
 from contrastive.config.scores import title_of
 from reports.compare import RowScore, Section
 from reports.forest import ForestRow
-from reports.markdown import common_places, difference_text, heading, most_of, score_name, unit, with_unit
+from reports.markdown import difference_text, heading, most_of, score_name, unit, with_unit
 from reports.messages import _, listed, n_
 from reports.rows import side_by_side
 from reports.statistics.across import FEWEST, Mean, Setting, means_over_data
@@ -201,8 +201,7 @@ def mean_text(row: RowMean, mean: Mean, half_width: float, places: int | None = 
 
 def means_table(question: Question, value: str) -> Table:
     """Return a line for each row: its mean over the data sets, and its difference in each setting."""
-    rows, scale = question.means[value], unit(value)
-    places = common_places([(scale * row.mean.difference, scale * row.mean.half_width) for row in rows])
+    rows, places = question.means[value], question.sections[0].places(value).difference
     title = _("{score}, mean over {count} data sets", score=heading(value), count=question.data_sets)
     general = [_("another data set like these")] if any(row.general for row in rows) else []
     body = []
@@ -211,10 +210,10 @@ def means_table(question: Question, value: str) -> Table:
         text = " ".join([*filter(None, words), mean_text(row, row.mean, row.mean.half_width, places)])
         cells = [cell for score in row.scores.values() for cell in score.row.cells]
         line = [Entry(row.label), Entry(text, row.mean.difference, cells, style=row.verdict.replace(" ", "-"))]
-        line += [verdict_entry(score, pair, None) for score in row.scores.values() if (pair := score.comparison)]
+        line += [verdict_entry(score, pair, places) for score in row.scores.values() if (pair := score.comparison)]
         if general:
             word = _(WORDS[row.general or "not comparable"])
-            line.append(Entry(f"{word} {mean_text(row, row.mean, row.mean.general)}"))
+            line.append(Entry(f"{word} {mean_text(row, row.mean, row.mean.general, places)}"))
         body.append(line)
     return Table(title, [_("Configuration"), _("mean difference"), *question.settings, *general], body)
 

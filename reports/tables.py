@@ -92,6 +92,7 @@ def section_tables(section: Section, results: Results) -> list[Table]:
     return tables
 
 
+NEEDED = N_("Needed to decide")  # head of a column that a paper leaves out
 # head, and entries by the number of a row or the name of a reference
 Column = tuple[str, dict[int | str, Entry]]
 
@@ -105,7 +106,7 @@ def list_table(section: Section, values: Sequence[str], results: Results) -> Tab
     names: dict[int | str, Entry] = {row.number: label(row, has_compared) for row in section.rows}
     columns: list[Column] = [(_("Configuration"), names | {name: Entry(name, style="italic") for name in references})]
     for value in values:
-        places = places_of(section.scores, value)
+        places = section.places(value).mean
         entries: dict[int | str, Entry] = {
             row.number: entry(section.score_of[row.number, value], places) for row in section.rows
         }
@@ -128,17 +129,10 @@ def cost_columns(section: Section, results: Results) -> list[Column]:
     return [(_(device), {n: Entry(number_text(cost.seconds), cost.seconds) for n, cost in costs.items() if cost})]
 
 
-def places_of(scores: Iterable[RowScore | Level], value: str) -> int | None:
-    """Return the decimal places of all means of a score in a table."""
-    return common_places([(math.nan, unit(value) * score.deviation) for score in scores if score.value == value])
-
-
 def difference_columns(section: Section, value: str) -> list[Column]:
     """Return a column of verdicts and differences; none if the score is not compared."""
     compared = [(score, comparison) for score, comparison in section.comparisons if score.value == value]
-    places = common_places(
-        [(unit(value) * pair.difference, unit(value) * pair.half_width) for _score, pair in compared]
-    )
+    places = section.places(value).difference
     entries: dict[int | str, Entry] = {
         score.row.number: verdict_entry(score, comparison, places) for score, comparison in compared
     }
@@ -156,7 +150,7 @@ def deciding_columns(section: Section, values: Sequence[str]) -> list[Column]:
         columns.append((_("Baseline"), {n: Entry(label, style="words") for n, label in labels.items()}))
     if any(score.verdict == "undecided" for score in compared):
         ways: dict[int | str, Entry] = {n: Entry(deciding(row, section), style="words") for n, row in rows.items()}
-        columns.append((_("Needed to decide"), ways))
+        columns.append((_(NEEDED), ways))
     return columns
 
 
@@ -166,7 +160,7 @@ def pivot_table(section: Section, value: str) -> Table | None:
     across = str(table.columns)
     down = table.rows or next(name for row in section.recorded.rows for name in row.axes if name != across)
     inside = [row for row in section.rows if across in row.axes and down in row.axes and not row.variant]
-    places = places_of(section.scores, value)
+    places = section.places(value).mean
     entries = {(row.axes[down], row.axes[across]): entry(section.score_of[row.number, value], places) for row in inside}
     if len(entries) < len(inside):
         return None
@@ -288,7 +282,7 @@ def levels_tables(levels: Sequence[Level]) -> list[Table]:
     tables = []
     for value in dict.fromkeys(level.value for level in levels):
         heads = [_("Level of an axis"), _("mean of {name} over the other axes", name=head(value))]
-        places = places_of(levels, value)
+        places = common_places([(math.nan, unit(value) * each.deviation) for each in levels if each.value == value])
         body = [
             [
                 Entry(f"{symbol(level.axis)}={level.name}"),
