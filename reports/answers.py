@@ -44,6 +44,10 @@ class Line:
     perhaps_negligible: bool = False
     where: str = ""  # over which data sets it is a mean
 
+    @property
+    def with_size(self) -> str:
+        return f"{self.label} ({self.size} {self.where})" if self.where else f"{self.label} ({self.size})"
+
 
 def answers(
     sections: Sequence[Section], anchors: Sequence[str], questions: Sequence[Question], value: str, results: Results
@@ -158,10 +162,7 @@ def without_winner(lines: Sequence[Line]) -> str:
     parts = list[str]()
     for verdict in dict.fromkeys([*ORDER, *(line.verdict for line in lines)]):
         having = [line for line in lines if line.verdict == verdict]
-        labels = [
-            f"{line.label} ({line.size}{line.where and f' {line.where}'})" if len(having) < NAMED else line.label
-            for line in having
-        ]
+        labels = [line.with_size if len(having) < NAMED else line.label for line in having]
         if having:
             named = {"rows": listed(labels, NAMED), "verdict": _(WORDS[verdict])}
             parts.append(n_("{rows} is {verdict}", "{rows} are {verdict}", len(having), **named))

@@ -17,7 +17,7 @@ from reports.messages import _
 
 WIDTH = 4.2  # inches: shown 420 pixels wide, a letter of 7 points is 10 pixels high
 # Okabe and Ito's palette suits any colour vision; the yellow comes last, as it is faint in lines
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#882255", "#999933")
 BETTER, WORSE, GREY = COLOURS[0], COLOURS[1], "#666666"
 STYLE = {
     "font.family": ["DejaVu Sans"],  # shipped with matplotlib

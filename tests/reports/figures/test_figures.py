@@ -155,7 +155,7 @@ def test_lines_of_many_configurations_can_be_told_apart(canvases: list[Any], tmp
     for axis in (canvases[0].axes[0], canvases[0].axes[2]):
         lines = [(line.get_color(), line.get_linestyle()) for line in axis.get_lines()]
         assert len(lines) == len(set(lines)) > 8
-    assert curves.draw_curves(sample.many(33), sample.results(sample.many(33)), tmp_path / "it") is None
+    assert curves.draw_curves(sample.many(41), sample.results(sample.many(41)), tmp_path / "it") is None
 
 
 def test_costs_are_those_measured_and_of_one_kind_of_device():
