@@ -23,10 +23,8 @@ class NextStep:
     also_open: str = ""  # what it leaves undecided
 
 
-def next_step(
-    rows: Sequence[ForestRow], results: Results, compared: Sequence[PrimaryComparison], no_baseline: str
-) -> NextStep:
-    """Suggest a next step and the command for it. `no_baseline`: a setting that would name a baseline."""
+def next_step(rows: Sequence[ForestRow], results: Results, compared: Sequence[PrimaryComparison]) -> NextStep:
+    """Suggest a next step and the command for it."""
     study = results.study
     file = study.file
     undecided = [pair for pair in compared if pair.comparison.verdict == "undecided"]
@@ -37,13 +35,12 @@ def next_step(
     cells = [cell for section in study.sections for row in section.rows for cell in row.cells]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
         return NextStep(_("Next, run what is missing:"), f"ablate run {file}")
-    if no_baseline and not rows:
-        words = _("Next, name a baseline in {file}, such as {baseline}:", file=file, baseline=no_baseline)
-        return NextStep(words, f"ablate run {file}")
     if any(row.verdict == "one seed" for row in rows):
         return NextStep(_("Next, add seeds:"), f"ablate run {file} --until-decided")
     if decidable:
         return to_decide(decidable, hopeless, results)
+    if not rows:
+        return NextStep("")
     if hopeless:
         return NextStep(_("Stop here: {why}", why=cannot_be_decided(hopeless)))
     return NextStep(

@@ -42,10 +42,10 @@ class Overview:
 
     @property
     def headline(self) -> str:
-        """The finding in one line: the answer, after its question if there are several."""
+        """The finding in a line, or in one for each question."""
         if len(self.answers) == 1:
             return self.answers[0].words
-        return " ".join(f"{answer.question} {answer.words}" for answer in self.answers) or self.state
+        return "\n".join(f"{answer.question} {answer.words}" for answer in self.answers) or self.state
 
 
 def overview(
@@ -73,15 +73,14 @@ def overview(
     in_questions = {section.recorded.title for question in with_mean for section in question.sections}
     alone = [pair for pair in compared if pair.section.recorded.title not in in_questions]
     rows = [*forest_rows(alone, results), *(row for each in averaged for row in each)]
-    best, no_baseline = winner(rows), missing_baseline(sections)
+    best = winner(rows)
     chart, left_out = chart_of([row for row in rows if not row.by_setting], alone, results)
     if with_mean:
         chart = with_means(chart, averaged, [pair for pair in compared if pair not in alone])
-    nothing = _("Nothing is compared: no section names a baseline.") if no_baseline else _("Nothing is compared yet.")
     return Overview(
         task=task(results.study),
         answers=answers(sections, anchors, questions, score, results) if rows else [],
-        state="" if rows else nothing,
+        state="" if rows else _("Nothing is compared."),
         setting=" ".join(filter(None, (setting(results, score), definitions(sections, results.study)))),
         chart=chart,
         left_out=left_out,
@@ -91,7 +90,7 @@ def overview(
             *first_caveats(caveats, anchors, best),
         ],
         warnings=warnings,
-        next=next_step(rows, results, compared, no_baseline),
+        next=next_step(rows, results, compared),
         origin=origin(results),
     )
 
@@ -151,13 +150,6 @@ def primary(results: Results, sections: Sequence[Section]) -> str:
     compared = [score.value for section in sections for score, _comparison in section.comparisons]
     declared = results.study.primary
     return declared if declared in compared else next(iter(compared), "")
-
-
-def missing_baseline(sections: Sequence[Section]) -> str:
-    """Suggest a `baseline` setting if no section compares anything for lack of one; else an empty text."""
-    several = [section for section in sections if len([row for row in section.rows if not row.variant]) > 1]
-    rows = [row for section in several for row in section.rows if not row.variant]
-    return f"baseline: {rows[0].label}" if rows and all(row.recorded.against is None for row in rows) else ""
 
 
 def task(study: Study) -> str:

@@ -57,9 +57,9 @@ def note_finding(client: MlflowClient, report: Report, results: Results) -> None
     client.log_artifact(grid, str(store.report_folder(results.study.name) / "index.html"), "report")
     client.set_tag(grid, "verdict", first.headline)
     address = f"#/experiments/{number}/runs/{grid}/artifacts/report/index.html?{TRAINING}"
-    step = f"{first.next.words} `{first.next.command}`" if first.next.command else ""
+    step = " ".join([first.next.words, *([f"`{first.next.command}`"] if first.next.command else [])])
     link = f"[The report]({address})"
-    lines = [first.task, f"{first.headline}.", first.setting, step, *first.notes, link]
+    lines = [first.task, first.headline, first.setting, step, *first.notes, link]
     client.set_experiment_tag(number, "mlflow.note.content", "\n\n".join(filter(None, lines)))
 
 
