@@ -46,7 +46,7 @@ class Line:
 
     @property
     def with_size(self) -> str:
-        return f"{self.label} ({self.size} {self.where})" if self.where else f"{self.label} ({self.size})"
+        return f"{self.label} ({self.size})"
 
 
 def answers(
@@ -120,8 +120,14 @@ def answer_over_data(question: Question, value: str) -> str:
 
 def on_another_data_set(means: Sequence[RowMean]) -> list[str]:
     """Name the rows whose verdict for another data set like these is another one than on these."""
-    unlike = [row for row in means if row.general and row.general != row.verdict]
-    named = [_("{label} is {verdict}", label=row.label, verdict=_(WORDS[row.general or ""])) for row in unlike]
+    unlike = dict[str, list[str]]()
+    for row in means:
+        if row.general and row.general != row.verdict:
+            unlike.setdefault(_(WORDS[row.general]), []).append(row.label)
+    named = [
+        n_("{rows} is {verdict}", "{rows} are {verdict}", len(rows), rows=listed(rows, NAMED), verdict=verdict)
+        for verdict, rows in unlike.items()
+    ]
     return [_("For another data set like these, {verdicts}.", verdicts=listed(named))] if named else []
 
 
@@ -167,8 +173,10 @@ def without_winner(lines: Sequence[Line]) -> str:
             named = {"rows": listed(labels, NAMED), "verdict": _(WORDS[verdict])}
             parts.append(n_("{rows} is {verdict}", "{rows} are {verdict}", len(having), **named))
     words = N_("Keep {baseline}") if verdicts <= set(DECIDED) else N_("Nothing is shown to beat {baseline}")
-    text = _(words, baseline=baselines)
-    return _("{text}: {rows}.", text=text, rows=_("; ").join(parts)) if parts else _("{text}.", text=text)
+    rows = _("; ").join(parts)
+    if lines[0].where:
+        rows = _("{where}, {rows}", where=lines[0].where, rows=rows)
+    return _("{text}: {rows}.", text=_(words, baseline=baselines), rows=rows)
 
 
 def training_time(score: RowScore, results: Results) -> str:

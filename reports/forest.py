@@ -173,13 +173,19 @@ class Chart:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """Limits of the axis, which contains all intervals, seeds and the margin around zero."""
+        """Limits of the axis. It contains all intervals, seeds and the margin around zero; of the intervals of single
+        data sets no more than half as much again on either side."""
         limit, most = self.margin or 0.0, most_of(self.score)
         ends = [-limit, limit, *(seed for row in self.rows for seed in row.seeds)]
         for row in self.rows:
-            for difference, half_width in [(row.difference, row.half_width), *row.by_setting]:
-                width = half_width if math.isfinite(half_width) else 0.0
-                ends += [max(-most, difference - width), min(most, difference + width)]
+            width = row.half_width if math.isfinite(row.half_width) else 0.0
+            ends += [max(-most, row.difference - width), min(most, row.difference + width)]
+            ends += [difference for difference, _half_width in row.by_setting]
+        low, high = min(ends), max(ends)
+        room = (high - low) / 2
+        for difference, half_width in (pair for row in self.rows for pair in row.by_setting):
+            if math.isfinite(half_width):
+                ends += [max(low - room, difference - half_width), min(high + room, difference + half_width)]
         padding = 0.03 * (max(ends) - min(ends)) or 1.0
         return min(ends) - padding, max(ends) + padding
 

@@ -115,7 +115,8 @@ def settled(resolved: LoadedExperiment) -> LoadedExperiment | None:
     plan = make_plan(candidates(experiment))
     if any(status.action != "reuse" for status in plan.statuses.values()):
         return None
-    return with_chosen(experiment, {cell: score_of(status, plan.experiment) for cell, status in plan.statuses.items()})
+    scores = {cell: score_of(status, plan.experiment) for cell, status in plan.statuses.items()}
+    return replace(with_chosen(experiment, scores), file=resolved.file)
 
 
 def require_settled(resolved: LoadedExperiment) -> LoadedExperiment:
@@ -123,7 +124,7 @@ def require_settled(resolved: LoadedExperiment) -> LoadedExperiment:
     found = settled(resolved)
     if found is None:
         raise UserError(
-            f"the values of `choose` in {resolved.experiment.name} are not chosen yet: run `ablate run FILE`"
+            f"the values of `choose` in {resolved.experiment.name} are not chosen yet: run `ablate run {resolved.file}`"
         )
     return found
 

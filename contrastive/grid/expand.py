@@ -132,7 +132,7 @@ def with_seeds(resolved: LoadedExperiment, most: int) -> LoadedExperiment:
     further = [seed for seed in range(most + len(used)) if seed not in used]
     seeds = (*declared, *further)[:most]
     grown = Builder(resolved.experiment.model_copy(update={"seeds": seeds}), resolved.choice).resolved()
-    return replace(grown, choice=resolved.choice, chosen=resolved.chosen)
+    return replace(grown, choice=resolved.choice, chosen=resolved.chosen, file=resolved.file)
 
 
 def settings_of(experiment: Experiment) -> Overlay:
