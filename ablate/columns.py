@@ -7,10 +7,10 @@ import hashlib
 import json
 import math
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from shlex import quote
 from typing import Any
 
 import pandas as pd
@@ -77,7 +77,7 @@ def runs_of(table: Table, given: Columns) -> Runs:
         raise UserError(
             f"{table.name}: folds of a cross-validation share training data, so their spread is too small. Average "
             f'them for each row and seed:\nframe.groupby(["ROW", "SEED"], as_index=False).mean(numeric_only=True)\n'
-            f"If no two of them share data: --seed {typed(fold)}"
+            f"If no two of them share data: --seed {quote(fold)}"
         )
     if flag := column_named(table, FAILURES, given):
         raise UserError(
@@ -101,11 +101,6 @@ def runs_of(table: Table, given: Columns) -> Runs:
     if unlike := [name for name in unused if name.lower() not in NO_SCORES and table.frame[name].nunique() > 1]:
         notes.append(f"Columns that were not used differ between the runs: {comma_list(unlike)}.")
     return Runs(table.name, lines, scores, not why, notes, columns)
-
-
-def typed(name: str) -> str:
-    """Quote a name for a command line."""
-    return shlex.quote(name)
 
 
 def check_exist(table: Table, given: Columns) -> None:
@@ -166,7 +161,7 @@ def row_column(table: Table, known: Columns, seed: str | None) -> str:
         choice = several or free
         raise UserError(
             f"{table.name}: {what} ({comma_list(choice)}); say which, and leave out or average what else differs:\n"
-            f"--row {typed(min(choice, key=lambda name: table.frame[name].nunique())) if choice else 'COLUMN'}"
+            f"--row {quote(min(choice, key=lambda name: table.frame[name].nunique())) if choice else 'COLUMN'}"
         )
     return several[0]
 
@@ -188,7 +183,7 @@ def score_columns(table: Table, known: Columns, seed: str | None) -> tuple[str, 
         what = f"{len(free)} columns of numbers may be scores" if free else "no column of numbers is a score"
         likely = next((name for name in free if higher_is_better(name) is not None), free[0] if free else "COLUMN")
         raise UserError(
-            f"{table.name}: {what} ({comma_list(free or [*frame.columns])}); say which:\n--score {typed(likely)}\n"
+            f"{table.name}: {what} ({comma_list(free or [*frame.columns])}); say which:\n--score {quote(likely)}\n"
             "If each line has one score: --metric COLUMN --value COLUMN"
         )
     return tuple(sorted(free, key=lambda name: higher_is_better(name) is None))  # the first one is the headline's
@@ -290,7 +285,7 @@ def why_unpaired(lines: pd.DataFrame, scores: pd.DataFrame, known: Columns, numb
     if known.paired or not lines.duplicated(["data", "label"]).any():
         return ""
     if numbers:
-        return f"Not paired: the column {numbers} only numbers the runs; --seed {typed(numbers)} pairs equal numbers."
+        return f"Not paired: the column {numbers} only numbers the runs; --seed {quote(numbers)} pairs equal numbers."
     if known.seed is None:
         return (
             "No column has seeds, so each line of a row is taken for a run of its own. If lines are checkpoints, days "

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pandas as pd
 
-from ablate.columns import Columns, Runs, runs_of, typed
+from ablate.columns import Columns, Runs, runs_of
 from ablate.directions import higher_is_better
 from ablate.table import Table, of_frame
 from contrastive.config.experiment import Show
@@ -56,7 +57,7 @@ def results_of(runs: Runs, question: Question, command: str) -> Results:
     notes = [*runs.notes]
     if assumed:
         notes.append(
-            f"{comma_list(assumed)}: higher is assumed to be better; --lower {typed(assumed[0])} reverses this."
+            f"{comma_list(assumed)}: higher is assumed to be better; --lower {quote(assumed[0])} reverses this."
         )
     shares = [name for name in names if guessed.get(name) and scores[name].dropna().between(0, 1).all()]
     title = runs.name.rpartition(".")[0] or runs.name
@@ -124,7 +125,7 @@ def baseline_of(names: list[str], wanted: str | None, table: str) -> str:
     usual = [name for name in names if name.lower() in BASELINES]
     if len(usual) != 1 and len(names) > 1:
         raise UserError(
-            f"name the row that all others are compared with ({comma_list(names)}):\n--baseline {typed(names[0])}"
+            f"name the row that all others are compared with ({comma_list(names)}):\n--baseline {quote(names[0])}"
         )
     return usual[0] if usual else names[0]
 

@@ -40,9 +40,6 @@ class Simulated(Engine):
     def max_in_flight(self) -> int:
         return 2 * self.devices
 
-    def parallel_trainings(self) -> int:
-        return self.devices
-
     def stop(self) -> None:
         self.finish()
 

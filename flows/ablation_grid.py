@@ -172,7 +172,7 @@ def report(experiment_file: str) -> str:
 
 def run_cells(plan: Plan, devices: Engine, growing: GrowingGrid | None = None) -> list[Outcome]:
     """Run every unfinished cell, longest first, with just enough cells in flight to keep the devices busy."""
-    to_do = growing.begin(devices) if growing else plan.to_do
+    to_do = growing.next_cells() if growing else plan.to_do
     total = len((growing.plan() if growing else plan).statuses)
     fit = CostEstimator(plan.experiment.evaluation, plan.experiment.speed)
     waiting = iter(ordered(to_do, fit))

@@ -19,14 +19,14 @@ def run_experiment(experiment: Path, engine: EngineName, gpus_per_cell: float | 
     """Run what is missing of an experiment. If nothing is, no flow starts."""
     tell(f"reading {experiment}")
     from flows.forecast import preflight_report
-    from flows.upkeep import current_report, rewritten
+    from flows.upkeep import current_report
 
     check_seed_options(*seeds)
     resolved = load_experiment(experiment)
     found, until_decided = settled(resolved), seeds[0]
     planned = make_plan(found or candidates(resolved.experiment))
     preflight_report(planned, gpus_per_cell, engine).refuse()
-    if found and not until_decided and (shown := current_report(planned) or rewritten(planned)):
+    if found and not until_decided and (shown := current_report(planned)):
         return say(f"{len(planned.statuses)} cells, all finished before\nreport: {shown}")
     from contrastive.training.processes import start_fork_server
 

@@ -14,11 +14,8 @@ from ablate.verdicts import Question, judge_table
 from contrastive.errors import UserError
 from contrastive.runs.store import home
 from flows.terminal import say, tell
-from reports.compare import RowScore
-from reports.markdown import difference_text, most_of, unit, with_unit
+from reports.markdown import unit, with_unit
 from tasks.address import tracking_uri
-
-MOST_SHOWN = 20  # comparisons in the terminal
 
 
 def report_table(source: str, columns: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
@@ -38,10 +35,6 @@ def report_table(source: str, columns: Mapping[str, Any], asked: Mapping[str, An
         tell(f"differences too small to matter: {', '.join(sizes)}; --margin SCORE=SIZE changes one")
     for warning in verdicts.warnings:
         tell(f"warning: {warning}")
-    for score in verdicts.comparisons[:MOST_SHOWN]:
-        tell(comparison_text(score))
-    if len(verdicts.comparisons) > MOST_SHOWN:
-        tell(f"and {len(verdicts.comparisons) - MOST_SHOWN} more comparisons on the page")
     tell(str(verdicts))
     say(f"report: {page.with_name('README.md')}")
 
@@ -50,17 +43,6 @@ def folder_name(source: str, name: str) -> str:
     """Return the name of a table's report, another one for tables of the same name in other folders or stores."""
     place = tracking_uri(home()) + source if source.startswith(MLFLOW) else os.path.abspath(source)
     return f"{name}-{hashlib.sha256(place.encode()).hexdigest()[:4]}"
-
-
-def comparison_text(score: RowScore) -> str:
-    """Return a comparison as a line: `LoRA, f1: undecided, −0.2 ± 1.9 points`."""
-    compared = score.comparison
-    if compared is None or not math.isfinite(compared.difference):
-        return f"{score.row.label}, {score.value}: {score.verdict}"
-    factor, size = unit(score.value), f"{compared.difference:+.3g}"  # 100 for a share, which the page has in percent
-    if factor > 1 or math.isfinite(compared.half_width):
-        size = difference_text(factor * compared.difference, factor * compared.half_width, most_of(score.value))
-    return f"{score.row.label}, {score.value}: {score.verdict}, {size}{' points' if factor > 1 else ''}"
 
 
 def parsed_margin(text: str) -> tuple[str, float]:

@@ -6,7 +6,6 @@ alone (reports/looks.py), so nothing else is stored and an interrupted study can
 
 import time
 
-from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.expand import LoadedExperiment, first_seeds, with_seeds
 from contrastive.grid.plan import Plan, make_plan, recorded_declarations, recorded_grid
 from contrastive.grid.status import Status
@@ -16,7 +15,6 @@ from reports.load import load
 from reports.looks import replay_looks
 from reports.statistics.cutoffs import LOOKS
 from tasks.address import tracking_uri
-from tasks.engines import Engine
 from tasks.sync import sync
 
 
@@ -43,7 +41,6 @@ class GrowingGrid:
         self.looks: dict[str, list[StudyLook]] = {}
         self.handed_out: set[str] = set()  # ids of cells given out to run
         self.ran: set[str] = set()  # ids of those cells that have ended
-        self.engine: Engine | None = None  # where new cells would run; None if none is started
 
     def plan(self) -> Plan:
         """Return the plan of all cells requested so far."""
@@ -53,18 +50,14 @@ class GrowingGrid:
     def stopping(self) -> Stopping:
         return Stopping(self.most_seeds, self.looks, self.ended, self.gives_up)
 
-    def begin(self, engine: Engine | None = None) -> list[Status]:
-        """Return the first cells to run on an engine, after judging the sections that are complete already."""
-        self.engine = engine
-        return self._next_cells()
-
     def after(self, cell: str) -> list[Status]:
         """Return further cells to run now that `cell` has ended."""
         self.ran.add(cell)
         complete = any(self._all_ended(number) for number, _ in self._undecided() if cell in self._ids(number))
-        return self._next_cells() if complete else []
+        return self.next_cells() if complete else []
 
-    def _next_cells(self) -> list[Status]:
+    def next_cells(self) -> list[Status]:
+        """Return the cells to run next, after judging the sections that are complete."""
         while self._judge():
             pass  # the results of the added seeds may exist already
         fresh = [status for status in self.plan().to_do if status.id not in self.handed_out]
@@ -89,7 +82,7 @@ class GrowingGrid:
                 self.ended[title] = replayed.ended
             elif replayed.seeds == self.counts[number]:
                 continue  # MLflow lacks a cell, which `ablate sync` adds
-            elif self._fits(number, replayed.seeds):
+            elif self._may_add(number, replayed.seeds):
                 self.counts[number], more = replayed.seeds, True
             else:
                 self.ended[title] = self.out_of_time
@@ -99,23 +92,11 @@ class GrowingGrid:
         to_do = {status.id for status in self.full_plan.to_do} - self.ran
         return not to_do & self._ids(number)
 
-    def _fits(self, number: int, counts: list[int]) -> bool:
-        """Return whether a section with these numbers of seeds per row should end within the budget.
-
-        Cells of unknown duration count as no time.
-        """
-        if self.deadline is None:
+    def _may_add(self, number: int, counts: list[int]) -> bool:
+        """Return whether a section may grow to these numbers of seeds per row: in time, or by finished cells alone."""
+        if self.deadline is None or time.monotonic() <= self.deadline:
             return True
-        statuses = self._statuses(number, counts)
-        new = {s.cell for s in statuses if s.action != "reuse" and s.id not in self.handed_out}
-        if not new:
-            return True
-        seconds, slots = 0.0, 1
-        if self.engine is not None:
-            experiment = self.full_plan.experiment
-            seconds = CostEstimator(experiment.evaluation, experiment.speed).total_seconds(new) or 0.0
-            slots = max(1, self.engine.parallel_trainings())
-        return time.monotonic() + seconds / slots <= self.deadline
+        return all(s.action == "reuse" or s.id in self.handed_out for s in self._statuses(number, counts))
 
     def _undecided(self) -> list[tuple[int, str]]:
         """Return number and title of the sections that have not ended."""
@@ -145,5 +126,5 @@ def plan_so_far(resolved: LoadedExperiment, records: bool) -> tuple[Plan, Stoppi
         resolved, declared[-1].most_seeds, budget=0.0, gives_up=declared[-1].gives_up, records=records
     )
     growing.out_of_time = ""  # nothing is trained now, so the budget ended nothing
-    growing.begin()
+    growing.next_cells()
     return growing.plan(), growing.stopping()

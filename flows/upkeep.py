@@ -56,19 +56,6 @@ def current_report(plan: Plan) -> Path | None:
     return report if digest in report.read_text(encoding="utf-8") else None
 
 
-def rewritten(planned: Plan) -> Path | None:
-    """Update MLflow and the report without a flow run; None if a cell or a reference still has to be computed."""
-    if planned.to_do or {known["data"] for known in known_references(planned)} != planned.data_cells().keys():
-        return None
-    from tasks.report import build_report  # imports Prefect, which is configured before a flow imports it
-
-    tell("all cells are finished; writing the report")
-    tell(update_mlflow(planned))
-    built = build_report(planned.experiment.name)
-    tell(built.finding)
-    return built.path
-
-
 def apply_file(file: Path) -> str:
     """Bring MLflow to the labels, notes and shown scores of a file whose cells have all run; return its experiment.
 

@@ -22,7 +22,7 @@ from markupsafe import Markup
 from contrastive.errors import printable
 from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, tables
-from reports.answers import answer
+from reports.answers import answer, answer_over_data
 from reports.chosen import chosen_sentences, chosen_table
 from reports.compare import Section, places_of
 from reports.figures import Figure
@@ -105,6 +105,7 @@ class QuestionReport:
 
     anchor: str
     question: Question
+    answer: str
     statements: list[str]
     tables: list[Table]
 
@@ -114,7 +115,8 @@ def question_report(question: Question, number: int) -> QuestionReport:
     tested = [value for section in question.sections for value in section.tested]
     said = [words for value in (scores or tested)[:1] for words in statements(question, value)]
     tables = [means_table(question, value) for value in scores]
-    return QuestionReport(question_anchor(number), question, said, tables)
+    answered = answer_over_data(question, scores[0]) if scores else ""
+    return QuestionReport(question_anchor(number), question, answered, said, tables)
 
 
 @dataclass(frozen=True)

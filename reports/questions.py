@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from contrastive.config.scores import title_of
 from reports.compare import RowScore, Section
 from reports.forest import ForestRow
-from reports.markdown import difference_text, heading, most_of, score_name, unit, with_unit
+from reports.markdown import difference_text, heading, most_of, unit
 from reports.messages import _, listed, n_
 from reports.rows import side_by_side
 from reports.statistics.across import FEWEST, Mean, Setting, means_over_data
@@ -200,37 +199,39 @@ def mean_text(row: RowMean, mean: Mean, half_width: float, places: int | None = 
 
 
 def means_table(question: Question, value: str) -> Table:
-    """Return a line for each row: its mean over the data sets, and its difference in each setting."""
+    """Return a line for each row: its mean over the data sets, its difference in each setting, and what that says of
+    another data set."""
     rows, places = question.means[value], question.sections[0].places(value).difference
-    title = _("{score}, mean over {count} data sets", score=heading(value), count=question.data_sets)
-    general = [_("another data set like these")] if any(row.general for row in rows) else []
+    title = _("{score}, differences over {count} data sets", score=heading(value), count=question.data_sets)
+    on_these = n_("on this data set, on average", "on these {count} data sets, on average", question.data_sets)
+    general = [_("another data set like these"), _("a single other one")] if any(row.general for row in rows) else []
     body = []
     for row in rows:
         words = [SIGNS.get(row.verdict, ""), verdict_text(row.verdict, perhaps_negligible(row))]
         text = " ".join([*filter(None, words), mean_text(row, row.mean, row.mean.half_width, places)])
         cells = [cell for score in row.scores.values() for cell in score.row.cells]
         line = [Entry(row.label), Entry(text, row.mean.difference, cells, style=row.verdict.replace(" ", "-"))]
+        counts = {"better": row.count("better"), "worse": row.count("worse"), "all": len(row.scores)}
+        line.append(Entry(_("{better}, {worse} of {all}", **counts)))
         line += [verdict_entry(score, pair, places) for score in row.scores.values() if (pair := score.comparison)]
         if general:
             word = _(WORDS[row.general or "not comparable"])
             line.append(Entry(f"{word} {mean_text(row, row.mean, row.mean.general, places)}"))
+            line.append(Entry(mean_text(row, row.mean, row.mean.prediction, places)))
         body.append(line)
-    return Table(title, [_("Configuration"), _("mean difference"), *question.settings, *general], body)
+    return Table(title, [_("Configuration"), on_these, _("better, worse in"), *question.settings, *general], body)
 
 
 def statements(question: Question, value: str) -> list[str]:
-    """Return what a question's means say: on these data sets, and for another one like these."""
+    """Return what the table of a question's means does not say."""
     lines = list[str]()
     means = question.means.get(value, [])
     for row in means:
-        lines.append(on_these(row, question))
         if row.without:
             word = row.verdict_of(row.without, row.without.half_width)
             size = mean_text(row, row.without, row.without.half_width)
             words = {"name": row.left_out, "label": row.label, "verdict": _(WORDS[word]), "size": size}
             lines.append(_("Without {name}, {label} is {verdict} ({size}).", **words))
-        if row.general:
-            lines.append(on_another(row, row.general))
     labels = {row.label for row in means}
     scores = [score for section in question.sections for score, _pair in section.comparisons if score.value == value]
     if lacking := [name for name in dict.fromkeys(score.row.label for score in scores) if name not in labels]:
@@ -238,33 +239,3 @@ def statements(question: Question, value: str) -> list[str]:
     if question.data_sets < FEWEST:
         lines.append(_("Nothing is said of other data sets: that takes {fewest}.", fewest=FEWEST))
     return lines
-
-
-def on_these(row: RowMean, question: Question) -> str:
-    value = row.first.value
-    size = with_unit(mean_text(row, row.mean, row.mean.half_width), unit(value) > 1)
-    return n_(
-        "On this data set, on average over its settings, {label} is {verdict}: {score} {size} against {against}; "
-        "better in {better} of {settings} settings, worse in {worse}.",
-        "On these {count} data sets, on average, {label} is {verdict}: {score} {size} against {against}; better in "
-        "{better} of {settings} settings, worse in {worse}.",
-        question.data_sets,
-        label=row.label,
-        verdict=verdict_text(row.verdict, perhaps_negligible(row)),
-        score=score_name(title_of(value)),
-        size=size,
-        against=row.against,
-        better=row.count("better"),
-        settings=len(row.scores),
-        worse=row.count("worse"),
-    )
-
-
-def on_another(row: RowMean, general: Verdict) -> str:
-    return _(
-        "For another data set like these, {label} is {verdict}: {size} on average, and {prediction} on a single one.",
-        label=row.label,
-        verdict=_(WORDS[general]),
-        size=mean_text(row, row.mean, row.mean.general),
-        prediction=mean_text(row, row.mean, row.mean.prediction),
-    )

@@ -132,7 +132,6 @@ class Local(Engine):
 
     def __init__(self, permit: Path, train: list[Slot], evaluate: list[Slot], share: float = 0):
         super().__init__(permit, share)
-        self.trainings = len(train)
         self.slots = {id(slot): slot for slot in (*train, *evaluate)}
         self.train = FreeSlots(train)
         self.evaluate = self.train if evaluate is train else FreeSlots(evaluate)
@@ -167,9 +166,6 @@ class Local(Engine):
 
     def max_in_flight(self) -> int:
         return 2 * len(self.slots)
-
-    def parallel_trainings(self) -> int:
-        return self.trainings
 
     def stop(self) -> None:
         self.finish()

@@ -132,11 +132,8 @@ class OnRay(Engine):
             )
 
     def max_in_flight(self) -> int:
-        return min(2 * self.parallel_trainings(), self.slots or sys.maxsize)
-
-    def parallel_trainings(self) -> int:
         capacity = sum(how_many(node, self.needs(1)) for node in nodes())
-        return min(max(1, capacity), self.slots or sys.maxsize)
+        return min(2 * max(1, capacity), self.slots or sys.maxsize)
 
     def look_at_nodes(self) -> None:
         """Raise UserError if a node has other package versions than the driver, or does not see the home."""

@@ -70,10 +70,6 @@ class Engine(ABC):
     def max_in_flight(self) -> int:
         """Return the number of cells to submit at a time: enough that no device waits, and no more."""
 
-    @abstractmethod
-    def parallel_trainings(self) -> int:
-        """Return how many single-process trainings can run at a time."""
-
     def finish(self) -> None:
         """Begin nothing more, and let running trainings end with a checkpoint soon."""
         self.stopped = True

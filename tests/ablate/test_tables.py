@@ -70,7 +70,7 @@ def test_a_file_of_each_kind_is_read_by_the_command(tmp_path, monkeypatch, suffi
         table.to_csv(path, sep="\t" if suffix == ".tsv" else ",", index=False)
     output = invoke(path, "--baseline", "base")
     assert "12 runs; rows by model; scores acc (higher is better); paired by seed" in output
-    assert "m1, acc: better, +5" in output and "differences too small to matter: acc 1 point;" in output
+    assert "Use m1: +5" in output and "differences too small to matter: acc 1 point;" in output
     (page,) = (tmp_path / "reports" / "tables").glob("runs-*/README.md")
     assert "ablate" in page.read_text()
 

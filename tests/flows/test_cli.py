@@ -174,8 +174,8 @@ def test_an_error_keeps_its_lines_and_none_is_endless(capsys):
 def test_whether_there_is_something_to_do_is_known_before_prefect_is_imported(tmp_path: Path):
     """It reads where it lives when it is imported, which a run configures."""
     asks = "import sys; from pathlib import Path; from contrastive.grid.load import load_experiment; "
-    asks += "from contrastive.grid.plan import make_plan; from flows.upkeep import rewritten; "
-    asks += f"print(rewritten(make_plan(load_experiment(Path({str(SMOKE)!r})))), 'prefect' in sys.modules)"
+    asks += "from contrastive.grid.plan import make_plan; from flows.upkeep import current_report; "
+    asks += f"print(current_report(make_plan(load_experiment(Path({str(SMOKE)!r})))), 'prefect' in sys.modules)"
     kept = os.environ | {"ABLATE_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", asks], env=kept, cwd=CHECKOUT, capture_output=True, text=True)
     assert done.stdout == "None False\n", done.stderr

@@ -1,11 +1,9 @@
 """A grid that adds seeds within a budget."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.load import parse_experiment
 from flows.until_decided import GrowingGrid
 
@@ -25,10 +23,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "d.csv").write_text("text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(900)))
 
 
-@pytest.mark.parametrize(("slots", "fits"), [(8, True), (2, False)])
-def test_the_budget_counts_the_slots_of_the_engine(slots, fits, monkeypatch):
-    monkeypatch.setattr(CostEstimator, "total_seconds", lambda fit, cells: 400.0)
-    growing = GrowingGrid(parse_experiment(FILE), 4, budget=100.0, records=False)
-    engine = SimpleNamespace(parallel_trainings=lambda: slots)
-    assert len(growing.begin(engine)) == 4
-    assert growing._fits(0, [4, 4]) == fits
+@pytest.mark.parametrize(("budget", "adds"), [(None, True), (100.0, True), (0.0, False)])
+def test_after_the_budget_no_seeds_are_added_that_have_to_run(budget: float | None, adds: bool):
+    growing = GrowingGrid(parse_experiment(FILE), 4, budget, records=False)
+    assert len(growing.next_cells()) == 4
+    assert growing._may_add(0, [4, 4]) == adds and growing._may_add(0, [2, 2])

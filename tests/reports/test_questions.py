@@ -11,7 +11,7 @@ from reports.build import write_report
 from reports.chosen import bars
 from reports.looks import compare_section
 from reports.messages import using
-from reports.questions import Question, questions_of, statements
+from reports.questions import Question, means_table, questions_of, statements
 from reports.study import Results
 from tests.reports.made import cell_run, made, put
 
@@ -73,10 +73,11 @@ def test_a_question_has_the_mean_of_each_row_over_its_settings():
     assert verdicts(found) == {"up": "better", "down": "worse", "mixed": "undecided"}
     up, _, mixed = found.means[NAME]
     assert (up.count("better"), up.count("worse"), mixed.count("better"), mixed.count("worse")) == (3, 0, 1, 1)
-    said = statements(found, NAME)
-    assert said[0].startswith("On these 3 data sets, on average, up is better: accuracy +9")
-    assert said[0].endswith("against ce; better in 3 of 3 settings, worse in 0.")
-    assert said[-1] == "Nothing is said of other data sets: that takes 5."
+    table = means_table(found, NAME)
+    assert table.head[1:3] == ["on these 3 data sets, on average", "better, worse in"]
+    line = [entry.text for entry in table.rows[0]]
+    assert line[1].startswith("▲ better +9") and line[2] == "3, 0 of 3" and len(line) == 6
+    assert statements(found, NAME)[-1] == "Nothing is said of other data sets: that takes 5."
 
 
 def test_settings_with_the_same_data_count_as_one_data_set():
@@ -100,9 +101,9 @@ def test_from_five_data_sets_on_there_is_a_statement_about_others():
     found = question(asked({name: EFFECTS | {"mixed": 0.05 + size} for name, size in sizes.items()}))
     up, _, mixed = found.means[NAME]
     assert (up.verdict, up.general) == ("better", "better") and mixed.general == "undecided"
-    assert any(
-        line.startswith("For another data set like these, mixed is undecided") for line in statements(found, NAME)
-    )
+    table = means_table(found, NAME)
+    assert table.head[-2:] == ["another data set like these", "a single other one"]
+    assert table.rows[2][-2].text.startswith("undecided +")
 
 
 def test_a_row_that_lacks_a_setting_or_its_scores_has_no_mean():
