@@ -40,7 +40,7 @@ class Line:
     against: str
     verdict: str
     gain: float
-    size: str  # with its interval and unit
+    size: str  # with its interval, in points if the score is a share
     perhaps_negligible: bool = False
     where: str = ""  # over which data sets it is a mean
 
@@ -97,8 +97,9 @@ def answer(section: Section, results: Results, value: str = "") -> str:
     else:
         score = next(score for score, _comparison in compared if score.row.label == best.label)
         ties = [other.row.label for other in section.scores if other.value == value and other.bold and other != score]
-        words = recommendation(best, training_time(score, results), ties)
-    return " ".join(filter(None, [words, *above_rows(section, value, results)]))
+        words = recommendation(best, value, training_time(score, results), ties)
+    winning = best.label if best else lines[0].against if lines else ""
+    return " ".join(filter(None, [words, *above_rows(section, value, winning, results)]))
 
 
 def answer_over_data(question: Question, value: str) -> str:
@@ -107,7 +108,7 @@ def answer_over_data(question: Question, value: str) -> str:
     where = n_("on this data set", "on average over {count} data sets", question.data_sets)
     lines = [line_of_mean(row, value, places, where) for row in means]
     best = winner(lines)
-    words = [recommendation(best, "", []) if best else without_winner(lines)]
+    words = [recommendation(best, value, "", []) if best else without_winner(lines)]
     if question.data_sets == 2:
         row = means[lines.index(best)] if best else means[0]
         each = [
@@ -139,7 +140,7 @@ def line_of_mean(row: RowMean, value: str, places: int | None, where: str) -> Li
 
 def size_text(value: str, difference: float, half_width: float, places: int | None) -> str:
     scale = unit(value)
-    return with_unit(difference_text(scale * difference, scale * half_width, most_of(value), places), scale > 1)
+    return difference_text(scale * difference, scale * half_width, most_of(value), places)
 
 
 def winner(lines: Sequence[Line]) -> Line | None:
@@ -147,9 +148,10 @@ def winner(lines: Sequence[Line]) -> Line | None:
     return max((line for line in lines if line.verdict == "better"), key=lambda line: line.gain, default=None)
 
 
-def recommendation(best: Line, time: str, ties: Sequence[str]) -> str:
+def recommendation(best: Line, value: str, time: str, ties: Sequence[str]) -> str:
     """`Use Four blocks: +2.0 ± 1.5 points over Two blocks, for 1.9 times the training time; Six may be as good.`"""
-    size = _("{size} (possibly negligible)", size=best.size) if best.perhaps_negligible else best.size
+    size = with_unit(best.size, unit(value) > 1)
+    size = _("{size} (possibly negligible)", size=size) if best.perhaps_negligible else size
     words = _("Use {label}: {size} over {against}", label=best.label, size=size, against=best.against)
     text = _(", ").join(filter(None, [" ".join(filter(None, [words, best.where])), time]))
     if ties:
@@ -172,7 +174,7 @@ def without_winner(lines: Sequence[Line]) -> str:
         if having:
             named = {"rows": listed(labels, NAMED), "verdict": _(WORDS[verdict])}
             parts.append(n_("{rows} is {verdict}", "{rows} are {verdict}", len(having), **named))
-    words = N_("Keep {baseline}") if verdicts <= set(DECIDED) else N_("Nothing is shown to beat {baseline}")
+    words = N_("Keep {baseline}") if verdicts <= set(DECIDED) else N_("No gain is shown")
     rows = _("; ").join(parts)
     if lines[0].where:
         rows = _("{where}, {rows}", where=lines[0].where, rows=rows)
@@ -192,8 +194,8 @@ def training_time(score: RowScore, results: Results) -> str:
     return _("for {ratio} times the training time", ratio=f"{ratio:.2g}")
 
 
-def above_rows(section: Section, value: str, results: Results) -> list[str]:
-    """Name references, such as TF-IDF, that score above rows."""
+def above_rows(section: Section, value: str, best: str, results: Results) -> list[str]:
+    """Name references, such as TF-IDF, that score above the row `best`, or above half of the rows."""
     scores = [score for score in section.scores if score.value == value and not score.row.variant]
     lines = []
     for name, reference in references_of(section.recorded, results).items():
@@ -201,8 +203,10 @@ def above_rows(section: Section, value: str, results: Results) -> list[str]:
             continue
         sign = 1 if scores[0].higher else -1
         below = [score.row.label for score in scores if sign * score.mean < sign * reference[value]]
-        if below:
-            rows = _("every row") if len(below) == len(scores) > 1 else listed(below, NAMED)
+        if best in below or 2 * len(below) >= len(scores):
+            every = len(below) == len(scores) > 1
+            some = _("{count} of {all} rows", count=len(below), all=len(scores))
+            rows = _("every row") if every else listed(below) if len(below) < NAMED else some
             level = score_text(value, reference[value], places=1 if unit(value) > 1 else None)
             lines.append(_("{reference} ({level}) scores above {rows}.", reference=name, level=level, rows=rows))
     return lines

@@ -13,7 +13,7 @@ from reports.tables import what_decides
 
 MAX_SEEDS = 20  # default of `--until-decided`
 LISTED_SEEDS = 12  # most seeds that are written as a list
-OTHERS = 2  # most further comparisons that are named
+OTHERS = 2  # most comparisons that are named
 
 
 @dataclass(frozen=True)
@@ -79,23 +79,20 @@ def to_decide(
     """Suggest what would decide the cheapest comparison: numbers to write into the file, or seeds that a study adds to
     the undecided rows."""
     study, target = results.study, decidable[0]
-    seeds, labels = needed_seeds(target), {"label": target.label, "against": target.comparison.against.label}
+    seeds = needed_seeds(target)
     needs = what_decides(target.score.value, target.comparison)
-    after = [_("{label}: {needs}", label=pair.label, needs=what_decides(pair.score.value, pair.comparison))
-             for pair in decidable[1:]]  # fmt: skip
-    also = [_("Then {rows}.", rows=listed(after, OTHERS))] if after else []
-    also += [cannot_be_decided(hopeless)] if hopeless else []
+    also = cannot_be_decided(hopeless) if hopeless else ""
     if study.stopping is None:
         every = {tuple(row.cells) for section in study.sections for row in section.rows}
-        time = time_until(seeds, every, N_(", {time} for all rows"), results) if seeds else ""
+        time = time_until(seeds, every, N_("; all rows, {time}"), results) if seeds else ""
         words = _(
-            "Next, to decide {label} against {against} ({needs}{time}): write {setting} in {file}.",
-            needs=needs, time=time, setting=setting_text(target, study), file=study.file, **labels,
+            "Next, decide {label}, {needs}{time}: write {setting} in {file}.",
+            needs=needs, time=time, setting=setting_text(target, study), file=study.file, label=target.label,
         )  # fmt: skip
-        return NextStep(words, f"ablate run {study.file}", " ".join(also))
-    words = _("Next, to decide {label} against {against}: {needs}.", needs=needs, **labels)
+        return NextStep(words, f"ablate run {study.file}", also)
+    words = _("Next, decide {label}: {needs}.", needs=needs, label=target.label)
     more = f" --max-seeds {seeds}" if (seeds or 0) > MAX_SEEDS else ""
-    return NextStep(words, f"ablate run {study.file} --until-decided{more}", " ".join(also))
+    return NextStep(words, f"ablate run {study.file} --until-decided{more}", also)
 
 
 def setting_text(target: PrimaryComparison, study: Study) -> str:

@@ -12,7 +12,7 @@ from reports.compare import Places, Section
 from reports.forest import Chart, ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
 from reports.guards import Guard
 from reports.markdown import SPLITS, split_of, unit
-from reports.messages import N_, _, listed, n_
+from reports.messages import _, listed, n_
 from reports.next_step import NextStep, next_step
 from reports.provenance import cells_by_data, counts_of
 from reports.questions import Question, mean_rows, question_anchor
@@ -81,7 +81,7 @@ def overview(
         task=task(results.study),
         answers=answers(sections, anchors, questions, score, results) if rows else [],
         state="" if rows else _("Nothing is compared."),
-        setting=" ".join(filter(None, (setting(results, score), definitions(sections, results.study)))),
+        setting=setting(results, score),
         chart=chart,
         left_out=left_out,
         notes=[
@@ -167,12 +167,11 @@ def setting(results: Results, score: str) -> str:
             counts.setdefault(split, []).append(str(sum(by_class.values())))
     sizes = {split: _(" or ").join([*dict.fromkeys(numbers)]) for split, numbers in counts.items()}
     parts = [_("{encoder} on {data}", encoder=study.encoder, data=study.source) if study.encoder else study.source]
-    if "train" in sizes:
-        unlike = any(row.drawn for row in rows) or len(counts["train"]) > 1
-        same = N_("the same {train} training examples in every run")
-        parts.append(_(N_("{train} training examples") if unlike else same, train=sizes["train"]))
-    if (split := split_of(score)) in sizes and split != "train":
-        parts.append(_("{count} {split} examples", count=sizes[split], split=_(SPLITS[split])))
+    tested = split_of(score)
+    texts = [_("{count} {split}", count=sizes[split], split=_(SPLITS[split]))
+             for split in dict.fromkeys(("train", tested)) if split in sizes]  # fmt: skip
+    if texts:
+        parts.append(_("{sizes} examples", sizes=listed(texts)))
     if study.chosen and study.choice:
         tried = _(" or ").join(str(count) for count in sorted({len(each.tried) for each in study.chosen}))
         parts.append(
@@ -184,17 +183,6 @@ def setting(results: Results, score: str) -> str:
     return _("{parts}.", parts=_(", ").join(parts))
 
 
-def definitions(sections: Sequence[Section], study: Study) -> str:
-    """Say what brackets and ± are, if there are any."""
-    scores, parts = [score for section in sections for score in section.scores], list[str]()
-    if any(math.isfinite(score.deviation) for score in scores):
-        runs = _("seeds") if study.paired else _("runs")
-        parts.append(_("Brackets: standard deviation over {runs}", runs=runs))
-    if any(score.comparison and math.isfinite(score.comparison.half_width) for score in scores):
-        parts.append(_("±: joint 95 % interval of differences"))
-    return _("{parts}.", parts=_("; ").join(parts)) if parts else ""
-
-
 def explanations(chart: Chart) -> list[str]:
     """Say what the lines, marks and dots on the first screen are."""
     with_lines = [row for row in chart.rows if math.isfinite(row.half_width)]
@@ -204,17 +192,20 @@ def explanations(chart: Chart) -> list[str]:
         return [_("Grey band: ± {margin}, too little to matter.", margin=band)] if band else []
     notes = []
     if words & {"better", "worse"}:
-        notes.append(_("Better, worse: the line excludes 0."))
+        notes.append(_("Better, worse: line excludes 0."))
     if band:
-        notes.append(_("Equivalent: the line lies within the grey band, ± {margin}.", margin=band))
+        notes.append(_("Equivalent: line within the grey band, ± {margin}.", margin=band))
     if "undecided" in words:
-        notes.append(_("Undecided: none of these."))
+        notes.append(_("Undecided: neither."))
     if any(row.perhaps_negligible for row in with_lines):
-        notes.append(_("Possibly negligible: the line reaches into the band."))
+        notes.append(_("Possibly negligible: line reaches into the band."))
     if any(row.by_setting for row in chart.rows):
         notes.append(_("Diamonds: means over data sets; below them, each data set."))
+    if any(math.isfinite(row.level_deviation) for row in chart.rows):
+        notes.append(_("Brackets: standard deviation."))
+    notes.append(_("±: joint 95 % interval."))
     if any(row.seeds for row in chart.rows):
-        notes.append(_("Dots: single seeds."))
+        notes.append(_("Dots: seeds."))
     if not all(row.has_its_levels for row in with_lines if not row.by_setting):
         notes.append(_("Differences are those of common seeds."))
     return notes
