@@ -11,7 +11,7 @@ from reports.questions import Question, RowMean, perhaps_negligible, question_an
 from reports.rows import references_of, row_cost
 from reports.statistics.decide import DECIDED
 from reports.study import Results
-from reports.tables import WORDS, is_negligible
+from reports.tables import WORDS, is_negligible, verdict_text
 
 NAMED = 3  # rows that an answer names; the others are counted
 SAME_COST = 0.05  # share below which two costs are called the same
@@ -65,7 +65,8 @@ def answers(
         if question is None:
             title, where, words = section.recorded.title, anchor, answer(section, results, value)
         else:
-            title, where, words = question.title, question_anchor(number), answer_over_data(question, value)
+            title, where = question.title, question_anchor(number)
+            words = " ".join([answer_over_data(question, value), *above_every_row(question, value, results)])
         if words:
             found.setdefault(title, Answer(title, where, words))
     return [*found.values()]
@@ -132,6 +133,18 @@ def on_another_data_set(means: Sequence[RowMean]) -> list[str]:
     return [_("For another data set like these, {verdicts}.", verdicts=listed(named))] if named else []
 
 
+def above_every_row(question: Question, value: str, results: Results) -> list[str]:
+    """Name the settings in which a reference, such as TF-IDF, scores above every row."""
+    settings = list[str]()
+    for section in question.sections:
+        scores = [score for score in section.scores if score.value == value and not score.row.variant]
+        sign = 1 if scores[0].higher else -1
+        for reference in references_of(section.recorded, results).values():
+            if value in reference and all(sign * reference[value] > sign * score.mean for score in scores):
+                settings.append(section.recorded.setting)
+    return [_("On {settings}, the reference scores above every row.", settings=listed(settings))] if settings else []
+
+
 def line_of_mean(row: RowMean, value: str, places: int | None, where: str) -> Line:
     gain = row.mean.difference if row.first.higher else -row.mean.difference
     size = size_text(value, row.mean.difference, row.mean.half_width, places)
@@ -166,19 +179,20 @@ def without_winner(lines: Sequence[Line]) -> str:
     verdicts = {line.verdict for line in lines}
     if len(verdicts) == 1 and lines[0].verdict in UNTESTED:
         return _(UNTESTED[lines[0].verdict])
-    baselines = listed(list(dict.fromkeys(line.against for line in lines)), NAMED)
+    rank = {verdict: number for number, verdict in enumerate(ORDER)}
+    having = dict[str, list[Line]]()
+    for line in sorted(lines, key=lambda line: rank.get(line.verdict, len(rank))):
+        having.setdefault(verdict_text(line.verdict, line.perhaps_negligible), []).append(line)
     parts = list[str]()
-    for verdict in dict.fromkeys([*ORDER, *(line.verdict for line in lines)]):
-        having = [line for line in lines if line.verdict == verdict]
-        labels = [line.with_size if len(having) < NAMED else line.label for line in having]
-        if having:
-            named = {"rows": listed(labels, NAMED), "verdict": _(WORDS[verdict])}
-            parts.append(n_("{rows} is {verdict}", "{rows} are {verdict}", len(having), **named))
-    words = N_("Keep {baseline}") if verdicts <= set(DECIDED) else N_("No gain is shown")
+    for verdict, alike in having.items():
+        labels = [line.with_size if len(alike) < NAMED else line.label for line in alike]
+        named = {"rows": listed(labels, NAMED), "verdict": verdict}
+        parts.append(n_("{rows} is {verdict}", "{rows} are {verdict}", len(alike), **named))
+    words = N_("No gain") if verdicts <= set(DECIDED) else N_("No gain is shown")
     rows = _("; ").join(parts)
     if lines[0].where:
         rows = _("{where}, {rows}", where=lines[0].where, rows=rows)
-    return _("{text}: {rows}.", text=_(words, baseline=baselines), rows=rows)
+    return _("{text}: {rows}.", text=_(words), rows=rows)
 
 
 def training_time(score: RowScore, results: Results) -> str:

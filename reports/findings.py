@@ -40,8 +40,8 @@ def stopped(section: Section) -> Iterator[str]:
     few, many = min(counts), max(counts)
     between: str = _("{few} to {many}", few=few, many=many) if few < many else str(few)
     yield _(
-        "{why}: {between} per configuration. A difference uses the seeds up to the last look that both rows completed; "
-        "its interval holds for all looks together.",
+        "{between} seeds per configuration. {why}. A difference uses the seeds up to the last look that both rows "
+        "completed; its interval holds for all looks together.",
         why=_(why),
         between=between,
     )

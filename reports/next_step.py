@@ -84,9 +84,9 @@ def to_decide(
     also = cannot_be_decided(hopeless) if hopeless else ""
     if study.stopping is None:
         every = {tuple(row.cells) for section in study.sections for row in section.rows}
-        time = time_until(seeds, every, N_("; all rows, {time}"), results) if seeds else ""
+        time = time_until(seeds, every, N_(" (all rows, {time})"), results) if seeds else ""
         words = _(
-            "Next, decide {label}, {needs}{time}: write {setting} in {file}.",
+            "Next, write {setting} in {file}{time}: that should decide {label} ({needs}).",
             needs=needs, time=time, setting=setting_text(target, study), file=study.file, label=target.label,
         )  # fmt: skip
         return NextStep(words, f"ablate run {study.file}", also)

@@ -192,13 +192,13 @@ def explanations(chart: Chart) -> list[str]:
         return [_("Grey band: ± {margin}, too little to matter.", margin=band)] if band else []
     notes = []
     if words & {"better", "worse"}:
-        notes.append(_("Better, worse: line excludes 0."))
+        notes.append(_("Better, worse: the interval excludes 0."))
     if band:
-        notes.append(_("Equivalent: line within the grey band, ± {margin}.", margin=band))
+        notes.append(_("Equivalent: it lies in the grey band, ± {margin}.", margin=band))
     if "undecided" in words:
         notes.append(_("Undecided: neither."))
     if any(row.perhaps_negligible for row in with_lines):
-        notes.append(_("Possibly negligible: line reaches into the band."))
+        notes.append(_("Possibly negligible: it reaches into the band."))
     if any(row.by_setting for row in chart.rows):
         notes.append(_("Diamonds: means over data sets; below them, each data set."))
     if any(math.isfinite(row.level_deviation) for row in chart.rows):

@@ -204,7 +204,9 @@ def means_table(question: Question, value: str) -> Table:
     rows, places = question.means[value], question.sections[0].places(value).difference
     title = _("{score}, differences over {count} data sets", score=heading(value), count=question.data_sets)
     on_these = n_("on this data set, on average", "on these {count} data sets, on average", question.data_sets)
-    general = [_("another data set like these"), _("a single other one")] if any(row.general for row in rows) else []
+    general = (
+        [_("similar data sets, on average"), _("one similar data set")] if any(row.general for row in rows) else []
+    )
     body = []
     for row in rows:
         words = [SIGNS.get(row.verdict, ""), verdict_text(row.verdict, perhaps_negligible(row))]
@@ -212,14 +214,14 @@ def means_table(question: Question, value: str) -> Table:
         cells = [cell for score in row.scores.values() for cell in score.row.cells]
         line = [Entry(row.label), Entry(text, row.mean.difference, cells, style=row.verdict.replace(" ", "-"))]
         counts = {"better": row.count("better"), "worse": row.count("worse"), "all": len(row.scores)}
-        line.append(Entry(_("{better}, {worse} of {all}", **counts)))
+        line.append(Entry(_("better in {better}, worse in {worse} of {all}", **counts)))
         line += [verdict_entry(score, pair, places) for score in row.scores.values() if (pair := score.comparison)]
         if general:
             word = _(WORDS[row.general or "not comparable"])
             line.append(Entry(f"{word} {mean_text(row, row.mean, row.mean.general, places)}"))
             line.append(Entry(mean_text(row, row.mean, row.mean.prediction, places)))
         body.append(line)
-    return Table(title, [_("Configuration"), on_these, _("better, worse in"), *question.settings, *general], body)
+    return Table(title, [_("Configuration"), on_these, _("settings"), *question.settings, *general], body)
 
 
 def statements(question: Question, value: str) -> list[str]:

@@ -55,7 +55,7 @@ def test_the_largest_gain_is_the_headline_and_rows_are_sorted_by_what_they_gain(
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"ce": CE, "bad": shifted(-0.1)}, "Keep ce: bad (−9.98 ± 0.18) is worse."),
+        ({"ce": CE, "bad": shifted(-0.1)}, "No gain: bad (−9.98 ± 0.18) is worse."),
         (
             {"ce": CE, "bad": shifted(-0.1), "wild": FAR["wild"]},
             "No gain is shown: bad (−10.0 ± 0.2) is worse; wild (0.0 ± 23.9) is undecided.",
@@ -79,7 +79,7 @@ def test_advice_on_validation_scores_is_of_validation_texts():
         put(comparison, needs=Needed(None, 900))
     first = overview(results, [section], ["a"])
     assert "70 validation examples, 5 seeds." in first.setting and "test" not in first.setting
-    assert "decide wild, 900 validation examples: write test: 900 in FILE." in first.next.words
+    assert "write test: 900 in FILE: that should decide wild (900 validation examples)." in first.next.words
 
 
 def test_the_first_screen_names_all_data_sets_and_encoders_of_the_rows():
@@ -116,7 +116,7 @@ def test_a_gain_that_may_be_within_the_margin_is_called_so():
     section = compare_section(part, results)[1]
     assert answer(section, results).startswith("Use good: +1.12 ± 0.18 points (possibly negligible) over ce")
     first = overview(results, [section], ["a"])
-    assert first.chart.rows[1].word == "better, possibly negligible" and "within the grey band, ± 1." in first.notes[1]
+    assert first.chart.rows[1].word == "better, possibly negligible" and "in the grey band, ± 1." in first.notes[1]
     assert seen({"ce": CE, "good": shifted(0.1)}).chart.rows[1].word == "better"
 
 
@@ -154,7 +154,7 @@ def test_the_next_step_is_the_cheapest_with_the_key_and_value_to_write():
     open_rows = {name: [one + by for one, by in zip(CE, added, strict=True)] for name, added in apart.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
     assert first.next.words == (
-        "Next, decide near, 9 seeds in all (48 s); all rows, 96 s: write seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8] in FILE."
+        "Next, write seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8] in FILE (all rows, 96 s): that should decide near (9 seeds in all (48 s))."
     )
     assert first.next.command == "ablate run FILE"
 
@@ -258,10 +258,16 @@ def test_where_no_row_is_a_baseline_nothing_is_compared_nor_advised():
 @pytest.mark.parametrize(
     ("seeds", "texts", "most", "command", "said"),
     [
-        (6, 900, None, "ablate run FILE", ": write seeds: [0, 1, 2, 3, 4, 5] in FILE."),
-        (28, None, None, "ablate run FILE", ": write 28 seeds in FILE."),
+        (6, 900, None, "ablate run FILE", "Next, write seeds: [0, 1, 2, 3, 4, 5] in FILE"),
+        (28, None, None, "ablate run FILE", "Next, write 28 seeds in FILE"),
         (28, None, 20, "ablate run FILE --until-decided --max-seeds 28", "decide wild: 28 seeds in all"),
-        (None, 900, None, "ablate run FILE", ", 900 test examples: write test: 900 in FILE."),
+        (
+            None,
+            900,
+            None,
+            "ablate run FILE",
+            "Next, write test: 900 in FILE: that should decide wild (900 test examples).",
+        ),
         (None, None, None, "", "Stop here: wild cannot be decided here: that takes more than 64 seeds."),
     ],
 )

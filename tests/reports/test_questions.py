@@ -74,9 +74,9 @@ def test_a_question_has_the_mean_of_each_row_over_its_settings():
     up, _, mixed = found.means[NAME]
     assert (up.count("better"), up.count("worse"), mixed.count("better"), mixed.count("worse")) == (3, 0, 1, 1)
     table = means_table(found, NAME)
-    assert table.head[1:3] == ["on these 3 data sets, on average", "better, worse in"]
+    assert table.head[1:3] == ["on these 3 data sets, on average", "settings"]
     line = [entry.text for entry in table.rows[0]]
-    assert line[1].startswith("▲ better +9") and line[2] == "3, 0 of 3" and len(line) == 6
+    assert line[1].startswith("▲ better +9") and line[2] == "better in 3, worse in 0 of 3" and len(line) == 6
     assert statements(found, NAME)[-1] == "Nothing is said of other data sets: that takes 5."
 
 
@@ -102,7 +102,7 @@ def test_from_five_data_sets_on_there_is_a_statement_about_others():
     up, _, mixed = found.means[NAME]
     assert (up.verdict, up.general) == ("better", "better") and mixed.general == "undecided"
     table = means_table(found, NAME)
-    assert table.head[-2:] == ["another data set like these", "a single other one"]
+    assert table.head[-2:] == ["similar data sets, on average", "one similar data set"]
     assert table.rows[2][-2].text.startswith("undecided +")
 
 
