@@ -154,7 +154,8 @@ def test_the_next_step_is_the_cheapest_with_the_key_and_value_to_write():
     open_rows = {name: [one + by for one, by in zip(CE, added, strict=True)] for name, added in apart.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
     assert first.next.words == (
-        "Next, write seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8] in FILE (all rows, 96 s): that should decide near (9 seeds in all (48 s))."
+        "Next, write seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8] in FILE (all rows, 96 s): that should decide near (9 seeds in "
+        "all (48 s))."
     )
     assert first.next.command == "ablate run FILE"
 
