@@ -86,7 +86,7 @@ def to_decide(
         every = {tuple(row.cells) for section in study.sections for row in section.rows}
         time = time_until(seeds, every, N_(" (all rows, {time})"), results) if seeds else ""
         words = _(
-            "Next, write {setting} in {file}{time}: that should decide {label} ({needs}).",
+            "Next, write {setting} in {file}{time} to decide {label} ({needs}).",
             needs=needs, time=time, setting=setting_text(target, study), file=study.file, label=target.label,
         )  # fmt: skip
         return NextStep(words, f"ablate run {study.file}", also)

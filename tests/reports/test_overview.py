@@ -79,7 +79,7 @@ def test_advice_on_validation_scores_is_of_validation_texts():
         put(comparison, needs=Needed(None, 900))
     first = overview(results, [section], ["a"])
     assert "70 validation examples, 5 seeds." in first.setting and "test" not in first.setting
-    assert "write test: 900 in FILE: that should decide wild (900 validation examples)." in first.next.words
+    assert "write test: 900 in FILE to decide wild (900 validation examples)." in first.next.words
 
 
 def test_the_first_screen_names_all_data_sets_and_encoders_of_the_rows():
@@ -154,7 +154,7 @@ def test_the_next_step_is_the_cheapest_with_the_key_and_value_to_write():
     open_rows = {name: [one + by for one, by in zip(CE, added, strict=True)] for name, added in apart.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
     assert first.next.words == (
-        "Next, write seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8] in FILE (all rows, 96 s): that should decide near (9 seeds in "
+        "Next, write seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8] in FILE (all rows, 96 s) to decide near (9 seeds in "
         "all (48 s))."
     )
     assert first.next.command == "ablate run FILE"
@@ -267,7 +267,7 @@ def test_where_no_row_is_a_baseline_nothing_is_compared_nor_advised():
             900,
             None,
             "ablate run FILE",
-            "Next, write test: 900 in FILE: that should decide wild (900 test examples).",
+            "Next, write test: 900 in FILE to decide wild (900 test examples).",
         ),
         (None, None, None, "", "Stop here: wild cannot be decided here: that takes more than 64 seeds."),
     ],
