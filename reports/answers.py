@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from reports.compare import RowScore, Section
 from reports.markdown import difference_text, most_of, score_text, unit, with_unit
 from reports.messages import N_, _, listed, n_
-from reports.questions import Question, RowMean, perhaps_negligible, question_anchor
+from reports.questions import Question, RowMean, perhaps_negligible
 from reports.rows import references_of, row_cost
 from reports.statistics.decide import DECIDED
 from reports.study import Results
@@ -25,10 +25,9 @@ ORDER = ("worse", "equivalent", "undecided")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a report says of one question."""
+    """The answer to one question."""
 
     question: str
-    anchor: str
     words: str
 
 
@@ -49,26 +48,24 @@ class Line:
         return f"{self.label} ({self.size})"
 
 
-def answers(
-    sections: Sequence[Section], anchors: Sequence[str], questions: Sequence[Question], value: str, results: Results
-) -> list[Answer]:
+def answers(sections: Sequence[Section], questions: Sequence[Question], value: str, results: Results) -> list[Answer]:
     """Return the answers in the file's order: over data sets where a question has a mean, else section by section."""
     averaged = {
-        section.recorded.title: (number, question)
-        for number, question in enumerate(questions)
+        section.recorded.title: question
+        for question in questions
         if question.means.get(value)
         for section in question.sections
     }
     found = dict[str, Answer]()
-    for section, anchor in zip(sections, anchors, strict=True):
-        number, question = averaged.get(section.recorded.title, (0, None))
+    for section in sections:
+        title, question = section.recorded.title, averaged.get(section.recorded.title)
         if question is None:
-            title, where, words = section.recorded.title, anchor, answer(section, results, value)
+            words = answer(section, results, value)
         else:
-            title, where = question.title, question_anchor(number)
+            title = question.title
             words = " ".join([answer_over_data(question, value), *above_every_row(question, value, results)])
         if words:
-            found.setdefault(title, Answer(title, where, words))
+            found.setdefault(title, Answer(title, words))
     return [*found.values()]
 
 

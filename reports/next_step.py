@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from reports.forest import ForestRow, PrimaryComparison
-from reports.markdown import duration
+from reports.markdown import duration, split_of
 from reports.messages import N_, _, listed
 from reports.rows import seconds_of_cell
 from reports.study import Results, Study
@@ -96,16 +96,16 @@ def to_decide(
 
 
 def setting_text(target: PrimaryComparison, study: Study) -> str:
-    """Return the key and the value that decide a comparison. The seeds of a choice stay its own."""
-    taken = study.choice.seeds if study.choice else []
-    needs, has = target.comparison.needs, target.score.row.seeds
-    if needs is None or needs.seeds is None:
-        return f"test: {needs.texts if needs else ''}"
-    fresh = (seed for seed in range(10**6) if seed not in has and seed not in taken)
-    seeds = [*has, *(next(fresh) for _more in range(needs.seeds - len(has)))]
-    if len(seeds) > LISTED_SEEDS:
-        return _("{count} seeds", count=len(seeds))
-    return f"seeds: {seeds}"
+    """Return the keys and values that decide a comparison. The seeds of a choice stay its own."""
+    needs, has, parts = target.comparison.needs, target.score.row.seeds, list[str]()
+    if needs and needs.seeds is not None:
+        taken = {*has, *(study.choice.seeds if study.choice else [])}
+        fresh = [seed for seed in range(needs.seeds + len(taken)) if seed not in taken]
+        seeds = [*has, *fresh][: needs.seeds]
+        parts.append(_("{count} seeds", count=len(seeds)) if len(seeds) > LISTED_SEEDS else f"seeds: {seeds}")
+    if needs and needs.texts is not None and (needs.together or not parts):
+        parts.append(f"{split_of(target.score.value)}: {needs.texts}")
+    return listed(parts)
 
 
 def cannot_be_decided(pairs: Sequence[PrimaryComparison]) -> str:

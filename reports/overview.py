@@ -79,7 +79,7 @@ def overview(
         chart = with_means(chart, averaged, [pair for pair in compared if pair not in alone])
     return Overview(
         task=task(results.study),
-        answers=answers(sections, anchors, questions, score, results) if rows else [],
+        answers=answers(sections, questions, score, results) if rows else [],
         state="" if rows else _("Nothing is compared."),
         setting=setting(results, score),
         chart=chart,

@@ -79,7 +79,7 @@ def test_advice_on_validation_scores_is_of_validation_texts():
         put(comparison, needs=Needed(None, 900))
     first = overview(results, [section], ["a"])
     assert "70 validation examples, 5 seeds." in first.setting and "test" not in first.setting
-    assert "write test: 900 in FILE to decide wild (900 validation examples)." in first.next.words
+    assert "write validation: 900 in FILE to decide wild (900 validation examples)." in first.next.words
 
 
 def test_the_first_screen_names_all_data_sets_and_encoders_of_the_rows():
@@ -257,27 +257,27 @@ def test_where_no_row_is_a_baseline_nothing_is_compared_nor_advised():
 
 
 @pytest.mark.parametrize(
-    ("seeds", "texts", "most", "command", "said"),
+    ("needs", "most", "command", "said"),
     [
-        (6, 900, None, "ablate run FILE", "Next, write seeds: [0, 1, 2, 3, 4, 5] in FILE"),
-        (28, None, None, "ablate run FILE", "Next, write 28 seeds in FILE"),
-        (28, None, 20, "ablate run FILE --until-decided --max-seeds 28", "decide wild: 28 seeds in all"),
+        (Needed(6, 900), None, "ablate run FILE", "Next, write seeds: [0, 1, 2, 3, 4, 5] in FILE"),
+        (Needed(5, 900, together=True), None, "ablate run FILE", "Next, write seeds: [0, 1, 2, 3, 4] and test: 900 in"),
+        (Needed(28, None), None, "ablate run FILE", "Next, write 28 seeds in FILE"),
+        (Needed(28, None), 20, "ablate run FILE --until-decided --max-seeds 28", "decide wild: 28 seeds in all"),
         (
-            None,
-            900,
+            Needed(None, 900),
             None,
             "ablate run FILE",
             "Next, write test: 900 in FILE to decide wild (900 test examples).",
         ),
-        (None, None, None, "", "Stop here: wild cannot be decided here: that takes more than 64 seeds."),
+        (Needed(None, None), None, "", "Stop here: wild cannot be decided here: that takes more than 64 seeds."),
     ],
 )
-def test_the_next_step_says_what_would_decide_an_open_comparison(seeds, texts, most, command, said):
+def test_the_next_step_says_what_would_decide_an_open_comparison(needs, most, command, said):
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
     section = compare_section(part, results)[1]
     for score, comparison in section.comparisons:
         if score.verdict == "undecided":
-            put(comparison, needs=Needed(seeds, texts))
+            put(comparison, needs=needs)
     put(results.study, stopping=Stopping(most) if most else None)
     first = overview(results, [section], ["a"])
     assert first.next.command == command and said in first.next.words
