@@ -9,7 +9,6 @@ from reports.markdown import difference_text, most_of, score_text, unit, with_un
 from reports.messages import N_, _, listed, n_
 from reports.questions import Question, RowMean, perhaps_negligible
 from reports.rows import references_of, row_cost
-from reports.statistics.decide import DECIDED
 from reports.study import Results
 from reports.tables import WORDS, is_negligible, verdict_text
 
@@ -123,11 +122,8 @@ def on_another_data_set(means: Sequence[RowMean]) -> list[str]:
     for row in means:
         if row.general and row.general != row.verdict:
             unlike.setdefault(_(WORDS[row.general]), []).append(row.label)
-    named = [
-        n_("{rows} is {verdict}", "{rows} are {verdict}", len(rows), rows=listed(rows, NAMED), verdict=verdict)
-        for verdict, rows in unlike.items()
-    ]
-    return [_("For another data set like these, {verdicts}.", verdicts=listed(named))] if named else []
+    parts = [_("{verdict}: {rows}", verdict=verdict, rows=listed(rows, NAMED)) for verdict, rows in unlike.items()]
+    return [_("For another data set like these, {verdicts}.", verdicts=_("; ").join(parts))] if parts else []
 
 
 def above_every_row(question: Question, value: str, results: Results) -> list[str]:
@@ -179,17 +175,16 @@ def without_winner(lines: Sequence[Line]) -> str:
     rank = {verdict: number for number, verdict in enumerate(ORDER)}
     having = dict[str, list[Line]]()
     for line in sorted(lines, key=lambda line: rank.get(line.verdict, len(rank))):
-        having.setdefault(verdict_text(line.verdict, line.perhaps_negligible), []).append(line)
+        equal = line.verdict == "equivalent"
+        words = _("no gain") if equal else verdict_text(line.verdict, line.perhaps_negligible)
+        having.setdefault(words, []).append(line)
     parts = list[str]()
     for verdict, alike in having.items():
-        labels = [line.with_size if len(alike) < NAMED else line.label for line in alike]
-        named = {"rows": listed(labels, NAMED), "verdict": verdict}
-        parts.append(n_("{rows} is {verdict}", "{rows} are {verdict}", len(alike), **named))
-    words = N_("No gain") if verdicts <= set(DECIDED) else N_("No gain is shown")
-    rows = _("; ").join(parts)
-    if lines[0].where:
-        rows = _("{where}, {rows}", where=lines[0].where, rows=rows)
-    return _("{text}: {rows}.", text=_(words), rows=rows)
+        rows = listed([line.with_size if len(alike) < NAMED else line.label for line in alike], NAMED)
+        parts.append(_("{verdict}: {rows}", verdict=verdict, rows=rows))
+    text = _("{text}.", text=_("; ").join(parts))
+    text = _("{where}, {rows}", where=lines[0].where, rows=text) if lines[0].where else text
+    return text[0].upper() + text[1:]
 
 
 def training_time(score: RowScore, results: Results) -> str:

@@ -1,12 +1,12 @@
 """The next step after a report: what decides the cheapest open comparison, or why nothing here decides the rest."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.forest import ForestRow, PrimaryComparison
 from reports.markdown import duration, split_of
-from reports.messages import N_, _, listed
+from reports.messages import _, listed
 from reports.rows import seconds_of_cell
 from reports.study import Results, Study
 from reports.tables import what_decides
@@ -82,15 +82,14 @@ def to_decide(
     seeds = needed_seeds(target)
     needs = what_decides(target.score.value, target.comparison)
     also = cannot_be_decided(hopeless) if hopeless else ""
+    words = _("Next, decide {label}: {needs}.", needs=needs, label=target.label)
     if study.stopping is None:
         every = {tuple(row.cells) for section in study.sections for row in section.rows}
-        time = time_until(seeds, every, N_(" (all rows, {time})"), results) if seeds else ""
-        words = _(
-            "Next, write {setting} in {file}{time} to decide {label} ({needs}).",
-            needs=needs, time=time, setting=setting_text(target, study), file=study.file, label=target.label,
-        )  # fmt: skip
-        return NextStep(words, f"ablate run {study.file}", also)
-    words = _("Next, decide {label}: {needs}.", needs=needs, label=target.label)
+        seconds = sum(seconds_of_cell(cells, results) * max(0, (seeds or 0) - len(cells)) for cells in every)
+        time = _(" (all rows: {time})", time=duration(seconds)) if seeds and math.isfinite(seconds) else ""
+        setting = setting_text(target, study)
+        how = _("Write {setting} in {file}{time}.", setting=setting, file=study.file, time=time)
+        return NextStep(f"{words} {how}", f"ablate run {study.file}", also)
     more = f" --max-seeds {seeds}" if (seeds or 0) > MAX_SEEDS else ""
     return NextStep(words, f"ablate run {study.file} --until-decided{more}", also)
 
@@ -113,11 +112,3 @@ def cannot_be_decided(pairs: Sequence[PrimaryComparison]) -> str:
     labels = listed(list(dict.fromkeys(pair.label for pair in pairs)), OTHERS)
     limit = what_decides(pairs[0].score.value, pairs[0].comparison)
     return _("{rows} cannot be decided here: that takes {limit}.", rows=labels, limit=limit)
-
-
-def time_until(seeds: int, rows: Iterable[tuple[str, ...]], words: str, results: Results) -> str:
-    """Say how long rows, each by its cells, train until all have this number of seeds; empty if unknown."""
-    total = 0.0
-    for cells in rows:
-        total += seconds_of_cell(cells, results) * max(0, seeds - len(cells))
-    return _(words, time=duration(total)) if math.isfinite(total) else ""

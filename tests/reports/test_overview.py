@@ -55,12 +55,12 @@ def test_the_largest_gain_is_the_headline_and_rows_are_sorted_by_what_they_gain(
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"ce": CE, "bad": shifted(-0.1)}, "No gain: bad (−9.98 ± 0.18) is worse."),
+        ({"ce": CE, "bad": shifted(-0.1)}, "Worse: bad (−9.98 ± 0.18)."),
         (
             {"ce": CE, "bad": shifted(-0.1), "wild": FAR["wild"]},
-            "No gain is shown: bad (−10.0 ± 0.2) is worse; wild (0.0 ± 23.9) is undecided.",
+            "Worse: bad (−10.0 ± 0.2); undecided: wild (0.0 ± 23.9).",
         ),
-        ({"ce": CE, "wild": FAR["wild"]}, "No gain is shown: wild (0 ± 19) is undecided."),
+        ({"ce": CE, "wild": FAR["wild"]}, "Undecided: wild (0 ± 19)."),
         ({"ce": CE[:1], "good": shifted(0.1)[:1]}, "With one seed, no difference can be tested."),
         ({"ce": CE}, "Nothing is compared."),
         ({"ce": CE, "none": [float("nan")] * 5}, "Nothing is compared."),
@@ -79,7 +79,7 @@ def test_advice_on_validation_scores_is_of_validation_texts():
         put(comparison, needs=Needed(None, 900))
     first = overview(results, [section], ["a"])
     assert "70 validation examples, 5 seeds." in first.setting and "test" not in first.setting
-    assert "write validation: 900 in FILE to decide wild (900 validation examples)." in first.next.words
+    assert "Next, decide wild: 900 validation examples. Write validation: 900 in FILE." in first.next.words
 
 
 def test_the_first_screen_names_all_data_sets_and_encoders_of_the_rows():
@@ -154,8 +154,7 @@ def test_the_next_step_is_the_cheapest_with_the_key_and_value_to_write():
     open_rows = {name: [one + by for one, by in zip(CE, added, strict=True)] for name, added in apart.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
     assert first.next.words == (
-        "Next, write seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8] in FILE (all rows, 96 s) to decide near (9 seeds in "
-        "all (48 s))."
+        "Next, decide near: 9 seeds in all (48 s). Write seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8] in FILE (all rows: 96 s)."
     )
     assert first.next.command == "ablate run FILE"
 
@@ -259,15 +258,15 @@ def test_where_no_row_is_a_baseline_nothing_is_compared_nor_advised():
 @pytest.mark.parametrize(
     ("needs", "most", "command", "said"),
     [
-        (Needed(6, 900), None, "ablate run FILE", "Next, write seeds: [0, 1, 2, 3, 4, 5] in FILE"),
-        (Needed(5, 900, together=True), None, "ablate run FILE", "Next, write seeds: [0, 1, 2, 3, 4] and test: 900 in"),
-        (Needed(28, None), None, "ablate run FILE", "Next, write 28 seeds in FILE"),
+        (Needed(6, 900), None, "ablate run FILE", "Write seeds: [0, 1, 2, 3, 4, 5] in FILE"),
+        (Needed(5, 900, together=True), None, "ablate run FILE", "Write seeds: [0, 1, 2, 3, 4] and test: 900 in"),
+        (Needed(28, None), None, "ablate run FILE", "Write 28 seeds in FILE"),
         (Needed(28, None), 20, "ablate run FILE --until-decided --max-seeds 28", "decide wild: 28 seeds in all"),
         (
             Needed(None, 900),
             None,
             "ablate run FILE",
-            "Next, write test: 900 in FILE to decide wild (900 test examples).",
+            "Next, decide wild: 900 test examples. Write test: 900 in FILE.",
         ),
         (Needed(None, None), None, "", "Stop here: wild cannot be decided here: that takes more than 64 seeds."),
     ],

@@ -43,7 +43,7 @@ def count_words(text: str) -> int:
 def test_a_laptop_shows_finding_and_next_step_in_few_words(browser: Browser):
     page = opened_page(browser, 1000, 700)
     seen = page.evaluate(VISIBLE)
-    assert count_words(seen) <= 155, seen
+    assert count_words(seen) <= 140, seen
     command = page.locator("#first code").bounding_box()
     assert command is not None and command["y"] + command["height"] <= 700
     page.close()
