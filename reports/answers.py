@@ -42,10 +42,6 @@ class Line:
     perhaps_negligible: bool = False
     where: str = ""  # over which data sets it is a mean
 
-    @property
-    def with_size(self) -> str:
-        return f"{self.label} ({self.size})"
-
 
 def answers(sections: Sequence[Section], questions: Sequence[Question], value: str, results: Results) -> list[Answer]:
     """Return the answers in the file's order: over data sets where a question has a mean, else section by section."""
@@ -105,7 +101,7 @@ def answer_over_data(question: Question, value: str) -> str:
     where = n_("on this data set", "on average over {count} data sets", question.data_sets)
     lines = [line_of_mean(row, value, places, where) for row in means]
     best = winner(lines)
-    words = [recommendation(best, value, "", []) if best else without_winner(lines)]
+    words = [recommendation(best, value, "", []) if best else without_winner(lines, question.data_sets)]
     if question.data_sets == 2:
         row = means[lines.index(best)] if best else means[0]
         each = [
@@ -128,14 +124,17 @@ def on_another_data_set(means: Sequence[RowMean]) -> list[str]:
 
 def above_every_row(question: Question, value: str, results: Results) -> list[str]:
     """Name the settings in which a reference, such as TF-IDF, scores above every row."""
-    settings = list[str]()
+    settings = dict[str, list[str]]()
     for section in question.sections:
         scores = [score for score in section.scores if score.value == value and not score.row.variant]
         sign = 1 if scores[0].higher else -1
-        for reference in references_of(section.recorded, results).values():
+        for name, reference in references_of(section.recorded, results).items():
             if value in reference and all(sign * reference[value] > sign * score.mean for score in scores):
-                settings.append(section.recorded.setting)
-    return [_("On {settings}, the reference scores above every row.", settings=listed(settings))] if settings else []
+                settings.setdefault(name, []).append(section.recorded.setting)
+    return [
+        _("On {settings}, {reference} scores above every row.", settings=listed(found), reference=name)
+        for name, found in settings.items()
+    ]
 
 
 def line_of_mean(row: RowMean, value: str, places: int | None, where: str) -> Line:
@@ -165,26 +164,33 @@ def recommendation(best: Line, value: str, time: str, ties: Sequence[str]) -> st
     return _("{text}.", text=text)
 
 
-def without_winner(lines: Sequence[Line]) -> str:
+def without_winner(lines: Sequence[Line], data_sets: int = 1) -> str:
     """Say of each row what is known, where none is better."""
     if not lines:
         return ""
     verdicts = {line.verdict for line in lines}
     if len(verdicts) == 1 and lines[0].verdict in UNTESTED:
         return _(UNTESTED[lines[0].verdict])
+    text = _("{text}.", text=with_verdicts(lines))
+    return _("On average over {count} data sets, {rows}", count=data_sets, rows=text) if data_sets > 1 else text
+
+
+def with_verdicts(lines: Sequence[Line]) -> str:
+    """`LoRA: −0.2 ± 1.0, undecided; R-Drop: …`: the worse ones first; many rows of one verdict share it."""
     rank = {verdict: number for number, verdict in enumerate(ORDER)}
     having = dict[str, list[Line]]()
     for line in sorted(lines, key=lambda line: rank.get(line.verdict, len(rank))):
-        equal = line.verdict == "equivalent"
-        words = _("no gain") if equal else verdict_text(line.verdict, line.perhaps_negligible)
-        having.setdefault(words, []).append(line)
+        having.setdefault(verdict_text(line.verdict, line.perhaps_negligible), []).append(line)
     parts = list[str]()
     for verdict, alike in having.items():
-        rows = listed([line.with_size if len(alike) < NAMED else line.label for line in alike], NAMED)
-        parts.append(_("{verdict}: {rows}", verdict=verdict, rows=rows))
-    text = _("{text}.", text=_("; ").join(parts))
-    text = _("{where}, {rows}", where=lines[0].where, rows=text) if lines[0].where else text
-    return text[0].upper() + text[1:]
+        if len(alike) < NAMED:
+            parts += [
+                _("{label}: {size}, {verdict}", label=line.label, size=line.size, verdict=verdict) for line in alike
+            ]
+        else:
+            rows = listed([line.label for line in alike], NAMED)
+            parts.append(_("{verdict}: {rows}", verdict=verdict, rows=rows))
+    return _("; ").join(parts)
 
 
 def training_time(score: RowScore, results: Results) -> str:

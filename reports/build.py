@@ -35,7 +35,7 @@ from reports.messages import _, n_, using
 from reports.methods import hyperparameters, methods
 from reports.overview import Overview, overview
 from reports.provenance import class_tables, footer, row_tables
-from reports.questions import Question, means_table, question_anchor, questions_of, statements
+from reports.questions import Question, means_table, question_anchor, questions_of, settings_table, statements
 from reports.section_effects import explained, level_means
 from reports.statistics.effects import Effect
 from reports.study import Results, Study
@@ -114,7 +114,7 @@ def question_report(question: Question, number: int) -> QuestionReport:
     scores = list(question.means)
     tested = [value for section in question.sections for value in section.tested]
     said = [words for value in (scores or tested)[:1] for words in statements(question, value)]
-    tables = [means_table(question, value) for value in scores]
+    tables = [table(question, value) for value in scores for table in (means_table, settings_table)]
     answered = answer_over_data(question, scores[0]) if scores else ""
     return QuestionReport(question_anchor(number), question, answered, said, tables)
 

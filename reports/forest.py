@@ -86,8 +86,7 @@ class ForestRow:
     baseline_level: float = math.nan
     cost: Cost | None = None
     perhaps_negligible: bool = False
-    by_setting: list[tuple[float, float]] = field(default_factory=list)  # of a mean: difference and half-width in each
-    verdicts: list[str] = field(default_factory=list)  # of a mean: in each setting
+    parts: list["ForestRow"] = field(default_factory=list)  # of a mean over data sets: the row in each setting
 
     @property
     def gain(self) -> float:
@@ -119,6 +118,11 @@ class Group:
     title: str
     anchor: str
     rows: list[ForestRow]
+
+    @property
+    def lines(self) -> list[tuple[ForestRow, bool]]:
+        """Each row followed by its parts, and whether it is a part."""
+        return [line for row in self.rows for line in ((row, False), *((part, True) for part in row.parts))]
 
 
 @dataclass(frozen=True)
@@ -180,12 +184,12 @@ class Chart:
         for row in self.rows:
             width = row.half_width if math.isfinite(row.half_width) else 0.0
             ends += [max(-most, row.difference - width), min(most, row.difference + width)]
-            ends += [difference for difference, _half_width in row.by_setting]
+            ends += [part.difference for part in row.parts]
         low, high = min(ends), max(ends)
         room = (high - low) / 2
-        for difference, half_width in (pair for row in self.rows for pair in row.by_setting):
-            if math.isfinite(half_width):
-                ends += [max(low - room, difference - half_width), min(high + room, difference + half_width)]
+        for part in (part for row in self.rows for part in row.parts if math.isfinite(part.half_width)):
+            ends += [max(low - room, part.difference - part.half_width)]
+            ends += [min(high + room, part.difference + part.half_width)]
         padding = 0.03 * (max(ends) - min(ends)) or 1.0
         return min(ends) - padding, max(ends) + padding
 
@@ -207,10 +211,6 @@ class Chart:
         """Return the width of a row's interval within the axis, in percent."""
         low, high = self.ends
         return f"{100 * 2 * row.half_width / (high - low):.2f}%"
-
-    def height(self, number: int, count: int) -> str:
-        """Return the height of one of the marks below a mean, in pixels."""
-        return f"{13 + 10 * (number + 0.5) / count:.1f}"
 
     def at(self, value: float) -> str:
         """Return the position of a value on the axis, in percent."""
@@ -270,38 +270,40 @@ def differences_by_seed(pair: PrimaryComparison) -> list[float]:
 
 
 def reference_rows(compared: Sequence[PrimaryComparison], results: Results) -> list[ForestRow]:
-    """Return rows for the references, such as TF-IDF; none if the rows have several baselines."""
-    if len({pair.against for pair in compared}) != 1:
-        return []
-    first = compared[0]
-    value, scale = first.score.value, unit(first.score.value)
-    return [
-        ForestRow(
-            name, first.anchor, "", "reference", first.comparison.against.label, first.score.higher is not False,
-            scale * (scores[value] - first.baseline.mean), level=scale * scores[value],
-        )
-        for name, scores in references_of(first.section.recorded, results).items()
-        if value in scores
-    ]  # fmt: skip
+    """Return rows for the references, such as TF-IDF, beside each baseline."""
+    rows = list[ForestRow]()
+    for pair in {pair.against: pair for pair in reversed(compared)}.values():
+        value, scale = pair.score.value, unit(pair.score.value)
+        rows += [
+            ForestRow(
+                name, pair.anchor, pair.section.recorded.title, "reference", pair.comparison.against.label,
+                pair.score.higher is not False, scale * (scores[value] - pair.baseline.mean), beside=pair.against,
+                level=scale * scores[value],
+            )
+            for name, scores in references_of(pair.section.recorded, results).items()
+            if value in scores
+        ]  # fmt: skip
+    return rows
 
 
 def grouped(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], results: Results) -> list[Group]:
-    """Group rows by question, that of the headline first, with the baselines at the head: once if all share one."""
+    """Group rows by question, with the baselines at the head. A baseline that all share, and the references beside it,
+    stand once."""
     baselines = {pair.against: row_at_zero(pair, pair.baseline, results) for pair in reversed(compared)}
-    common = [*baselines.values()] if len(baselines) == 1 else []
-    references = [row for row in rows if row.verdict == "reference"]
-    best, groups = winner(rows), list[Group]()
-    titles = dict.fromkeys(pair.section.recorded.title for pair in compared)
-    for title in sorted(titles, key=lambda title: not (best and title == best.section)):
-        inside = [row for row in rows if row.section == title]
+    titles = list(dict.fromkeys(pair.section.recorded.title for pair in compared))
+    common = list[ForestRow]()
+    if len(baselines) == 1 and len(titles) > 1:
+        common = [*baselines.values(), *(row for row in rows if row.verdict == "reference")]
+    groups = list[Group]()
+    for title in titles:
+        inside = [row for row in rows if row.section == title and row not in common]
+        inside.sort(key=lambda row: row.verdict == "reference")
         heads = [] if common else [baselines[cells] for cells in dict.fromkeys(row.beside for row in inside)]
         if len(heads) > 1:
             inside = [with_baseline(row) for row in inside]
         if inside:
             groups.append(Group(title, inside[0].anchor, [*heads, *inside]))
-    if common and len(groups) == 1:
-        return [replace(groups[0], rows=[*common, *groups[0].rows, *references])]
-    return [Group("", rows[0].anchor, [*common, *references]), *groups] if common and rows else groups
+    return [Group("", groups[0].anchor, common), *groups] if common and groups else groups
 
 
 def with_baseline(row: ForestRow) -> ForestRow:

@@ -82,15 +82,16 @@ def to_decide(
     seeds = needed_seeds(target)
     needs = what_decides(target.score.value, target.comparison)
     also = cannot_be_decided(hopeless) if hopeless else ""
-    words = _("Next, decide {label}: {needs}.", needs=needs, label=target.label)
+    words = _("To decide {label}: {needs}.", needs=needs, label=target.label)
     if study.stopping is None:
         every = {tuple(row.cells) for section in study.sections for row in section.rows}
         seconds = sum(seconds_of_cell(cells, results) * max(0, (seeds or 0) - len(cells)) for cells in every)
         time = _(" (all rows: {time})", time=duration(seconds)) if seeds and math.isfinite(seconds) else ""
         setting = setting_text(target, study)
-        how = _("Write {setting} in {file}{time}.", setting=setting, file=study.file, time=time)
+        how = _("Set {setting} in {file}{time}.", setting=setting, file=study.file, time=time)
         return NextStep(f"{words} {how}", f"ablate run {study.file}", also)
-    more = f" --max-seeds {seeds}" if (seeds or 0) > MAX_SEEDS else ""
+    most = max(seeds or 0, study.stopping.most_seeds)
+    more = "" if most == MAX_SEEDS else f" --max-seeds {most}"
     return NextStep(words, f"ablate run {study.file} --until-decided{more}", also)
 
 

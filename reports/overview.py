@@ -74,7 +74,7 @@ def overview(
     alone = [pair for pair in compared if pair.section.recorded.title not in in_questions]
     rows = [*forest_rows(alone, results), *(row for each in averaged for row in each)]
     best = winner(rows)
-    chart, left_out = chart_of([row for row in rows if not row.by_setting], alone, results)
+    chart, left_out = chart_of([row for row in rows if not row.parts], alone, results)
     if with_mean:
         chart = with_means(chart, averaged, [pair for pair in compared if pair not in alone])
     return Overview(
@@ -199,14 +199,14 @@ def explanations(chart: Chart) -> list[str]:
         notes.append(_("Undecided: neither."))
     if any(row.perhaps_negligible for row in with_lines):
         notes.append(_("Possibly negligible: it reaches into the band."))
-    if any(row.by_setting for row in chart.rows):
+    if any(row.parts for row in chart.rows):
         notes.append(_("Diamonds: means over data sets; below them, each data set."))
     if any(math.isfinite(row.level_deviation) for row in chart.rows):
-        notes.append(_("Brackets: standard deviation."))
+        notes.append(_("Parentheses: standard deviation."))
     notes.append(_("±: joint 95 % interval."))
     if any(row.seeds for row in chart.rows):
         notes.append(_("Dots: seeds."))
-    if not all(row.has_its_levels for row in with_lines if not row.by_setting):
+    if not all(row.has_its_levels for row in with_lines if not row.parts):
         notes.append(_("Differences are those of common seeds."))
     return notes
 

@@ -175,16 +175,19 @@ def mean_rows(question: Question, value: str, anchor: str) -> list[ForestRow]:
             scale * row.mean.difference,
             scale * row.mean.half_width,
             perhaps_negligible=perhaps_negligible(row),
-            by_setting=[
-                (scale * pair.difference, scale * pair.half_width)
-                for score in row.scores.values()
-                if (pair := score.comparison)
-            ],
-            verdicts=[score.verdict for score in row.scores.values()],
+            parts=[part_row(setting, score, value) for setting, score in row.scores.items()],
         )
         for row in question.means.get(value, [])
     ]
     return sorted(rows, key=lambda row: -row.gain)
+
+
+def part_row(setting: str, score: RowScore, value: str) -> ForestRow:
+    """Return the row of the first screen that shows a mean's row in one setting."""
+    pair, scale = score.comparison, unit(value)
+    difference, half_width = (pair.difference, pair.half_width) if pair else (math.nan, math.nan)
+    higher = score.higher is not False
+    return ForestRow(setting, "", "", score.verdict, "", higher, scale * difference, scale * half_width)
 
 
 def perhaps_negligible(row: RowMean) -> bool:
@@ -199,8 +202,7 @@ def mean_text(row: RowMean, mean: Mean, half_width: float, places: int | None = 
 
 
 def means_table(question: Question, value: str) -> Table:
-    """Return a line for each row: its mean over the data sets, its difference in each setting, and what that says of
-    another data set."""
+    """Return a line for each row: its mean over the data sets, and what that says of another data set."""
     rows, places = question.means[value], question.sections[0].places(value).difference
     title = _("{score}, differences over {count} data sets", score=heading(value), count=question.data_sets)
     on_these = n_("on this data set, on average", "on these {count} data sets, on average", question.data_sets)
@@ -215,13 +217,24 @@ def means_table(question: Question, value: str) -> Table:
         line = [Entry(row.label), Entry(text, row.mean.difference, cells, style=row.verdict.replace(" ", "-"))]
         counts = {"better": row.count("better"), "worse": row.count("worse"), "all": len(row.scores)}
         line.append(Entry(_("better in {better}, worse in {worse} of {all}", **counts)))
-        line += [verdict_entry(score, pair, places) for score in row.scores.values() if (pair := score.comparison)]
         if general:
             word = _(WORDS[row.general or "not comparable"])
             line.append(Entry(f"{word} {mean_text(row, row.mean, row.mean.general, places)}"))
             line.append(Entry(mean_text(row, row.mean, row.mean.prediction, places)))
         body.append(line)
-    return Table(title, [_("Configuration"), on_these, _("settings"), *question.settings, *general], body)
+    return Table(title, [_("Configuration"), on_these, _("settings"), *general], body)
+
+
+def settings_table(question: Question, value: str) -> Table:
+    """Return a line for each row: its difference in each setting."""
+    rows, places = question.means[value], question.sections[0].places(value).difference
+    body = [
+        [Entry(row.label)]
+        + [verdict_entry(score, pair, places, False) for score in row.scores.values() if (pair := score.comparison)]
+        for row in rows
+    ]
+    title = _("{score}, differences in each setting", score=heading(value))
+    return Table(title, [_("Configuration"), *question.settings], body)
 
 
 def statements(question: Question, value: str) -> list[str]:

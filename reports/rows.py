@@ -97,10 +97,11 @@ def never_differ(kind: str, section: RecordedSection, values: Sequence[str], res
 
 
 def references_of(section: RecordedSection, results: Results) -> dict[str, dict[str, float]]:
-    """Return the references for a section's data, such as TF-IDF, as name → scores."""
+    """Return the references for a section's data, such as TF-IDF, as name → scores. A name tells the data set if the
+    section has several."""
     used = {row.data for row in section.rows}
     return {
-        f"{reference.name}, {reference.data}" if reference.data else reference.name: reference.scores
+        f"{reference.name}, {reference.data}" if len(used) > 1 and reference.data else reference.name: reference.scores
         for reference in results.study.references
         if reference.data in used
     }

@@ -203,9 +203,11 @@ def is_negligible(score: RowScore) -> bool:
     return abs(comparison.difference) - comparison.half_width < score.margin
 
 
-def verdict_entry(score: RowScore, comparison: Comparison, places: int | None) -> Entry:
-    """Return a verdict with its difference."""
-    words: list[str] = [SIGNS.get(score.verdict, ""), verdict_text(score.verdict, is_negligible(score))]
+def verdict_entry(score: RowScore, comparison: Comparison, places: int | None, in_words: bool = True) -> Entry:
+    """Return a verdict, as a word or its sign alone, with its difference."""
+    words = [SIGNS.get(score.verdict, "")]
+    if in_words or not words[0]:
+        words.append(verdict_text(score.verdict, is_negligible(score)))
     if math.isfinite(comparison.difference):
         scale = unit(score.value)
         words.append(

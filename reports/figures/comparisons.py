@@ -103,41 +103,40 @@ def draw_forest(chart: Chart, path: Path) -> canvas.Figure | None:
 
 def forest_figure(chart: Chart) -> Any:
     """Draw on white, so that it is legible on any background: a line for each row, and one for each question."""
-    lines = [line for group in chart.groups for line in ([group.title] if group.title else []) + group.rows]
+    lines = [line for group in chart.groups for line in ([(group.title, False)] if group.title else []) + group.lines]
     drawn = canvas.blank(LINE * len(lines) + 0.75, width=7.2)
     axis = drawn.subplots()
     if chart.margin is not None:
         axis.axvspan(-chart.margin, chart.margin, color="#E4E7EB", linewidth=0, zorder=0)
     axis.axvline(0, color="black", linewidth=0.6, zorder=1)
     names, numbers = list[str](), list[str]()
-    for position, row in enumerate(lines):
+    for position, (row, is_part) in enumerate(lines):
         if isinstance(row, str):
             names.append(canvas.wrapped(row, LETTERS + 10, 1))
             numbers.append("")
             continue
-        names.append(canvas.wrapped(row.label, LETTERS, 1))
-        numbers.append("  ".join(each for each in (chart.size(row), row.word, chart.level(row)) if each))
+        names.append(canvas.wrapped(row.label, LETTERS, 1) + is_part * "   ")
+        words = (chart.size(row), row.sign if is_part else row.word, chart.level(row))
+        numbers.append("  ".join(each for each in words if each))
         colour = COLOURS.get(row.verdict, canvas.GREY)
         face = "white" if row.mark == UNDECIDED else colour
         axis.plot(
             row.seeds, [position + 0.28] * len(row.seeds), "o", color=canvas.GREY, markersize=2.2, markeredgewidth=0
         )
         width = row.half_width if math.isfinite(row.half_width) else 0
-        for number, (difference, half_width) in enumerate(row.by_setting):
-            height = position + 0.1 + 0.35 * (number + 0.5) / len(row.by_setting)
-            look = {"fmt": "o", "color": canvas.GREY, "markersize": 2, "linewidth": 0.5}
-            axis.errorbar(difference, height, xerr=half_width if math.isfinite(half_width) else 0, **look)
-        if row.by_setting:
-            middle, wide = position - 0.12, row.difference
-            corners = [(wide - width, middle), (wide, middle - 0.2), (wide + width, middle), (wide, middle + 0.2)]
+        if row.parts:
+            middle = row.difference
+            corners = [(middle - width, position), (middle, position - 0.2), (middle + width, position)]
+            corners.append((middle, position + 0.2))
             axis.fill(*zip(*corners, strict=True), facecolor=face, edgecolor=colour, linewidth=0.8, zorder=3)
             continue
-        look = {"fmt": row.mark.marker, "color": colour, "markersize": 5, "markerfacecolor": face}
+        look = {"fmt": row.mark.marker, "color": colour, "markersize": 3.5 if is_part else 5, "markerfacecolor": face}
         axis.errorbar(row.difference, position, xerr=width, **look)
     axis.set(xlim=chart.ends, ylim=(len(lines) - 0.4, -0.6), xticks=chart.ticks)
     axis.set_yticks(range(len(lines)), names)
-    for label, row in zip(axis.get_yticklabels(), lines, strict=True):
+    for label, (row, is_part) in zip(axis.get_yticklabels(), lines, strict=True):
         label.set_fontweight("bold" if isinstance(row, str) else "normal")
+        label.set_color(canvas.GREY if is_part else "black")
     axis.tick_params("y", length=0)
     axis.spines["left"].set_visible(False)
     right = axis.secondary_yaxis("right")

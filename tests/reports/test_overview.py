@@ -55,12 +55,12 @@ def test_the_largest_gain_is_the_headline_and_rows_are_sorted_by_what_they_gain(
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"ce": CE, "bad": shifted(-0.1)}, "Worse: bad (−9.98 ± 0.18)."),
+        ({"ce": CE, "bad": shifted(-0.1)}, "bad: −9.98 ± 0.18, worse."),
         (
             {"ce": CE, "bad": shifted(-0.1), "wild": FAR["wild"]},
-            "Worse: bad (−10.0 ± 0.2); undecided: wild (0.0 ± 23.9).",
+            "bad: −10.0 ± 0.2, worse; wild: 0.0 ± 23.9, undecided.",
         ),
-        ({"ce": CE, "wild": FAR["wild"]}, "Undecided: wild (0 ± 19)."),
+        ({"ce": CE, "wild": FAR["wild"]}, "wild: 0 ± 19, undecided."),
         ({"ce": CE[:1], "good": shifted(0.1)[:1]}, "With one seed, no difference can be tested."),
         ({"ce": CE}, "Nothing is compared."),
         ({"ce": CE, "none": [float("nan")] * 5}, "Nothing is compared."),
@@ -79,7 +79,7 @@ def test_advice_on_validation_scores_is_of_validation_texts():
         put(comparison, needs=Needed(None, 900))
     first = overview(results, [section], ["a"])
     assert "70 validation examples, 5 seeds." in first.setting and "test" not in first.setting
-    assert "Next, decide wild: 900 validation examples. Write validation: 900 in FILE." in first.next.words
+    assert "To decide wild: 900 validation examples. Set validation: 900 in FILE." in first.next.words
 
 
 def test_the_first_screen_names_all_data_sets_and_encoders_of_the_rows():
@@ -128,7 +128,7 @@ def test_costs_of_several_kinds_of_devices_are_not_shown():
     assert not overview(results, [compare_section(part, results)[1]], ["a"]).chart.device
 
 
-def test_rows_and_caveats_of_the_headlines_question_come_first_and_a_common_baseline_stands_once():
+def test_caveats_of_the_headlines_question_come_first_and_a_common_baseline_stands_once():
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
     easy, hard = copy.deepcopy(part), copy.deepcopy(part)
     put(easy, title="easy", rows=[part.rows[0], part.rows[2]])
@@ -138,7 +138,7 @@ def test_rows_and_caveats_of_the_headlines_question_come_first_and_a_common_base
     sections = [compare_section(question, results)[1] for question in (easy, hard)]
     first = overview(results, sections, ["a", "b"], caveats)
     assert [(group.title, [row.label for row in group.rows]) for group in first.chart.groups] == [
-        ("", ["ce"]), ("hard", ["good"]), ("easy", ["bad"]),
+        ("", ["ce"]), ("easy", ["bad"]), ("hard", ["good"]),
     ]  # fmt: skip
     assert first.notes[-1] == "of hard"
 
@@ -154,7 +154,7 @@ def test_the_next_step_is_the_cheapest_with_the_key_and_value_to_write():
     open_rows = {name: [one + by for one, by in zip(CE, added, strict=True)] for name, added in apart.items()}
     first = seen({"ce": CE, "good": shifted(0.1)} | open_rows)
     assert first.next.words == (
-        "Next, decide near: 9 seeds in all (48 s). Write seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8] in FILE (all rows: 96 s)."
+        "To decide near: 9 seeds in all (48 s). Set seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8] in FILE (all rows: 96 s)."
     )
     assert first.next.command == "ablate run FILE"
 
@@ -258,15 +258,15 @@ def test_where_no_row_is_a_baseline_nothing_is_compared_nor_advised():
 @pytest.mark.parametrize(
     ("needs", "most", "command", "said"),
     [
-        (Needed(6, 900), None, "ablate run FILE", "Write seeds: [0, 1, 2, 3, 4, 5] in FILE"),
-        (Needed(5, 900, together=True), None, "ablate run FILE", "Write seeds: [0, 1, 2, 3, 4] and test: 900 in"),
-        (Needed(28, None), None, "ablate run FILE", "Write 28 seeds in FILE"),
+        (Needed(6, 900), None, "ablate run FILE", "Set seeds: [0, 1, 2, 3, 4, 5] in FILE"),
+        (Needed(5, 900, together=True), None, "ablate run FILE", "Set seeds: [0, 1, 2, 3, 4] and test: 900 in"),
+        (Needed(28, None), None, "ablate run FILE", "Set 28 seeds in FILE"),
         (Needed(28, None), 20, "ablate run FILE --until-decided --max-seeds 28", "decide wild: 28 seeds in all"),
         (
             Needed(None, 900),
             None,
             "ablate run FILE",
-            "Next, decide wild: 900 test examples. Write test: 900 in FILE.",
+            "To decide wild: 900 test examples. Set test: 900 in FILE.",
         ),
         (Needed(None, None), None, "", "Stop here: wild cannot be decided here: that takes more than 64 seeds."),
     ],

@@ -11,7 +11,7 @@ from reports.build import write_report
 from reports.chosen import bars
 from reports.looks import compare_section
 from reports.messages import using
-from reports.questions import Question, means_table, questions_of, statements
+from reports.questions import Question, means_table, questions_of, settings_table, statements
 from reports.study import Results
 from tests.reports.made import cell_run, made, put
 
@@ -76,7 +76,9 @@ def test_a_question_has_the_mean_of_each_row_over_its_settings():
     table = means_table(found, NAME)
     assert table.head[1:3] == ["on these 3 data sets, on average", "settings"]
     line = [entry.text for entry in table.rows[0]]
-    assert line[1].startswith("▲ better +9") and line[2] == "better in 3, worse in 0 of 3" and len(line) == 6
+    assert line[1].startswith("▲ better +9") and line[2] == "better in 3, worse in 0 of 3" and len(line) == 3
+    each = settings_table(found, NAME)
+    assert each.head[1:] == ["a", "b", "c"] and [entry.text[0] for entry in each.rows[2][1:]] == ["▲", "▼", "?"]
     assert statements(found, NAME)[-1] == "Nothing is said of other data sets: that takes 5."
 
 
@@ -143,7 +145,7 @@ def test_a_report_shows_means_first_then_the_settings(tmp_path: Path):
     means = pd.read_csv(tmp_path / "means.csv")
     assert list(means["row"]) == ["up", "down", "mixed"] and set(means["data_sets"]) == {2}
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert page.count('class="mean ') == 3 and page.count('class="of-setting"') == 6
+    assert page.count('class="mean ') == 3 and page.count('class="part"') == 6
     with using("zh"):
         assert not any("data sets" in line for line in statements(question(two), NAME))
 
