@@ -21,17 +21,22 @@ def show_plan(experiment: Path, as_json: bool) -> None:
     """Print what a run would do; raise UserError that lists the errors of the plan."""
     resolved = load_experiment(experiment)
     found = settled(resolved)
-    stages = [found] if found else [candidates(resolved.experiment), first_values(resolved.experiment)]
-    plans = [make_plan(stage) for stage in stages]
-    problems = preflight_report(plans[0])
+    plan = make_plan(found or candidates(resolved.experiment))
+    then = None if found else make_plan(first_values(resolved.experiment))
+    problems = preflight_report(plan)
     if as_json:
-        first, *then = [forecast_dict(plan, problems) for plan in plans]
-        say(json.dumps(first | ({"then": then[0]} if then else {}), ensure_ascii=False, indent=1))
+        stages = forecast_dict(plan, problems) | ({"then": forecast_dict(then, problems)} if then else {})
+        say(json.dumps(stages, ensure_ascii=False, indent=1))
     problems.refuse()
-    for plan in () if as_json else plans:
-        if plan is not plans[0]:
-            say("then, with the chosen values in place of the first ones:")
-        print_forecast(plan, problems)
+    if as_json:
+        return
+    for row in found.chosen if found else ():
+        say(f"{'chosen' if row.tried else 'given':8} {row.chosen}  {row.row}, {row.section}")
+    print_forecast(plan, problems)
+    if then:
+        say(f"then {len(then.statuses)} cells with the chosen values, trained ones reused")
+    if then and then.to_train:
+        say(time_line(then, CostEstimator(then.experiment.evaluation, then.experiment.speed)))
 
 
 def resources_of(plan: Plan, gpus_per_cell: float | None) -> Resources:

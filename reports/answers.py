@@ -27,7 +27,17 @@ class Answer:
     """The answer to one question."""
 
     question: str
-    words: str
+    finding: str  # which row to use, or what is known of each
+    short: str  # the same beside the rows' own verdicts
+    more: list[str]  # what else the reader has to know, such as a reference that scores above the rows
+
+    @property
+    def words(self) -> str:
+        return " ".join(filter(None, [self.finding, *self.more]))
+
+    @property
+    def beside_rows(self) -> str:
+        return " ".join([self.short, *self.more])
 
 
 @dataclass(frozen=True)
@@ -53,24 +63,21 @@ def answers(sections: Sequence[Section], questions: Sequence[Question], value: s
     }
     found = dict[str, Answer]()
     for section in sections:
-        title, question = section.recorded.title, averaged.get(section.recorded.title)
-        if question is None:
-            words = answer(section, results, value)
-        else:
-            title = question.title
-            words = " ".join([answer_over_data(question, value), *above_every_row(question, value, results)])
-        if words:
-            found.setdefault(title, Answer(title, words))
+        question = averaged.get(section.recorded.title)
+        said = answer(section, results, value) if question is None else answer_over_data(question, value, results)
+        if said.words:
+            found.setdefault(said.question, said)
     return [*found.values()]
 
 
-def answer(section: Section, results: Results, value: str = "") -> str:
-    """Return the answer of a section in a score (default: the first tested one); empty if nothing is compared in it."""
+def answer(section: Section, results: Results, value: str = "") -> Answer:
+    """Return the answer of a section in a score (default: the first tested one), without words if nothing is compared
+    in it."""
     value = value if value in section.tested else next(iter(section.tested), "")
     compared = [
         (score, comparison)
         for score, comparison in section.comparisons
-        if score.value == value and not score.row.variant and math.isfinite(comparison.difference)
+        if score.value == value and not score.row.variant
     ]
     places = section.places(value).difference
     lines = [
@@ -92,24 +99,29 @@ def answer(section: Section, results: Results, value: str = "") -> str:
         ties = [other.row.label for other in section.scores if other.value == value and other.bold and other != score]
         words = recommendation(best, value, training_time(score, results), ties)
     winning = best.label if best else lines[0].against if lines else ""
-    return " ".join(filter(None, [words, *above_rows(section, value, winning, results)]))
+    more = above_rows(section, value, winning, results)
+    return Answer(section.recorded.title, words, words if best else in_short(lines), more)
 
 
-def answer_over_data(question: Question, value: str) -> str:
+def answer_over_data(question: Question, value: str, results: Results) -> Answer:
     """Return the answer of a question that is asked in several settings: on its data sets, and for another one."""
     means, places = question.means[value], question.sections[0].places(value).difference
     where = n_("on this data set", "on average over {count} data sets", question.data_sets)
     lines = [line_of_mean(row, value, places, where) for row in means]
     best = winner(lines)
-    words = [recommendation(best, value, "", []) if best else without_winner(lines, question.data_sets)]
+    finding, more = (
+        recommendation(best, value, "", []) if best else without_winner(lines, question.data_sets),
+        list[str](),
+    )
     if question.data_sets == 2:
         row = means[lines.index(best)] if best else means[0]
         each = [
             _("{setting} {verdict}", setting=name, verdict=_(WORDS[score.verdict]))
             for name, score in row.scores.items()
         ]
-        words.append(_("{label}: {verdicts}.", label=row.label, verdicts=_(", ").join(each)))
-    return " ".join([*words, *on_another_data_set(means)])
+        more.append(_("{label}: {verdicts}.", label=row.label, verdicts=_(", ").join(each)))
+    more += [*on_another_data_set(means), *above_every_row(question, value, results)]
+    return Answer(question.title, finding, finding if best else in_short(lines, question.data_sets), more)
 
 
 def on_another_data_set(means: Sequence[RowMean]) -> list[str]:
@@ -144,6 +156,8 @@ def line_of_mean(row: RowMean, value: str, places: int | None, where: str) -> Li
 
 
 def size_text(value: str, difference: float, half_width: float, places: int | None) -> str:
+    if not math.isfinite(difference):
+        return ""
     scale = unit(value)
     return difference_text(scale * difference, scale * half_width, most_of(value), places)
 
@@ -175,6 +189,20 @@ def without_winner(lines: Sequence[Line], data_sets: int = 1) -> str:
     return _("On average over {count} data sets, {rows}", count=data_sets, rows=text) if data_sets > 1 else text
 
 
+def in_short(lines: Sequence[Line], data_sets: int = 1) -> str:
+    """`Undecided.`, or of several rows `No row is better.`"""
+    verdicts = {line.verdict for line in lines}
+    if not lines or verdicts <= UNTESTED.keys():
+        return without_winner(lines)
+    if len(lines) == 1:
+        text = verdict_text(lines[0].verdict, lines[0].perhaps_negligible)
+    else:
+        text = _("no row is better") if verdicts <= {"worse", "equivalent"} else _("no row is shown to be better")
+    text = _("{text}.", text=text)
+    text = _("On average over {count} data sets, {rows}", count=data_sets, rows=text) if data_sets > 1 else text
+    return text[0].upper() + text[1:]
+
+
 def with_verdicts(lines: Sequence[Line]) -> str:
     """`LoRA: −0.2 ± 1.0, undecided; R-Drop: …`: the worse ones first; many rows of one verdict share it."""
     rank = {verdict: number for number, verdict in enumerate(ORDER)}
@@ -183,7 +211,7 @@ def with_verdicts(lines: Sequence[Line]) -> str:
         having.setdefault(verdict_text(line.verdict, line.perhaps_negligible), []).append(line)
     parts = list[str]()
     for verdict, alike in having.items():
-        if len(alike) < NAMED:
+        if len(alike) < NAMED and all(line.size for line in alike):
             parts += [
                 _("{label}: {size}, {verdict}", label=line.label, size=line.size, verdict=verdict) for line in alike
             ]

@@ -87,7 +87,7 @@ def section_report(fired: list[Guard], compared: Section, name: str, results: Re
     ]
     return SectionReport(
         anchor=name,
-        answer=answer(compared, results),
+        answer=answer(compared, results).words,
         notes=[guard.words for guard in fired],
         tables=[table for table in shown if table is not None],
         sentences=[*chosen_sentences(section, results), *(guard.words for guard in limits), *sentences(compared)],
@@ -110,12 +110,12 @@ class QuestionReport:
     tables: list[Table]
 
 
-def question_report(question: Question, number: int) -> QuestionReport:
+def question_report(question: Question, number: int, results: Results) -> QuestionReport:
     scores = list(question.means)
     tested = [value for section in question.sections for value in section.tested]
     said = [words for value in (scores or tested)[:1] for words in statements(question, value)]
     tables = [table(question, value) for value in scores for table in (means_table, settings_table)]
-    answered = answer_over_data(question, scores[0]) if scores else ""
+    answered = answer_over_data(question, scores[0], results).words if scores else ""
     return QuestionReport(question_anchor(number), question, answered, said, tables)
 
 
@@ -151,7 +151,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     limits = [section.limits for section in sections]
     sections, everywhere = said_once(sections)
     notes = [guard.words for guard in general(results)]
-    forbidding = [words for section in sections for words in section.forbidding]
+    forbidding = list(dict.fromkeys(words for section in sections for words in section.forbidding))
     warnings = len(notes) + sum(len(section.notes) for section in sections)
     compared = [part.section for part in sections]
     questions = questions_of(compared, results)
@@ -161,7 +161,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
         summary,
         draw_forest(summary.chart, folder / "figures" / "forest.svg"),
         notes,
-        [question_report(question, number) for number, question in enumerate(questions)],
+        [question_report(question, number, results) for number, question in enumerate(questions)],
         sections,
         [*reading(results), *everywhere, *several_names(results)],
         [*class_tables(results), *row_tables(results)],

@@ -3,14 +3,19 @@
 from contrastive.runs.recorded import ChosenRow, RecordedSection
 from reports.markdown import heading, score_text
 from reports.messages import _, listed, n_
-from reports.study import Results
+from reports.study import Results, Study
 from reports.tables import Entry, Table
 
 BARS = "▁▂▃▄▅▆▇█"
 
 
 def chosen_of(section: RecordedSection, results: Results) -> list[ChosenRow]:
-    return [each for each in results.study.chosen if each.section == section.title]
+    return [each for each in results.study.chosen if each.section == section.title and each.tried]
+
+
+def given_rows(study: Study) -> list[str]:
+    """Return the names of the rows that write a value themselves which is chosen for others."""
+    return list(dict.fromkeys(each.row for each in study.chosen if not each.tried))
 
 
 def chosen_sentences(section: RecordedSection, results: Results) -> list[str]:
@@ -27,10 +32,8 @@ def chosen_sentences(section: RecordedSection, results: Results) -> list[str]:
         seeds=listed(choice.seeds),
     )
     lines = [words]
-    if others := [row.label for row in section.rows if row.label not in {each.row for each in rows}]:
-        lines.append(
-            _("Nothing was chosen for {rows}: the file gives the value, or it is not read.", rows=listed(others))
-        )
+    given = [each for each in results.study.chosen if each.section == section.title and not each.tried]
+    lines += [_("Not chosen: {row}, whose row gives {value}.", row=each.row, value=each.chosen) for each in given]
     if edge := [f"{each.row} ({each.chosen})" for each in rows if each.at_edge]:
         lines.append(_("Chosen at the edge of what was tried: {rows}.", rows=listed(edge)))
     return lines

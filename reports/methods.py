@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contrastive.config.experiment import source_name
+from reports.chosen import given_rows
 from reports.markdown import SPLITS, heading, unit
 from reports.messages import _, listed, n_
 from reports.provenance import cells_by_data, counts_of
@@ -64,7 +65,8 @@ def training_sentences(study: Study) -> list[str]:
         score=heading(study.choice.by),
         seeds=listed(study.choice.seeds),
     )
-    return [*lines, words]
+    given = given_rows(study)
+    return [*lines, words, _("The values of {rows} were given.", rows=listed(given))] if given else [*lines, words]
 
 
 def statistics_sentences(study: Study) -> list[str]:

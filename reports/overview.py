@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from contrastive.errors import brief
 from reports.answers import Answer, answers
+from reports.chosen import given_rows
 from reports.compare import Places, Section
 from reports.forest import Chart, ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
 from reports.guards import Guard
@@ -31,7 +32,7 @@ class Overview:
 
     task: str  # what the experiment is about, in its author's words
     answers: list[Answer]  # to each question that was asked
-    state: str  # why nothing is answered, if so
+    state: str  # why nothing is answered, if something was asked
     setting: str
     chart: Chart
     left_out: str  # summary of the rows between the best and the worst ones
@@ -45,7 +46,13 @@ class Overview:
         """The finding in a line, or in one for each question."""
         if len(self.answers) == 1:
             return self.answers[0].words
-        return "\n".join(f"{answer.question} {answer.words}" for answer in self.answers) or self.state
+        return "\n".join(f"{answer.question} {answer.words}" for answer in self.answers) or self.state or self.task
+
+    @property
+    def placed(self) -> dict[str, str]:
+        """The answers that stand at their question in the chart, if there are several."""
+        titles = {group.title for group in self.chart.groups} if len(self.answers) > 1 else set[str]()
+        return {answer.question: answer.beside_rows for answer in self.answers if answer.question in titles}
 
 
 def overview(
@@ -77,10 +84,11 @@ def overview(
     chart, left_out = chart_of([row for row in rows if not row.parts], alone, results)
     if with_mean:
         chart = with_means(chart, averaged, [pair for pair in compared if pair not in alone])
+    has_baseline = any(row.baseline for section in sections for row in section.rows)
     return Overview(
         task=task(results.study),
         answers=answers(sections, questions, score, results) if rows else [],
-        state="" if rows else _("Nothing is compared."),
+        state=_("Nothing is compared.") if has_baseline and not rows else "",
         setting=setting(results, score),
         chart=chart,
         left_out=left_out,
@@ -173,10 +181,10 @@ def setting(results: Results, score: str) -> str:
     if texts:
         parts.append(_("{sizes} examples", sizes=listed(texts)))
     if study.chosen and study.choice:
-        tried = _(" or ").join(str(count) for count in sorted({len(each.tried) for each in study.chosen}))
-        parts.append(
-            _("each row at its best of {tried} values of {names}", tried=tried, names=listed(study.choice.names))
-        )
+        tried = _(" or ").join(str(count) for count in sorted({len(each.tried) for each in study.chosen if each.tried}))
+        words = _("each row at its best of {tried} values of {names}", tried=tried, names=listed(study.choice.names))
+        given = given_rows(study)
+        parts.append(_("{words}, but {rows} at a given one", words=words, rows=listed(given)) if given else words)
     if seeds := sorted({len(row.seeds) for row in rows}):
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
         parts.append(n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))

@@ -167,6 +167,7 @@ def _wrong_choice(experiment: Experiment, score_names: Collection[str]) -> Itera
                 (*path, name),
                 "scores on other data cannot be compared: choose settings of encoder, objective, training",
             )
+        yield from _overruled(experiment, name)
     if len(experiment.name) > LONGEST_NAME_WITH_CHOICE:
         yield ("name",), f"at most {LONGEST_NAME_WITH_CHOICE} characters with `choose`, which adds -choice"
     if not choose["by"].startswith("validation."):
@@ -177,6 +178,16 @@ def _wrong_choice(experiment: Experiment, score_names: Collection[str]) -> Itera
     yield from _repeats((*path, "seeds"), choose["seeds"])
     if shared := sorted({*choose["seeds"]} & {*experiment.seeds}):
         yield (*path, "seeds"), f"the comparison uses the seed {shared[0]} too: choose at seeds of its own"
+
+
+def _overruled(experiment: Experiment, name: str) -> Iterator[Finding]:
+    """Find values that the values to choose from would replace."""
+    part = SETTINGS[name]
+    written: list[SettingPath] = [(part, name)] if name in getattr(experiment, part).model_fields_set else []
+    written += [("settings", setting, name) for setting, values in experiment.settings.items() if name in values]
+    written += [("sections", i, "base", name) for i, part in enumerate(experiment.sections) if name in part.base]
+    for path in written:
+        yield path, f"`choose` gives {name}: delete it here, or write it in the rows that keep a value"
 
 
 def _wrong_row_names(path: SettingPath, section: Section) -> Iterator[Finding]:

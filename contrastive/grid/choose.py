@@ -15,7 +15,7 @@ from contrastive.config.experiment import Experiment, Report, Section, Show, Sho
 from contrastive.errors import UserError
 from contrastive.grid.expand import Builder, LoadedExperiment, RowKey, combinations, setting_overlay
 from contrastive.grid.identity import evaluation_key
-from contrastive.grid.names import Overlay, short_value
+from contrastive.grid.names import Overlay, setting_value, settings_of_cell, short_value
 from contrastive.grid.plan import make_plan
 from contrastive.grid.status import Status, outcome
 from contrastive.runs import store
@@ -83,8 +83,14 @@ def section_of_candidates(section: Section, choose: Mapping[str, Any]) -> Sectio
 
 def free_choices(row: Mapping[str, Any], choose: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     """Return the settings to choose that a row does not write itself, with their values."""
+    own = own_choices(row, choose)
+    return {name: values for name, values in choices_of(choose).items() if name not in own}
+
+
+def own_choices(row: Mapping[str, Any], choose: Mapping[str, Any]) -> list[str]:
+    """Return the settings to choose that a row writes itself."""
     written = {*settings_of_row(row), *row.get("axes", ())}
-    return {name: values for name, values in choices_of(choose).items() if name not in written}
+    return [name for name in choices_of(choose) if name in written]
 
 
 def rows_to_choose(experiment: Experiment, builder: Builder) -> Iterator[Candidates]:
@@ -173,15 +179,21 @@ def described(
     values: Mapping[RowKey, Overlay],
     means: Mapping[RowKey, list[float]],
 ) -> Iterator[ChosenRow]:
-    """Yield what was chosen for each row, with the means of all values."""
-    labels = {(part.number, part.setting, row.key, row.position): (part.title, row.label)
-              for part in resolved.sections for row in part.rows}  # fmt: skip
-    for row in rows:
-        if row.several and row.key in labels:
-            tried = [text_of(option) for option, _ in row.options]
-            known = [mean if math.isfinite(mean) else None for mean in means[row.key]]
-            yield ChosenRow(*labels[row.key], text_of(values[row.key]), dict(zip(tried, known, strict=True)),
-                            at_edge(values[row.key], [option for option, _ in row.options]))  # fmt: skip
+    """Yield what was chosen for each row, with the means of all values, and what rows give themselves."""
+    of_key = {row.key: row for row in rows}
+    for part in resolved.sections:
+        for row in part.rows:
+            key = (part.number, part.setting, row.key, row.position)
+            own = own_choices(part.section.rows[row.key], resolved.experiment.choose or {})
+            given = {name: setting_value(row.cells[0], name) for name in own if name in settings_of_cell(row.cells[0])}
+            if key in means:
+                options = [option for option, _ in of_key[key].options]
+                known = [mean if math.isfinite(mean) else None for mean in means[key]]
+                tried = dict(zip(map(text_of, options), known, strict=True))
+                edge = at_edge(values[key], options)
+                yield ChosenRow(part.title, row.label, text_of(values[key]), tried, edge)
+            elif given:
+                yield ChosenRow(part.title, row.label, text_of(given), {}, False)
 
 
 def text_of(option: Overlay) -> str:

@@ -46,7 +46,8 @@ class RecordedSection:
 
 @dataclass(frozen=True)
 class ChosenRow:
-    """The value of a row that was chosen on validation texts, and the mean score of each value that was tried."""
+    """The value of a row that was chosen on validation texts, and the mean score of each value that was tried; of a row
+    that writes a value itself, that value, and nothing tried."""
 
     section: str
     row: str

@@ -24,8 +24,11 @@ def tuning(section: Section, results: Results) -> list[Guard]:
     scores = [score for score in section.scores if score.value == value and not score.row.variant]
     scores = [score for score in scores if math.isfinite(score.mean) and score.row.recorded.settings]
     rows = [score.row for score in scores]
-    chosen = {each.row for each in results.study.chosen if each.section == section.recorded.title}
+    here = [each for each in results.study.chosen if each.section == section.recorded.title]
+    chosen, given = {each.row for each in here if each.tried}, [each.row for each in here if not each.tried]
+    unlike = _("Not tuned as the other rows are: {rows}.", rows=listed(given))
     return [
+        *([Guard("not tuned", unlike)] if chosen and given else []),
         *at_the_edge(scores, declared(section.recorded, results)),
         *not_tuned([row for row in rows if row.label not in chosen]),
     ]

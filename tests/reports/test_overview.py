@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from contrastive.config.experiment import Experiment
-from contrastive.runs.recorded import RecordedGrid, Reference, Stopping
+from contrastive.runs.recorded import ChosenRow, RecordedGrid, Reference, Stopping
 from reports import overview as overviews
-from reports.answers import answer
+from reports.answers import Line, answer, with_verdicts
 from reports.figures.comparisons import draw_forest
-from reports.guards import Guard
+from reports.guards import Guard, tuning
 from reports.looks import compare_section
 from reports.markdown import common_places, difference_text
 from reports.messages import Language, using
 from reports.overview import Overview, overview
 from reports.statistics.power import Needed
-from reports.study import study_of
+from reports.study import ChoiceRule, study_of
 from tests.recorded import SETTINGS, noted
 from tests.reports.made import made, put
 
@@ -105,16 +105,16 @@ def test_the_time_of_training_is_compared_only_if_it_was_measured_alike():
     for cell in part.rows[1].cells:
         put(results.provenance(cell), training_cpu_seconds=19.0)
     section = compare_section(part, results)[1]
-    assert "over ce, for 3.2 times the training time." in answer(section, results)
+    assert "over ce, for 3.2 times the training time." in answer(section, results).words
     for cell in part.rows[1].cells:
         put(results.provenance(cell), threads=8)
-    assert answer(section, results).endswith("over ce.")
+    assert answer(section, results).words.endswith("over ce.")
 
 
 def test_a_gain_that_may_be_within_the_margin_is_called_so():
     part, results = made({"ce": {"test.accuracy": CE}, "good": {"test.accuracy": shifted(0.011)}})
     section = compare_section(part, results)[1]
-    assert answer(section, results).startswith("Use good: +1.12 ± 0.18 points (possibly negligible) over ce")
+    assert answer(section, results).words.startswith("Use good: +1.12 ± 0.18 points (possibly negligible) over ce")
     first = overview(results, [section], ["a"])
     assert first.chart.rows[1].word == "better, possibly negligible" and "in the grey band, ± 1." in first.notes[1]
     assert seen({"ce": CE, "good": shifted(0.1)}).chart.rows[1].word == "better"
@@ -227,7 +227,7 @@ def test_references_that_beat_rows_are_part_of_the_answer_by_the_direction_of_th
     values = {"ce": {"test.accuracy": [0.6, 0.7, 0.8]}, "low": {"test.accuracy": [0.4, 0.5, 0.6]}}
     part, results = made(values, worse_is_more=less)
     put(results.study, references=[Reference("TF-IDF", "", {"test.accuracy": reference})])
-    assert answer(compare_section(part, results)[1], results).endswith(
+    assert answer(compare_section(part, results)[1], results).words.endswith(
         f". TF-IDF ({100 * reference:.1f}) scores above {rows}."
     )
 
@@ -252,7 +252,7 @@ def test_where_no_row_is_a_baseline_nothing_is_compared_nor_advised():
     for row in part.rows:
         put(row, baseline=False, against=None)
     first = overview(results, [compare_section(part, results)[1]], ["a"])
-    assert first.headline == "Nothing is compared." and not first.next.words
+    assert not first.state and first.headline == first.task and not first.next.words
 
 
 @pytest.mark.parametrize(
@@ -286,3 +286,18 @@ def test_no_interval_is_wider_than_a_score_can_differ():
     assert difference_text(5.0, 205.0, 100.0) == "+5 ± > 100"
     first = seen({"ce": [0.1, 0.9], "wild": [0.9, 0.2]})
     assert max(map(abs, first.chart.ends)) < 110
+
+
+def test_a_row_at_a_given_value_beside_chosen_ones_is_said_and_an_answer_names_rows_without_scores():
+    values = {"ce": CE, "bad": FAR["bad"], "wild": FAR["wild"]}
+    part, results = made({label: {"test.accuracy": found} for label, found in values.items()})
+    of_row = {label: ChosenRow(part.title, label, "encoder_lr 0.1", {"encoder_lr 0.1": 0.6}, False) for label in FAR}
+    of_row["wild"] = ChosenRow(part.title, "wild", "encoder_lr 0.2", {}, False)
+    choice = ChoiceRule(["encoder_lr"], "validation.accuracy", [100])
+    put(results.study, chosen=[*of_row.values()], choice=choice)
+    section = compare_section(part, results)[1]
+    first = overview(results, [section], ["a"], [tuning(section, results)])
+    assert "each row at its best of 1 values of encoder_lr, but wild at a given one" in first.setting
+    assert "Not tuned as the other rows are: wild." in first.notes
+    lines = [Line("bad", "ce", "worse", -1.0, "−1.0 ± 0.2"), Line("none", "ce", "not comparable", float("nan"), "")]
+    assert with_verdicts(lines) == "bad: −1.0 ± 0.2, worse; not comparable: none"
