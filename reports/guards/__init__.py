@@ -69,11 +69,11 @@ def rules(declaration: Declaration) -> dict[str, str]:
     margins, families = declaration.margins.items(), declaration.families.items()
     return {
         **{_("the margin of {name}", name=name): f"{margin:g}" for name, margin in margins},
-        **{_("the tested scores of {title}", title=title): ", ".join(sorted(names)) for title, names in families},
+        **{_("the tested scores of “{title}”", title=title): ", ".join(sorted(names)) for title, names in families},
         _("the compared embeddings"): " / ".join(["those that trained", *(declaration.embeddings or [])]),
         _("the test examples"): " / ".join(declaration.test_texts),
         _("the seeds"): design(declaration),
-        **{_("the value of {row}", row=row): chosen for row, chosen in declaration.chosen.items()},
+        **{_("the value of “{row}”", row=row): chosen for row, chosen in declaration.chosen.items()},
     }
 
 
@@ -82,13 +82,13 @@ def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterato
     since labels depend on the other rows."""
     old, new = (declaration.configurations.get(title, {}) for declaration in (before, after))
     if added := [label for key, label in new.items() if key not in old]:
-        yield _("rows added to {title}: {names}", title=title, names=listed(added))
+        yield _("rows added to “{title}”: {names}", title=title, names=listed(added))
     if removed := [label for key, label in old.items() if key not in new]:
-        yield _("rows removed from {title}: {names}", title=title, names=listed(removed))
+        yield _("rows removed from “{title}”: {names}", title=title, names=listed(removed))
     old_keys, new_keys = (declaration.baselines.get(title, []) for declaration in (before, after))
     if old and new and {*old_keys} != {*new_keys}:
         was, now = listed([old[key] for key in old_keys]), listed([new[key] for key in new_keys])
-        yield _("the baseline of {title} from {was} to {now}", title=title, was=was, now=now)
+        yield _("the baseline of “{title}” from {was} to {now}", title=title, was=was, now=now)
 
 
 def design(declaration: Declaration) -> str:

@@ -59,4 +59,4 @@ def test_values_are_chosen_first_then_compared_and_a_wider_choice_trains_only_wh
     path.write_text(FILE.replace("[1e-3, 5e-3]", "[2e-3]"))  # another value for every row, after there are results
     assert ablate_in(home, "run", path).returncode == 0
     text = (home / "reports" / "output" / "question" / "README.md").read_text()
-    assert "Changed after" in text and "the value of Does it help? (tweets), longer from encoder_lr" in text
+    assert "Changed after" in text and "the value of “Does it help? (tweets), longer” from encoder_lr" in text

@@ -267,9 +267,9 @@ def test_what_changed_is_told_and_configurations_by_their_settings():
     assert said(replace(FIRST, configurations=labels, finished=3)) == []
     other = {"A": {"1": "ce", "2": "new", "4": "more"}}
     assert said(replace(FIRST, configurations=other, baselines={"A": ["2"]})) == [
-        "rows added to A: more",
-        "rows removed from A: old",
-        "the baseline of A from ce to new",
+        "rows added to “A”: more",
+        "rows removed from “A”: old",
+        "the baseline of “A” from ce to new",
     ]
 
     # seeds, texts, sections and scores
@@ -277,8 +277,8 @@ def test_what_changed_is_told_and_configurations_by_their_settings():
     assert said(replace(FIRST, test_texts=["900"])) == ["the test examples from 200 to 900"]
     assert said(replace(FIRST, margins={})) == ["the margin of test.accuracy from 0.01 to none"]
     assert said(replace(FIRST, configurations={}, families={}, baselines={})) == [
-        "the tested scores of A from test.accuracy to none",
-        "rows removed from A: ce, new and old",
+        "the tested scores of “A” from test.accuracy to none",
+        "rows removed from “A”: ce, new and old",
     ]
     names = ["test.accuracy", "test.macro_f1"]
     assert said(replace(FIRST, families={"A": names}), replace(FIRST, families={"A": names[::-1]})) == []
