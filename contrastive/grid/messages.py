@@ -161,7 +161,8 @@ def _nearest_registered(name: str, value: Any) -> str:
 def nearest_name(name: Any, names: Iterable[str], otherwise: str | None = None, prefix: str = "") -> str:
     names, word = list(names), str(name)[:LONGEST_NAME]
     containing = [candidate for candidate in names if len(word) > 2 and word in candidate]
-    near = difflib.get_close_matches(word, names, 1) or containing
+    starting = [candidate for candidate in containing if candidate.startswith(word)]
+    near = starting or difflib.get_close_matches(word, names, 1) or containing
     if near:
         return f"; did you mean `{prefix}{brief_name(near[0])}`?"
     return otherwise if otherwise is not None else f"; there are {comma_list(names)}" if names else "; it has none"

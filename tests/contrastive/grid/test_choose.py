@@ -137,6 +137,7 @@ WRONG = [
         "test.accuracy is not of validation texts: write validation.METRIC",
     ),
     ("by: validation.accuracy", "by: validation.acuracy", "did you mean `validation.accuracy`?"),
+    ("by: validation.accuracy", "by: validation.acc", "did you mean `validation.accuracy`?"),
     ("by: validation.accuracy, ", "", "`by` is missing: write for example"),
     (", seeds: [100, 101]", "", "`seeds` is missing: write for example"),
     ("[100, 101]", "[100, 1]", "the comparison uses the seed 1 too"),
