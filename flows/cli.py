@@ -247,6 +247,20 @@ def cell(
 
 
 @app.command(rich_help_panel=MORE)
+def export(
+    cell: Annotated[str, typer.Argument(metavar="CELL", help="Id of a trained cell, or its first characters.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder for the model.")],
+) -> None:
+    """Write the trained encoder of a cell as a folder that sentence-transformers and transformers load."""
+    require_training()
+    from contrastive.export import export_cell
+    from flows.show import find_run_folder
+
+    export_cell(find_run_folder(cell), folder)
+    say(f'{folder}: load it by SentenceTransformer("{folder}")')
+
+
+@app.command(rich_help_panel=MORE)
 def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to date with the run folders.
 
