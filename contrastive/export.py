@@ -87,7 +87,7 @@ def write_model(cell: Cell, run: Path, tokens: Tokens, folder: Path) -> None:
         backbone = backbone.merge_and_unload()
     backbone.config.name_or_path = ""
     backbone.save_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(tokens.tokenizer, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(tokens.tokenizer, trust_remote_code=False, local_files_only=True)
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.model_max_length = cell.data.max_length
     tokenizer.save_pretrained(folder)
