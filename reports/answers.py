@@ -96,7 +96,8 @@ def answer(section: Section, results: Results, value: str = "") -> Answer:
         words = without_winner(lines)
     else:
         score = next(score for score, _comparison in compared if score.row.label == best.label)
-        ties = [other.row.label for other in section.scores if other.value == value and other.bold and other != score]
+        equal = [other for other in section.scores if other.value == value and other.bold and other != score]
+        ties = [other.row.label for other in sorted(equal, key=lambda other: abs(other.mean - score.mean))]
         words = recommendation(best, value, training_time(score, results), ties)
     winning = best.label if best else lines[0].against if lines else ""
     more = above_rows(section, value, winning, results)

@@ -129,7 +129,7 @@ def duration(seconds: float) -> str:
 # Names of the most frequent scores
 SCORES = {
     "accuracy": N_("accuracy"), "macro_f1": N_("macro F1"), "svm_accuracy": N_("SVM accuracy"),
-    "knn_accuracy": N_("kNN accuracy"), "kmeans_accuracy": N_("k-means accuracy"),
+    "knn_accuracy": N_("kNN accuracy"), "kmeans_accuracy": N_("k-means accuracy"), "nmi": "NMI",
 }  # fmt: skip
 SPLITS = {"test": N_("test"), "validation": N_("validation"), "train": N_("train"), "transfer": N_("transfer")}
 
