@@ -132,7 +132,7 @@ def on_another_data_set(means: Sequence[RowMean]) -> list[str]:
         if row.general and row.general != row.verdict:
             unlike.setdefault(_(WORDS[row.general]), []).append(row.label)
     parts = [_("{verdict}: {rows}", verdict=verdict, rows=listed(rows, NAMED)) for verdict, rows in unlike.items()]
-    return [_("For another data set like these, {verdicts}.", verdicts=_("; ").join(parts))] if parts else []
+    return [_("On average over data sets like these, {verdicts}.", verdicts=_("; ").join(parts))] if parts else []
 
 
 def above_every_row(question: Question, value: str, results: Results) -> list[str]:
