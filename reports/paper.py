@@ -92,12 +92,19 @@ def methods_tex(report: Report) -> str:
 
 
 def comparisons(report: Report) -> str:
-    """Return the figure of the report's first screen."""
+    """Return the figure of the report's first screen, and the tables of questions over data sets."""
     chart = report.summary.chart
     words = f"Differences to the baseline in {score_name(title_of(chart.score))}, with joint 95 % intervals."
     words += f" Grey: ± {chart.margin:g}, too little to matter." if chart.margin else ""
     words += " Diamonds: means over data sets; below them, each data set." if report.questions else ""
-    return figures_tex([report.forest] if report.forest else [], words)
+    tables = [
+        table_tex(
+            table, f"{part.question.title} {table.caption}, with joint 95 % intervals.", f"{part.anchor}-{number}"
+        )
+        for part in report.questions
+        for number, table in enumerate(part.tables, start=1)
+    ]
+    return "\n".join([figures_tex([report.forest] if report.forest else [], words), *tables])
 
 
 def section_tex(part: SectionReport, report: Report) -> str:

@@ -11,6 +11,7 @@ from reports.build import write_report
 from reports.chosen import bars
 from reports.looks import compare_section
 from reports.messages import using
+from reports.paper import build_paper
 from reports.questions import Question, means_table, questions_of, settings_table, statements
 from reports.study import Results
 from tests.reports.made import cell_run, made, put
@@ -144,6 +145,9 @@ def test_a_report_shows_means_first_then_the_settings(tmp_path: Path):
     assert heads == ["## Does it help?", "## Does it help? (first)", "## Does it help? (second)"]
     means = pd.read_csv(tmp_path / "means.csv")
     assert list(means["row"]) == ["up", "down", "mixed"] and set(means["data_sets"]) == {2}
+    build_paper(two, tmp_path / "paper")
+    for_paper = (tmp_path / "paper" / "comparisons.tex").read_text(encoding="utf-8")
+    assert "on these 2 data sets, on average" in for_paper and "differences in each setting" in for_paper
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert page.count('class="mean ') == 3 and page.count('class="part"') == 6
     with using("zh"):
