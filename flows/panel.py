@@ -44,12 +44,15 @@ def read_settings(path: Path) -> NightSettings:
 
 def measure_panel(panel: Path, home: Path, engine: str, code: Path) -> dict[str, Any]:
     """Return scores and timings of a panel in a new home; failed cells have none."""
+    experiment = load_experiment(panel).experiment
+    if experiment.choose is not None:
+        raise UserError(f"{panel}: a night would choose other values each time: write the values into the rows instead")
     shutil.rmtree(home, ignore_errors=True)  # remnants of a killed night
     home.mkdir(parents=True)
     exit_code, output = run_ablate(["run", str(panel), "--engine", engine], home, code)
     if not (home / "mlflow.db").exists() or exit_code not in (0, 1):
         raise UserError(f"the panel {panel} could not be run (exit code {exit_code}): {output or 'no output'}")
-    return measured(load(load_experiment(panel).experiment.name, f"sqlite:///{home / 'mlflow.db'}"), home)
+    return measured(load(experiment.name, f"sqlite:///{home / 'mlflow.db'}"), home)
 
 
 def measured(results: Results, home: Path) -> dict[str, Any]:

@@ -26,8 +26,13 @@ SHARED = N_("All seeds train on the same examples: the conclusions hold for thes
 
 def sentences(section: Section) -> list[str]:
     """Return the sentences below a section's tables."""
-    notes = (stopped, tested, ragged_note, unequal_note, same_note)
+    notes = (bold, stopped, tested, ragged_note, unequal_note, same_note)
     return [sentence for note in notes for sentence in note(section)]
+
+
+def bold(section: Section) -> Iterator[str]:
+    if any(score.bold for score in section.scores):
+        yield _("Bold: no other row was shown to be better.")
 
 
 def stopped(section: Section) -> Iterator[str]:
@@ -121,10 +126,7 @@ def reading(results: Results) -> list[str]:
             "is within the equivalence margin, declared too small to matter, with or without 0. ? undecided: "
             "neither. The intervals of a section hold for all its comparisons together."
         ),
-        _(
-            "Bold: no other row was shown to be better. Nothing is bold if this holds for every row, or if a "
-            "note forbids ranking."
-        ),
+        _("Nothing is bold if no row was shown to be better than another, or if a note forbids ranking."),
         _("Differences are computed before rounding; comparisons.csv has their p-values."),
     ]
     if results.study.foreign is None and len({row.drawn for row in rows}) == 1:  # else the rows are named by it

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from contrastive.errors import UserError
-from flows.panel import failures, read_settings
+from flows.panel import failures, measure_panel, read_settings
 from reports.night import write_nights
 from tasks.nights import past
 from tests.asked import ask
@@ -145,6 +145,11 @@ def test_settings_that_are_wrong_are_named(tmp_path):
         read_settings(path)
     shipped = CHECKOUT / "configs"
     assert read_settings(shipped / "nightly/verdict.yaml").window == 10
+
+
+def test_a_panel_that_chooses_values_is_refused(tmp_path: Path):
+    with pytest.raises(UserError, match="write the values into the rows instead"):
+        measure_panel(CHECKOUT / "configs" / "study" / "terms.yaml", tmp_path / "home", "local", CHECKOUT)
 
 
 def test_cells_without_a_result_are_named():
