@@ -43,6 +43,9 @@ def next_step(rows: Sequence[ForestRow], results: Results, compared: Sequence[Pr
         return NextStep("")
     if hopeless:
         return NextStep(_("Stop here: {why}", why=cannot_be_decided(hopeless)))
+    if open_means := [row.label for row in rows if row.parts and row.verdict == "undecided"]:
+        words = _("Undecided on average: {rows}. Add seeds or data sets to {file}:", rows=listed(open_means), file=file)
+        return NextStep(words, f"ablate plan {file}")
     return NextStep(
         _("All comparisons are decided. To ask more, add rows to {file}:", file=file), f"ablate plan {file}"
     )

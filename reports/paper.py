@@ -22,8 +22,9 @@ MAIN = "paper.tex"
 LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-        "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "α": r"$\alpha$", "τ": r"$\tau$", "·": r"$\cdot$", "–": "--",
+        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "[": "{[}", "<": r"\textless{}", ">": r"\textgreater{}",
+        "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "α": r"$\alpha$", "τ": r"$\tau$",
+        "β": r"$\beta$", "λ": r"$\lambda$", "≈": r"$\approx$", "·": r"$\cdot$", "–": "--",
         "→": r"$\to$", "≤": r"$\leq$", "≥": r"$\geq$", "…": r"\dots{}", "`": r"\textasciigrave{}",
     }
 )  # fmt: skip

@@ -114,9 +114,11 @@ def old_sections(data: Mapping[str, Any]) -> Iterator[Finding]:
     """Find sections of files from before rows had names, with the rows to write."""
     sections, report = data.get("sections"), data.get("report")
     for number, section in enumerate(sections if isinstance(sections, tuple) else ()):
-        if isinstance(section, dict) and (
-            {"axes", "include", "exclude"} & section.keys() or isinstance(section.get("baseline"), dict)
-        ):
+        if not isinstance(section, dict):
+            continue
+        axes, include = section.get("axes") or {}, section.get("include") or ()
+        readable = isinstance(axes, dict) and all(isinstance(settings, dict) for settings in include)
+        if readable and ({"axes", "include", "exclude"} & section.keys() or isinstance(section.get("baseline"), dict)):
             yield ("sections", number), f"the rows of a section have names; write {_rows_to_write(section)}"
     if isinstance(report, dict) and "labels" in report:
         yield ("report", "labels"), "rows have their names in sections: leave labels out"
@@ -143,7 +145,8 @@ def _rows_to_write(section: Mapping[str, Any]) -> str:
         rows[", ".join(f"{{{name}}}" for name in axes) or "NAME"] = {"axes": axes} | excluded
     for number, settings in enumerate(further, 1):
         words = [str(value) for value in settings.values() if isinstance(value, str | int | float)]
-        rows[", ".join(words) or f"NAME {number}"] = settings
+        name = ", ".join(words) or f"NAME {number}"
+        rows[f"{name}, {number}" if name in rows else name] = settings
     style: dict[str, Any] = {"default_flow_style": True, "width": 10**6, "allow_unicode": True, "sort_keys": False}
     written = yaml.dump(rows, Dumper=_Plain, **style).strip().replace(", axes: {}", "").replace("{axes: {}}", "{}")
     return f"`rows: {written}`" + (f" and `baseline: {named}`" if named else "")

@@ -57,4 +57,5 @@ def test_paper_tex_includes_every_piece_and_no_character_ends_a_line_or_a_formul
 
 def test_what_latex_reads_as_a_command_is_text():
     assert latex("a_b {c} \\d ~ ^ $") == r"a\_b \{c\} \textbackslash{}d \textasciitilde{} \textasciicircum{} \$"
+    assert latex("[CLS] β") == r"{[}CLS] $\beta$"  # a row may begin with it, after the end of a line
     assert latex("−1 × α ≥ 2 – …") == r"$-$1 $\times$ $\alpha$ $\geq$ 2 -- \dots{}"

@@ -216,3 +216,10 @@ def test_a_file_from_before_rows_had_names_gets_the_rows_to_write():
     new = [f"{section}, {rows.replace('` and `', ', ')}}}" for section, rows in zip(sections, NEW, strict=True)]
     kept = [line.replace(", exclude: [{alpha: 1}]", "") for line in new]
     assert len(parse_experiment(HEAD + "\n".join(kept)).sections) == 6
+
+
+def test_rows_of_an_old_file_that_would_share_a_name_are_all_written_and_other_values_are_refused():
+    ((_, message),) = mistakes(HEAD + "  - {title: V, include: [{k: 1, layers: [0, 1]}, {k: 1, layers: [2, 3]}]}\n")
+    assert "[0, 1]" in message and "[2, 3]" in message
+    for wrong in ("axes: [loss, k]", "include: [ce]"):
+        assert all("write `rows" not in message for _, message in mistakes(HEAD + f"  - {{title: V, {wrong}}}\n"))
