@@ -31,7 +31,7 @@ from reports.study import MEASURED, CellRun, Foreign, Kind, Results, Study
 BASELINES = ("baseline", "base", "control", "default", "reference")
 PERCENT = 1.5  # a share of at least this is taken for percent
 SMALL = 0.1  # below this, a hundredth of the largest value is the usual margin of a share
-REPORT_FILES = {"README.md", "index.html", "results.csv", "comparisons.csv", "effects.csv", "figures"}
+REPORT_FILES = {"README.md", "index.html", "answer.json", "results.csv", "means.csv", "comparisons.csv", "figures"}
 
 
 @dataclass(frozen=True)

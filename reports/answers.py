@@ -48,7 +48,8 @@ class Line:
     against: str
     verdict: str
     gain: float
-    size: str  # with its interval, in points if the score is a share
+    half_width: float
+    size: str  # the difference with its interval, in points if the score is a share
     perhaps_negligible: bool = False
     where: str = ""  # over which data sets it is a mean
 
@@ -86,6 +87,7 @@ def answer(section: Section, results: Results, value: str = "") -> Answer:
             comparison.against.label,
             score.verdict,
             comparison.difference if score.higher else -comparison.difference,
+            comparison.half_width,
             size_text(value, comparison.difference, comparison.half_width, places),
             is_negligible(score),
         )
@@ -98,7 +100,7 @@ def answer(section: Section, results: Results, value: str = "") -> Answer:
         score = next(score for score, _comparison in compared if score.row.label == best.label)
         equal = [other for other in section.scores if other.value == value and other.bold and other != score]
         ties = [other.row.label for other in sorted(equal, key=lambda other: abs(other.mean - score.mean))]
-        words = recommendation(best, value, training_time(score, results), ties)
+        words = recommendation(best, value, training_time([score], results), ties)
     winning = best.label if best else lines[0].against if lines else ""
     more = above_rows(section, value, winning, results)
     return Answer(section.recorded.title, words, words if best else in_short(lines), more)
@@ -110,19 +112,28 @@ def answer_over_data(question: Question, value: str, results: Results) -> Answer
     where = n_("on this data set", "on average over {count} data sets", question.data_sets)
     lines = [line_of_mean(row, value, places, where) for row in means]
     best = winner(lines)
-    finding, more = (
-        recommendation(best, value, "", []) if best else without_winner(lines, question.data_sets),
-        list[str](),
-    )
-    if question.data_sets == 2:
-        row = means[lines.index(best)] if best else means[0]
-        each = [
-            _("{setting} {verdict}", setting=name, verdict=_(WORDS[score.verdict]))
-            for name, score in row.scores.items()
-        ]
-        more.append(_("{label}: {verdicts}.", label=row.label, verdicts=_(", ").join(each)))
+    if best:
+        time = training_time([*means[lines.index(best)].scores.values()], results)
+        least = best.gain - best.half_width
+        ties = [line.label for line in lines if line != best and line.gain + line.half_width >= least]
+        finding = recommendation(best, value, time, ties)
+    else:
+        finding = without_winner(lines, question.data_sets)
+    more = verdicts_on_each(means) if question.data_sets == 2 else []
     more += [*on_another_data_set(means), *above_every_row(question, value, results)]
     return Answer(question.title, finding, finding if best else in_short(lines, question.data_sets), more)
+
+
+def verdicts_on_each(means: Sequence[RowMean]) -> list[str]:
+    """`SupCon: tweets better, reviews undecided; R-Drop: worse on both.`, for the rows with the largest differences."""
+    parts = []
+    for row in sorted(means, key=lambda row: -abs(row.mean.difference))[:NAMED]:
+        verdicts = {name: _(WORDS[score.verdict]) for name, score in row.scores.items()}
+        each = [_("{setting} {verdict}", setting=name, verdict=verdict) for name, verdict in verdicts.items()]
+        both = [_("{verdict} on both", verdict=verdict) for verdict in set(verdicts.values())]
+        texts = both if len(both) == 1 else each
+        parts.append(_("{label}: {verdicts}", label=row.label, verdicts=_(", ").join(texts)))
+    return [_("{text}.", text=_("; ").join(parts))]
 
 
 def on_another_data_set(means: Sequence[RowMean]) -> list[str]:
@@ -153,7 +164,8 @@ def above_every_row(question: Question, value: str, results: Results) -> list[st
 def line_of_mean(row: RowMean, value: str, places: int | None, where: str) -> Line:
     gain = row.mean.difference if row.first.higher else -row.mean.difference
     size = size_text(value, row.mean.difference, row.mean.half_width, places)
-    return Line(row.label, row.against, row.verdict, gain, size, perhaps_negligible(row), where)
+    half_width = row.mean.half_width
+    return Line(row.label, row.against, row.verdict, gain, half_width, size, perhaps_negligible(row), where)
 
 
 def size_text(value: str, difference: float, half_width: float, places: int | None) -> str:
@@ -222,14 +234,16 @@ def with_verdicts(lines: Sequence[Line]) -> str:
     return _("; ").join(parts)
 
 
-def training_time(score: RowScore, results: Results) -> str:
-    """`for 1.9 times the training time`: beside the baseline's; empty unless both were measured alike."""
-    if score.comparison is None:
+def training_time(scores: Sequence[RowScore], results: Results) -> str:
+    """`for 1.9 times the training time`: of a row on all data sets, beside its baseline; empty unless all were measured
+    alike."""
+    pairs = [(score.row.cells, score.comparison.against.cells) for score in scores if score.comparison]
+    costs = [(row_cost(ours, results), row_cost(theirs, results)) for ours, theirs in pairs]
+    alike = [(ours, theirs) for ours, theirs in costs if ours and theirs and ours.conditions == theirs.conditions]
+    usual = sum(theirs.seconds for _ours, theirs in alike)
+    if len(alike) < len(scores) or not usual:
         return ""
-    ours, theirs = (row_cost(row.cells, results) for row in (score.row, score.comparison.against))
-    if ours is None or theirs is None or ours.conditions != theirs.conditions or not theirs.seconds:
-        return ""
-    ratio = ours.seconds / theirs.seconds
+    ratio = sum(ours.seconds for ours, _theirs in alike) / usual
     if abs(ratio - 1) <= SAME_COST:
         return _("for the same training time")
     return _("for {ratio} times the training time", ratio=f"{ratio:.2g}")

@@ -22,7 +22,7 @@ from markupsafe import Markup
 from contrastive.errors import printable
 from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, tables
-from reports.answers import answer, answer_over_data
+from reports.answers import answer
 from reports.chosen import chosen_sentences, chosen_table
 from reports.compare import Section, places_of
 from reports.figures import Figure
@@ -37,7 +37,6 @@ from reports.overview import Overview, overview
 from reports.provenance import class_tables, footer, row_tables
 from reports.questions import Question, means_table, question_anchor, questions_of, settings_table, statements
 from reports.section_effects import explained, level_means
-from reports.statistics.effects import Effect
 from reports.study import Results, Study
 from reports.tables import Table
 
@@ -52,7 +51,7 @@ class SectionReport:
     """Content of a section in README.md and the page, in reading order."""
 
     anchor: str
-    answer: str  # to the question in its title; empty if nothing was tested
+    answer: str  # to the question in its title; empty if the first screen has it, or nothing was tested
     notes: list[str]
     tables: list[Table]
     sentences: list[str]
@@ -60,7 +59,6 @@ class SectionReport:
     section: Section
     forbidding: list[str]  # the notes that forbid ranking
     limits: list[Guard]
-    effects: list[Effect]
 
 
 def compare_sections(results: Results) -> list[tuple[list[Guard], Section]]:
@@ -95,7 +93,6 @@ def section_report(fired: list[Guard], compared: Section, name: str, results: Re
         section=compared,
         forbidding=[guard.words for guard in fired if guard.blocks_ranking],
         limits=limits,
-        effects=effects,
     )
 
 
@@ -105,18 +102,16 @@ class QuestionReport:
 
     anchor: str
     question: Question
-    answer: str
     statements: list[str]
     tables: list[Table]
 
 
-def question_report(question: Question, number: int, results: Results) -> QuestionReport:
+def question_report(question: Question, number: int) -> QuestionReport:
     scores = list(question.means)
     tested = [value for section in question.sections for value in section.tested]
     said = [words for value in (scores or tested)[:1] for words in statements(question, value)]
     tables = [table(question, value) for value in scores for table in (means_table, settings_table)]
-    answered = answer_over_data(question, scores[0], results).words if scores else ""
-    return QuestionReport(question_anchor(number), question, answered, said, tables)
+    return QuestionReport(question_anchor(number), question, said, tables)
 
 
 @dataclass(frozen=True)
@@ -156,12 +151,14 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
     compared = [part.section for part in sections]
     questions = questions_of(compared, results)
     summary = overview(results, compared, names, limits, warnings, forbidding, questions)
+    answered = {answer.question for answer in summary.answers}
+    sections = [replace(part, answer="") if part.section.recorded.title in answered else part for part in sections]
     return Report(
         results.study,
         summary,
         draw_forest(summary.chart, folder / "figures" / "forest.svg"),
         notes,
-        [question_report(question, number, results) for number, question in enumerate(questions)],
+        [question_report(question, number) for number, question in enumerate(questions)],
         sections,
         [*reading(results), *everywhere, *several_names(results)],
         [*class_tables(results), *row_tables(results)],
@@ -209,10 +206,10 @@ def write_report(results: Results, folder: Path) -> Report:
         (folder / "README.md").write_text(text, encoding="utf-8")
         page = page_of(report, results, folder)
         (folder / "index.html").write_text(page, encoding="utf-8", errors="replace")
+    export.write_answer(report.summary, folder)
     export.write_csv(export.tidy(results), folder / "results.csv")
     export.write_comparisons([part.section for part in report.sections], folder)
     export.write_means([part.question for part in report.questions], folder)
-    export.write_effects([(part.section, part.effects) for part in report.sections], folder)
     return report
 
 

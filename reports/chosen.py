@@ -36,6 +36,11 @@ def chosen_sentences(section: RecordedSection, results: Results) -> list[str]:
     lines += [_("Not chosen: {row}, whose row gives {value}.", row=each.row, value=each.chosen) for each in given]
     if edge := [f"{each.row} ({each.chosen})" for each in rows if each.at_edge]:
         lines.append(_("Chosen at the edge of what was tried: {rows}.", rows=listed(edge)))
+    alike = dict[tuple[str, ...], list[str]]()
+    for row in section.rows:
+        alike.setdefault(tuple(row.cells), []).append(row.label)
+    same = [labels for labels in alike.values() if len(labels) > 1]
+    lines += [_("With the chosen values, {rows} are the same training.", rows=listed(labels)) for labels in same]
     return lines
 
 

@@ -1,5 +1,7 @@
-"""Write a report's numbers as files: results.csv, comparisons.csv and effects.csv."""
+"""Write a report's numbers as files: answer.json, results.csv, comparisons.csv and means.csv."""
 
+import json
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,14 +9,13 @@ from pathlib import Path
 import pandas as pd
 
 from reports.compare import RowScore, Section
-from reports.markdown import symbol
+from reports.forest import ForestRow
+from reports.overview import Overview
 from reports.questions import Question
-from reports.statistics.effects import Effect
 from reports.study import Results
 
 PLACE = ["section", "row", "label", "variant"]
 KNOWN = ["status", "score", "value", "standard_error", "count", "higher_is_better", "unit", "seconds"]
-EFFECT = ["section", "value", "effect", "df", "F", "p", "share", "shown"]
 FORMULA = re.compile(r"'*[=+\-@\t\r]")  # begins what spreadsheets take for a formula, and what was one
 
 
@@ -66,6 +67,31 @@ def as_text(value: object) -> object:
     return value
 
 
+def write_answer(summary: Overview, folder: Path) -> None:
+    """Write answer.json: the first screen's answers, its rows in display units, and the next step."""
+    rows = [
+        {"question": group.title, "row": row.label, "against": row.against, **comparison_of(row)}
+        | ({"settings": {part.label: comparison_of(part) for part in row.parts}} if row.parts else {})
+        for group in summary.chart.groups
+        for row in group.rows
+        if row.against
+    ]
+    content = {
+        "answers": [{"question": answer.question, "answer": answer.words} for answer in summary.answers],
+        "score": summary.chart.score,
+        "margin": summary.chart.margin,
+        "rows": rows,
+        "next": {"words": summary.next.words, "command": summary.next.command},
+    }
+    text = json.dumps(content, ensure_ascii=False, indent=1)
+    (folder / "answer.json").write_text(f"{text}\n", encoding="utf-8")
+
+
+def comparison_of(row: ForestRow) -> dict[str, object]:
+    numbers = {"difference": row.difference, "half_width": row.half_width}
+    return {"verdict": row.verdict} | {name: x if math.isfinite(x) else None for name, x in numbers.items()}
+
+
 def write_comparisons(sections: Sequence[Section], folder: Path) -> None:
     """Write comparisons.csv: a line for each score of each row, with its comparison to the baseline."""
     lines = [comparison_line(score, section) for section in sections for score in section.scores]
@@ -110,14 +136,3 @@ def write_means(questions: Sequence[Question], folder: Path) -> None:
     ]  # fmt: skip
     if lines:
         write_csv(pd.DataFrame(lines), folder / "means.csv")
-
-
-def write_effects(sections: Sequence[tuple[Section, list[Effect]]], folder: Path) -> None:
-    """Write effects.csv: for each score a line for each axis and each interaction of two."""
-    lines = [
-        (section.recorded.title, effect.value, " × ".join(effect.factors), effect.df, effect.f, effect.p, effect.share,
-         " × ".join(map(symbol, effect.factors)))
-        for section, effects in sections
-        for effect in effects
-    ]  # fmt: skip
-    write_csv(pd.DataFrame(lines, columns=EFFECT), folder / "effects.csv")

@@ -1,7 +1,7 @@
 """The next step after a report: what decides the cheapest open comparison, or why nothing here decides the rest."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from reports.forest import ForestRow, PrimaryComparison
@@ -28,7 +28,9 @@ def next_step(rows: Sequence[ForestRow], results: Results, compared: Sequence[Pr
     study = results.study
     file = study.file
     undecided = [pair for pair in compared if pair.comparison.verdict == "undecided"]
-    decidable = sorted(filter(is_decidable, undecided), key=price)
+    answered = {question_of(pair) for pair in compared if pair.comparison.verdict == "better"}
+    by_price = sorted(filter(is_decidable, undecided), key=price)
+    decidable = sorted(by_price, key=lambda pair: question_of(pair) in answered)
     hopeless = [pair for pair in undecided if not is_decidable(pair)]
     if study.foreign is not None:
         return NextStep(next_in_table(decidable), study.foreign.command)  # shown if there is a command
@@ -57,6 +59,10 @@ def is_decidable(pair: PrimaryComparison) -> bool:
     return needs is not None and (needs.seeds or needs.texts) is not None
 
 
+def question_of(pair: PrimaryComparison) -> str:
+    return pair.section.recorded.question or pair.section.recorded.title
+
+
 def needed_seeds(pair: PrimaryComparison) -> int | None:
     return pair.comparison.needs.seeds if pair.comparison.needs else None
 
@@ -79,8 +85,8 @@ def next_in_table(decidable: Sequence[PrimaryComparison]) -> str:
 def to_decide(
     decidable: Sequence[PrimaryComparison], hopeless: Sequence[PrimaryComparison], results: Results
 ) -> NextStep:
-    """Suggest what would decide the cheapest comparison: numbers to write into the file, or seeds that a study adds to
-    the undecided rows."""
+    """Suggest what would decide a comparison: numbers to write into the file, or seeds that a study adds to all
+    undecided rows. `decidable`: those of questions without a better row first, the cheapest first."""
     study, target = results.study, decidable[0]
     seeds = needed_seeds(target)
     needs = what_decides(target.score.value, target.comparison)
@@ -88,14 +94,23 @@ def to_decide(
     words = _("To decide {label}: {needs}.", needs=needs, label=target.label)
     if study.stopping is None:
         every = {tuple(row.cells) for section in study.sections for row in section.rows}
-        seconds = sum(seconds_of_cell(cells, results) * max(0, (seeds or 0) - len(cells)) for cells in every)
-        time = _(" (all rows: {time})", time=duration(seconds)) if seeds and math.isfinite(seconds) else ""
+        time = time_of(every, seeds or 0, results)
+        all_rows = _(" (all rows: {time})", time=time) if time else ""
         setting = setting_text(target, study)
-        how = _("Set {setting} in {file}{time}.", setting=setting, file=study.file, time=time)
+        how = _("Set {setting} in {file}{time}.", setting=setting, file=study.file, time=all_rows)
         return NextStep(f"{words} {how}", f"ablate run {study.file}", also)
     most = max(seeds or 0, study.stopping.most_seeds)
     more = "" if most == MAX_SEEDS else f" --max-seeds {most}"
+    undecided = {cells for pair in [*decidable, *hopeless] for cells in (pair.cells, pair.against)}
+    if time := time_of(undecided, most, results):
+        words += _(" All undecided rows, up to {most} seeds: at most {time}.", most=most, time=time)
     return NextStep(words, f"ablate run {study.file} --until-decided{more}", also)
+
+
+def time_of(rows: Iterable[tuple[str, ...]], seeds: int, results: Results) -> str:
+    """Return how long rows of cells train up to `seeds` seeds; empty if that is unknown or nothing."""
+    seconds = sum(seconds_of_cell(cells, results) * max(0, seeds - len(cells)) for cells in rows)
+    return duration(seconds) if seconds and math.isfinite(seconds) else ""
 
 
 def setting_text(target: PrimaryComparison, study: Study) -> str:
@@ -105,7 +120,8 @@ def setting_text(target: PrimaryComparison, study: Study) -> str:
         taken = {*has, *(study.choice.seeds if study.choice else [])}
         fresh = [seed for seed in range(needs.seeds + len(taken)) if seed not in taken]
         seeds = [*has, *fresh][: needs.seeds]
-        parts.append(_("{count} seeds", count=len(seeds)) if len(seeds) > LISTED_SEEDS else f"seeds: {seeds}")
+        few = len(seeds) <= LISTED_SEEDS
+        parts.append(f"seeds: {seeds}" if few else f"seeds: [{seeds[0]}, {seeds[1]}, …, {seeds[-1]}]")
     if needs and needs.texts is not None and (needs.together or not parts):
         parts.append(f"{split_of(target.score.value)}: {needs.texts}")
     return listed(parts)

@@ -169,11 +169,11 @@ def setting(results: Results, score: str) -> str:
     """Describe encoder, data, and numbers of seeds and of the texts that a score is measured on."""
     study = results.study
     rows = [row for section in study.sections for row in section.rows]
-    counts = dict[str, list[str]]()  # of each data set
+    counts = dict[str, list[int]]()  # of each data set
     for cells in cells_by_data(results).values():
         for split, by_class in counts_of(results, cells).items():
-            counts.setdefault(split, []).append(str(sum(by_class.values())))
-    sizes = {split: _(" or ").join([*dict.fromkeys(numbers)]) for split, numbers in counts.items()}
+            counts.setdefault(split, []).append(sum(by_class.values()))
+    sizes = {split: "–".join(map(str, sorted({min(each), max(each)}))) for split, each in counts.items()}
     parts = [_("{encoder} on {data}", encoder=study.encoder, data=study.source) if study.encoder else study.source]
     tested = split_of(score)
     texts = [_("{count} {split}", count=sizes[split], split=_(SPLITS[split]))
@@ -182,9 +182,9 @@ def setting(results: Results, score: str) -> str:
         parts.append(_("{sizes} examples", sizes=listed(texts)))
     if study.chosen and study.choice:
         tried = _(" or ").join(str(count) for count in sorted({len(each.tried) for each in study.chosen if each.tried}))
-        words = _("each row at its best of {tried} values of {names}", tried=tried, names=listed(study.choice.names))
+        words = _("each row's {names} the best of {tried} values", tried=tried, names=listed(study.choice.names))
         given = given_rows(study)
-        parts.append(_("{words}, but {rows} at a given one", words=words, rows=listed(given)) if given else words)
+        parts.append(_("{words}, but given for {rows}", words=words, rows=listed(given)) if given else words)
     if seeds := sorted({len(row.seeds) for row in rows}):
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
         parts.append(n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))

@@ -95,16 +95,17 @@ def data_set(section: Section, results: Results) -> str:
 
 
 def complete_rows(sections: list[Section], value: str) -> list[str]:
-    """Return the names of the rows that were tested in all settings."""
+    """Return the names of the rows that were compared with the same row in all settings."""
     tested = [
         {
-            score.row.label
+            (score.row.label, comparison.against.label)
             for score, comparison in section.comparisons
             if score.value == value and not score.row.variant and math.isfinite(comparison.half_width)
         }
         for section in sections
     ]
-    return [row.label for row in sections[0].rows if all(row.label in labels for labels in tested)]
+    everywhere = {label for label, _against in set.intersection(*tested)}
+    return [row.label for row in sections[0].rows if row.label in everywhere]
 
 
 def row_means(
@@ -204,7 +205,7 @@ def mean_text(row: RowMean, mean: Mean, half_width: float, places: int | None = 
 def means_table(question: Question, value: str) -> Table:
     """Return a line for each row: its mean over the data sets, and what that says of another data set."""
     rows, places = question.means[value], question.sections[0].places(value).difference
-    title = _("{score}, differences over {count} data sets", score=heading(value), count=question.data_sets)
+    title = _("{score}, mean differences", score=heading(value))
     on_these = n_("on this data set, on average", "on these {count} data sets, on average", question.data_sets)
     general = (
         [_("similar data sets, on average"), _("one similar data set")] if any(row.general for row in rows) else []
@@ -240,17 +241,19 @@ def settings_table(question: Question, value: str) -> Table:
 def statements(question: Question, value: str) -> list[str]:
     """Return what the table of a question's means does not say."""
     lines = list[str]()
-    means = question.means.get(value, [])
+    means, places = question.means.get(value, []), question.sections[0].places(value).difference
     for row in means:
         if row.without:
             word = row.verdict_of(row.without, row.without.half_width)
-            size = mean_text(row, row.without, row.without.half_width)
+            size = mean_text(row, row.without, row.without.half_width, places)
             words = {"name": row.left_out, "label": row.label, "verdict": _(WORDS[word]), "size": size}
             lines.append(_("Without {name}, {label} is {verdict} ({size}).", **words))
     labels = {row.label for row in means}
     scores = [score for section in question.sections for score, _pair in section.comparisons if score.value == value]
     if lacking := [name for name in dict.fromkeys(score.row.label for score in scores) if name not in labels]:
-        lines.append(_("Without a mean, since not every setting tests it: {rows}.", rows=listed(lacking)))
+        lines.append(
+            _("Without a mean, since not every setting compares it with the same row: {rows}.", rows=listed(lacking))
+        )
     if means and question.data_sets < FEWEST:
         lines.append(_("Nothing is said of other data sets: that takes {fewest}.", fewest=FEWEST))
     return lines

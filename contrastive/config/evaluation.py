@@ -92,7 +92,9 @@ class Evaluation(Settings):
     picture_points: int = Field(1000, ge=10, description="texts in a picture")
 
     def unmeasurable(self, data: Data) -> str:
-        """Return why a cell with these data cannot be evaluated on `test` texts; empty if it can."""
+        """Return why a cell with these data cannot be evaluated on validation or `test` texts; empty if it can."""
+        if "validation" in self.splits and data.validation == 0:
+            return "`validation` has no texts; set data.validation to a number, a split or a file"
         if self.test is None:
             return ""
         if isinstance(data.test, str):

@@ -109,10 +109,6 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     set_by_sections = {name for section in experiment.sections for name in (*section.base, *section.varied())}
     set_by_sections |= {name for overlay in experiment.settings.values() for name in overlay}
     yield from _repeats(("seeds",), experiment.seeds)
-    if "validation" in evaluation.splits or experiment.choose:
-        where = ("choose",) if experiment.choose else ("evaluation", "splits")
-        if experiment.data.validation == 0 and "validation" not in set_by_sections:
-            yield where, "`validation` has no texts; set data.validation to a number, a split or a file"
     if (reason := resample_error(experiment.data)) and not {"train", "resample"} & set_by_sections:
         yield ("data", "resample"), reason
     yield from _wrong_evaluation(experiment)
@@ -316,9 +312,7 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
             yield from ((where, f"in {setting}, {text}" if setting else text) for text in refused)
             sound = sound and not refused
             if not refused:
-                data = dict.fromkeys(builder.build(overlay)["data"] for overlay in variants)
-                reasons = dict.fromkeys(map(experiment.evaluation.unmeasurable, data))
-                yield from ((("evaluation", "test"), text) for text in reasons if text)
+                yield from ((("evaluation",), text) for text in _unmeasurable(builder, setting, variants))
             for owner in (where, (*path, "base"), ("settings", setting), ("objective",)):
                 read.setdefault(owner, set()).update(_settings_read(builder, variants))
     for where, positions in idle.items():
@@ -339,6 +333,9 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
 def in_choice(builder: Builder, choices: Mapping[str, Any]) -> Iterator[Finding]:
     """Find values to choose from that cannot be combined with a row, or that no row reads. `builder`: of the
     candidates."""
+    for (_number, setting), by_row in zip(builder.sections, builder.variants, strict=True):
+        of_setting = [overlay for variants in by_row.values() for overlay in variants]
+        yield from ((("choose",), text) for text in _unmeasurable(builder, setting, of_setting))
     every = [overlay for by_row in builder.variants for variants in by_row.values() for overlay in variants]
     distinct = list({tuple(overlay.items()): overlay for overlay in every}.values())
     refused = dict.fromkeys(text for overlay in distinct for text in _conflicts(builder, overlay))
@@ -381,6 +378,13 @@ def wrong_rows(resolved: LoadedExperiment) -> Iterator[Finding]:
 def _settings_read(builder: Builder, overlays: Iterable[Overlay]) -> set[str]:
     """Return the settings that the cells of these overlays read."""
     return set().union(*{builder.reads(overlay) for overlay in overlays})
+
+
+def _unmeasurable(builder: Builder, setting: str, overlays: Iterable[Overlay]) -> Iterator[str]:
+    """Find why the cells of these overlays cannot be evaluated as the file says."""
+    data = dict.fromkeys(builder.build(overlay)["data"] for overlay in overlays)
+    reasons = dict.fromkeys(map(builder.experiment.evaluation.unmeasurable, data))
+    yield from (f"in {setting}, {reason}" if setting else reason for reason in reasons if reason)
 
 
 def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:

@@ -186,14 +186,14 @@ def described(
             key = (part.number, part.setting, row.key, row.position)
             own = own_choices(part.section.rows[row.key], resolved.experiment.choose or {})
             given = {name: setting_value(row.cells[0], name) for name in own if name in settings_of_cell(row.cells[0])}
+            if given:
+                yield ChosenRow(part.title, row.label, text_of(given), {}, False)
             if key in means:
                 options = [option for option, _ in of_key[key].options]
                 known = [mean if math.isfinite(mean) else None for mean in means[key]]
                 tried = dict(zip(map(text_of, options), known, strict=True))
                 edge = at_edge(values[key], options)
                 yield ChosenRow(part.title, row.label, text_of(values[key]), tried, edge)
-            elif given:
-                yield ChosenRow(part.title, row.label, text_of(given), {}, False)
 
 
 def text_of(option: Overlay) -> str:

@@ -257,6 +257,8 @@ def _rows(section: Section, variants: dict[str, list[Overlay]], builder: Builder
     unordered = [row for key in section.rows for row in _rows_of(key, section, variants[key], builder)]
     rows = sorted(unordered, key=lambda row: not row.baseline)
     baselines = [(number, row) for number, row in enumerate(rows) if row.baseline]
+    if not baselines:
+        return tuple(rows)
     return tuple(row if row.baseline else replace(row, matching=_matching(row, baselines, section)) for row in rows)
 
 
@@ -280,8 +282,9 @@ def _rows_of(key: str, section: Section, variants: list[Overlay], builder: Build
 
 
 def _matching(row: Row, baselines: list[tuple[int, Row]], section: Section) -> tuple[int, ...]:
-    """Return the number of the baseline, or of those that are equal in all its axes that the row sets too."""
-    if len(baselines) == 1:
+    """Return the number of the row that `baseline` names, or of its points that are equal in all axes that the row
+    sets too."""
+    if section.baseline_name() == baselines[0][1].label:
         return (baselines[0][0],)
     shared = {*section.rows[row.key], *section.rows[row.key].get("axes", ())} & {*settings_of_cell(row.cells[0])}
     ours = {name: setting_value(row.cells[0], name) for name in shared}

@@ -126,23 +126,21 @@ def old_sections(data: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _rows_to_write(section: Mapping[str, Any]) -> str:
     """Return the `rows` and `baseline` of a section with `axes`, `include` or a map of settings as its baseline."""
-    axes, named = {name: list(values) for name, values in (section.get("axes") or {}).items()}, ""
+    axes = dict(section.get("axes") or {})
     rows, further = dict[str, Any](section.get("rows") or {}), section.get("include") or ()
     usual = {} if rows else {"loss": registry.literal("contrastive.losses", "USUAL_LOSS")}
-    baseline = section.get("baseline", usual)
-    if baseline == {}:
-        named = "" if rows else "none"
-    elif set(baseline) == set(axes) and all(baseline[name] in axes[name] for name in axes):
-        named = ", ".join(map(str, baseline.values()))
-    else:
+    baseline, excluded = section.get("baseline", usual), list(section.get("exclude") or ())
+    named = "" if baseline or rows else "none"
+    if baseline:
         shared = {n: values for n, values in axes.items() if n not in baseline and SETTINGS.get(n) != "objective"}
         first = ", ".join(["baseline", *(f"{{{name}}}" for name in shared)])
         rows = {first: {**baseline, "axes": shared}} | rows
-        axes = {n: [v for v in values if v != baseline.get(n)] or values for n, values in axes.items()}
         further = [settings for settings in further if settings != baseline]
+        if all(value in axes.get(name, ()) for name, value in baseline.items()):
+            excluded.append(baseline)
     if axes or not (further or rows):
-        excluded = {"exclude": section["exclude"]} if "exclude" in section else {}
-        rows[", ".join(f"{{{name}}}" for name in axes) or "NAME"] = {"axes": axes} | excluded
+        names = ", ".join(f"{{{name}}}" for name in axes)
+        rows[names or "NAME"] = {"axes": axes} | ({"exclude": excluded} if excluded else {})
     for number, settings in enumerate(further, 1):
         words = [str(value) for value in settings.values() if isinstance(value, str | int | float)]
         name = ", ".join(words) or f"NAME {number}"

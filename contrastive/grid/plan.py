@@ -22,6 +22,7 @@ from contrastive.grid.identity import token_settings
 from contrastive.grid.status import Status, statuses
 from contrastive.runs import fingerprint, store
 from contrastive.runs.recorded import (
+    ChosenRow,
     DataCounts,
     Declaration,
     RecordedGrid,
@@ -176,8 +177,16 @@ def declaration(plan: Plan, stopping: Stopping | None) -> Declaration:
         baselines={title: [key for key, row in by_key.items() if row.baseline] for title, by_key in rows.items()},
         test_texts=sorted(test_texts) if more is None else [str(more)],
         embeddings=[*experiment.evaluation.vectors, *experiment.evaluation.post],
-        chosen={f"{each.section}, {each.row}": each.chosen for each in plan.resolved.chosen},
+        chosen=declared_values(plan.resolved.chosen),
     )
+
+
+def declared_values(chosen: Iterable[ChosenRow]) -> dict[str, str]:
+    """Map each row that has chosen values, or writes them itself, to all of them."""
+    values = dict[str, list[str]]()
+    for each in chosen:
+        values.setdefault(f"{each.section}, {each.row}", []).append(each.chosen)
+    return {row: ", ".join(texts) for row, texts in values.items()}
 
 
 def settings_digest(row: Row, chosen: Collection[str] = ()) -> str:

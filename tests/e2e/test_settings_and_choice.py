@@ -44,7 +44,7 @@ def test_values_are_chosen_first_then_compared_and_a_wider_choice_trains_only_wh
     arrays = [set(np.load(run / "embeddings.npz")) for run in sorted(home.glob("runs/*"))]
     assert sorted(any(name.startswith("test") for name in names) for names in arrays) == [False] * 8 + [True] * 8
     text = (home / "reports" / "output" / "question" / "README.md").read_text()
-    assert "each row at its best of 2 values of encoder_lr" in text and "On average over 2 data sets" in text
+    assert "each row's encoder_lr the best of 2 values" in text and "On average over 2 data sets" in text
     assert "The values of encoder_lr were chosen for each row by accuracy (validation) at seed 100." in text
     assert (home / "reports" / "output" / "question-choice" / "README.md").exists()
     declared = json.loads((home / "declared" / "question.json").read_text())[-1]["chosen"]

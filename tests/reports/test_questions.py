@@ -1,5 +1,6 @@
 """Questions that are asked in several settings: which rows have a mean, what it says, and where it stands."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,8 +117,14 @@ def test_a_row_that_lacks_a_setting_or_its_scores_has_no_mean():
     results.scores.loc["c/down-0", NAME] = np.nan
     found = question(results)
     assert set(verdicts(found)) == {"mixed"}
-    assert "Without a mean, since not every setting tests it: up and down." in statements(found, NAME)
+    assert "Without a mean, since not every setting compares it with the same row: up and down." in statements(
+        found, NAME
+    )
     assert questions_of([compare_section(results.study.sections[0], results)[1]], results) == []
+    first = results.study.sections[0]
+    other = [replace(row, label="α 0.5") if row.baseline else row for row in first.rows]
+    put(results.study, sections=[replace(first, rows=other), *results.study.sections[1:]])
+    assert question(results).means == {}
 
 
 def test_a_question_without_a_mean_says_so_and_links_lead_to_their_question(tmp_path: Path):
@@ -130,7 +137,7 @@ def test_a_question_without_a_mean_says_so_and_links_lead_to_their_question(tmp_
     write_report(results, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert '<a href="#over-data-sets-2">Does it help?</a>' in page and 'id="over-data-sets-1"' in page
-    assert "Without a mean, since not every setting tests it" in page
+    assert "Without a mean, since not every setting compares it" in page
 
 
 def test_a_report_shows_means_first_then_the_settings(tmp_path: Path):
@@ -139,8 +146,15 @@ def test_a_report_shows_means_first_then_the_settings(tmp_path: Path):
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     headline = next(line for line in text.splitlines() if line.startswith("**"))
     assert headline == (
-        "**Use up: +9.8 ± 1.6 points over ce on average over 2 data sets. up: first better, second better.**"
+        "**Use up: +9.8 ± 1.6 points over ce on average over 2 data sets, for the same training time. "
+        "up: better on both; down: worse on both; mixed: undecided on both.**"
     )
+    told = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))
+    assert told["answers"][0]["answer"] == headline.strip("*") and told["next"]["command"]
+    assert [(row["row"], row["verdict"], [*row["settings"]]) for row in told["rows"]] == [
+        (label, verdict, ["first", "second"])
+        for label, verdict in (("up", "better"), ("mixed", "undecided"), ("down", "worse"))
+    ]
     heads = [line for line in text.splitlines() if line.startswith("## ")][:3]
     assert heads == ["## Does it help?", "## Does it help? (first)", "## Does it help? (second)"]
     means = pd.read_csv(tmp_path / "means.csv")

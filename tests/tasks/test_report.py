@@ -67,8 +67,8 @@ def test_a_description_may_begin_like_markup(description: str, home: Path):
 
 FORGED = {  # in each file a piece, and what somebody makes of it; results and comparisons agree with each other
     "README.md": (b"| ce (baseline) | 70.00", b"| ce (baseline) | 79.00"),
+    "answer.json": (b'"verdict": "', b'"verdict": "not '),
     "comparisons.csv": (b"0.7", b"0.9"),
-    "effects.csv": (b"\n", b"\nRecipes,test.accuracy,loss,0.99,80.0,0.0001\n"),
     "figures/forest.svg": (b"stroke: #", b"stroke: #f0"),
     "figures/recipes-tsne.png": (b"IDAT", b"IDAU"),
     "index.html": (b"80.00", b"89.00"),
@@ -88,10 +88,10 @@ def test_a_sound_report_and_none_pass_an_audit_and_a_file_too_many_or_too_few_is
     assert audit_report("small") == audit_report("other") == []
     (figure, *_) = sorted(folder.glob("figures/*"))
     figure.rename(folder / "other.svg")
-    (folder / "effects.csv").unlink()
-    (folder / "effects.csv").mkdir()
+    (folder / "answer.json").unlink()
+    (folder / "answer.json").mkdir()
     assert audit_report("small") == [
-        f"{folder}/effects.csv is missing",
+        f"{folder}/answer.json is missing",
         f"{folder}/figures/{figure.name} is missing",
         f"{folder}/other.svg does not belong to this report",
     ]

@@ -9,6 +9,7 @@ from contrastive.errors import UserError
 from contrastive.grid.choose import candidates, first_values, with_chosen
 from contrastive.grid.expand import LoadedExperiment, with_seeds
 from contrastive.grid.load import parse_experiment
+from contrastive.grid.plan import declaration, make_plan
 from contrastive.runs.recorded import ChosenRow
 from tests.contrastive.grid.examples import mistakes
 
@@ -82,6 +83,11 @@ def test_the_best_mean_over_seeds_is_taken_and_what_a_row_writes_wins_over_it():
     assert list(ce.tried.values()) == pytest.approx([0.6, 0.65]) and not ce.at_edge
     assert {each.row for each in tried(found)} == {"ce", "SupCon, α 1", "SupCon, α 2"}
     assert {(each.row, each.chosen) for each in found.chosen if not each.tried} == {("own", "encoder_lr 0.7")}
+    partly = judged(loaded(TEXT.replace("{alpha: [1, 2]}", "{alpha: [1, 2]}, temperature: 0.3")), score)
+    of_row = [(each.chosen, bool(each.tried)) for each in partly.chosen if each.row == "SupCon, α 1"]
+    assert of_row == 2 * [("temperature 0.3", False), ("encoder_lr 0.01", True)]
+    declared = declaration(make_plan(partly), None)
+    assert declared.chosen["T (tweets), SupCon, α 1"] == "temperature 0.3, encoder_lr 0.01"
 
 
 @pytest.mark.parametrize(("higher", "rate"), [(True, 0.001), (False, 0.01)])
@@ -150,7 +156,8 @@ WRONG = [
     ("temperature: [0.1, 0.2]", "layers: [[7]]", "choose.layers: no cell here reads this setting"),
     ("{source:", "{encoder_lr: 0.5, source:", "`choose` gives encoder_lr: delete it here"),
     ("encoder_lr: [1e-3, 1e-2], temperature: [0.1, 0.2], ", "", "name a setting and the values to choose from"),
-    ("validation: 40, ", "", "`validation` has no texts"),
+    ("validation: 40, ", "", "in tweets, `validation` has no texts"),
+    ("reviews: {", "reviews: {validation: 0, ", "in reviews, `validation` has no texts"),
 ]
 
 

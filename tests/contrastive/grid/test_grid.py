@@ -14,6 +14,7 @@ from contrastive.grid import names
 from contrastive.grid.expand import LoadedExperiment, Row
 from contrastive.grid.load import parse_experiment
 from contrastive.grid.names import settings_read
+from tests.contrastive.grid.examples import mistakes
 
 HEAD = """\
 name: grid
@@ -91,6 +92,9 @@ def test_of_a_baseline_with_axes_a_row_meets_the_combination_with_its_values():
     assert met == {f"ce, {tune}": None for tune in tunes} | {"R-Drop": "ce, last 2 blocks"} | {
         f"SupCon, {tune}, α {alpha}": f"ce, {tune}" for tune in tunes for alpha in (1, 2)
     }
+    one_left = BY_TUNE.replace("]}}", "]}, exclude: [{tune: full}]}")
+    ((_line, message),) = mistakes(HEAD + f"  - {{title: T, rows: {{{one_left}, {supcon}}}}}")
+    assert "SupCon, full, α 2 meets 0 rows of the baseline" in message
 
 
 def test_translators_are_shown_by_their_names():

@@ -197,12 +197,13 @@ OLD = """\
 report: {labels: {ce: Cross-entropy}}
 """
 NEW = [
-    "rows: {'{loss}': {axes: {loss: [ce, rdrop]}}}` and `baseline: ce",
+    "rows: {baseline: {loss: ce}, '{loss}': {axes: {loss: [ce, rdrop]}, exclude: [{loss: ce}]}}",
     "rows: {'baseline, {tune}': {loss: ce, axes: {tune: [full, {last_blocks: 1}]}}, "
     "'{tune}, {alpha}': {axes: {tune: [full, {last_blocks: 1}], alpha: [1]}, exclude: [{alpha: 1}]}}",
     "rows: {baseline: {loss: ce}, 'rdrop, one_stage': {loss: rdrop, view: one_stage}}",
     "rows: {NAME: {}}` and `baseline: none",
-    "rows: {baseline: {loss: ce}, '{loss}, {alpha}': {axes: {loss: [rdrop], alpha: [1, 2]}}}",
+    "rows: {baseline: {loss: ce}, '{loss}, {alpha}': {axes: {loss: [ce, rdrop], alpha: [1, 2]}, "
+    "exclude: [{loss: ce}]}}",
     "rows: {baseline: {loss: ce}, NAME 1: {tune: {last_blocks: 1}}}",
 ]
 
@@ -223,3 +224,12 @@ def test_rows_of_an_old_file_that_would_share_a_name_are_all_written_and_other_v
     assert "[0, 1]" in message and "[2, 3]" in message
     for wrong in ("axes: [loss, k]", "include: [ce]"):
         assert all("write `rows" not in message for _, message in mistakes(HEAD + f"  - {{title: V, {wrong}}}\n"))
+
+
+@pytest.mark.parametrize("value", ["1.0", "1.0e-05", "{last_blocks: 1}"])
+def test_an_old_baseline_that_is_one_combination_becomes_a_row(value: str):
+    name, other = ("tune", "full") if "{" in value else ("encoder_lr", "0.001")
+    old = f"  - {{title: V, axes: {{{name}: [{other}, {value}]}}, baseline: {{{name}: {value}}}}}\n"
+    ((_, message),) = mistakes(HEAD + old)
+    written = parse_experiment(HEAD + f"  - {{title: V, {message.split('`')[1]}}}").sections[0]
+    assert [row.baseline for row in written.rows] == [True, False]
