@@ -34,8 +34,6 @@ def chosen_sentences(section: RecordedSection, results: Results) -> list[str]:
     lines = [words]
     given = [each for each in results.study.chosen if each.section == section.title and not each.tried]
     lines += [_("Not chosen: {row}, whose row gives {value}.", row=each.row, value=each.chosen) for each in given]
-    if edge := [f"{each.row} ({each.chosen})" for each in rows if each.at_edge]:
-        lines.append(_("Chosen at the edge of what was tried: {rows}.", rows=listed(edge)))
     alike = dict[tuple[str, ...], list[str]]()
     for row in section.rows:
         alike.setdefault(tuple(row.cells), []).append(row.label)

@@ -147,11 +147,12 @@ class Chart:
     @property
     def heads(self) -> list[str]:
         """Heads of the columns: difference, level, and cost if it is known."""
+        with_levels = [row for group in self.groups for row, _is_part in group.lines]
         share, name = unit(self.score) > 1, score_name(title_of(self.score))
         less = "" if all(row.higher for row in self.rows) else _(" (lower is better)")
         return [
             _("difference, points{less}", less=less) if share else _("difference{less}", less=less),
-            "" if all(math.isnan(row.level) for row in self.rows) else _("{score}, %", score=name) if share else name,
+            "" if all(math.isnan(row.level) for row in with_levels) else _("{score}, %", score=name) if share else name,
             *([self.device] if self.device else []),
         ]
 
@@ -197,7 +198,7 @@ class Chart:
     def ticks(self) -> list[float]:
         """Zero, the ends of the margin, and round numbers that are not too near to them."""
         low, high = self.ends
-        wide = self.margin is not None and self.margin > 0.04 * (high - low)
+        wide = self.margin is not None and self.margin > 0.06 * (high - low)
         named = [-self.margin, 0.0, self.margin] if wide and self.margin else [0.0]
         edge = 0.05 * (high - low)  # room for half of a number
         ticks = list(named)

@@ -16,7 +16,7 @@ from reports.markdown import SPLITS, split_of, unit
 from reports.messages import _, listed, n_
 from reports.next_step import NextStep, next_step
 from reports.provenance import cells_by_data, counts_of
-from reports.questions import Question, mean_rows, question_anchor
+from reports.questions import Question, baseline_rows, mean_rows, question_anchor
 from reports.study import Results, Study
 from reports.tables import WORDS
 
@@ -76,14 +76,15 @@ def overview(
     ]
     anchor_of = {question.title: question_anchor(number) for number, question in enumerate(questions)}
     with_mean = [question for question in questions if score in question.means]
-    averaged = [mean_rows(question, score, anchor_of[question.title]) for question in with_mean]
+    averaged = [mean_rows(question, score, anchor_of[question.title], results) for question in with_mean]
+    beside = [baseline_rows(question, score, anchor_of[question.title], results) for question in with_mean]
     in_questions = {section.recorded.title for question in with_mean for section in question.sections}
     alone = [pair for pair in compared if pair.section.recorded.title not in in_questions]
     rows = [*forest_rows(alone, results), *(row for each in averaged for row in each)]
     best = winner(rows)
     chart, left_out = chart_of([row for row in rows if not row.parts], alone, results)
     if with_mean:
-        chart = with_means(chart, averaged, [pair for pair in compared if pair not in alone])
+        chart = with_means(chart, averaged, beside, [pair for pair in compared if pair not in alone])
     has_baseline = any(row.baseline for section in sections for row in section.rows)
     return Overview(
         task=task(results.study),
@@ -117,9 +118,18 @@ def chart_of(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], r
     return Chart(score, margin, grouped(shown, compared, results), places), left_out if between else ""
 
 
-def with_means(chart: Chart, averaged: Sequence[list[ForestRow]], compared: Sequence[PrimaryComparison]) -> Chart:
-    """Add a group for each question that is asked in several settings, with its means."""
-    means = [Group(rows[0].section, rows[0].anchor, best_and_worst(rows, MOST)) for rows in averaged if rows]
+def with_means(
+    chart: Chart,
+    averaged: Sequence[list[ForestRow]],
+    baselines: Sequence[list[ForestRow]],
+    compared: Sequence[PrimaryComparison],
+) -> Chart:
+    """Add a group for each question that is asked in several settings, with its means below its baselines."""
+    means = [
+        Group(rows[0].section, rows[0].anchor, [*heads, *best_and_worst(rows, MOST)])
+        for heads, rows in zip(baselines, averaged, strict=True)
+        if rows
+    ]
     margins = [unit(pair.score.value) * pair.score.margin for pair in compared if pair.score.margin is not None]
     score = chart.score or (compared[0].score.value if compared else "")
     margin = chart.margin if chart.margin is not None else next(iter(margins), None)

@@ -9,7 +9,7 @@ from reports.compare import RowScore, Section
 from reports.forest import ForestRow
 from reports.markdown import difference_text, heading, most_of, unit
 from reports.messages import _, listed, n_
-from reports.rows import side_by_side
+from reports.rows import row_cost, side_by_side
 from reports.statistics.across import FEWEST, Mean, Setting, means_over_data
 from reports.statistics.decide import ALPHA, Verdict, verdict
 from reports.study import Results
@@ -162,7 +162,7 @@ def question_anchor(number: int) -> str:
     return f"over-data-sets-{number + 1}"
 
 
-def mean_rows(question: Question, value: str, anchor: str) -> list[ForestRow]:
+def mean_rows(question: Question, value: str, anchor: str, results: Results) -> list[ForestRow]:
     """Return the rows of a question on the first screen, the largest gain first."""
     scale = unit(value)
     rows = [
@@ -175,6 +175,7 @@ def mean_rows(question: Question, value: str, anchor: str) -> list[ForestRow]:
             row.first.higher is not False,
             scale * row.mean.difference,
             scale * row.mean.half_width,
+            cost=row_cost([cell for score in row.scores.values() for cell in score.row.cells], results),
             perhaps_negligible=perhaps_negligible(row),
             parts=[part_row(setting, score, value) for setting, score in row.scores.items()],
         )
@@ -183,12 +184,25 @@ def mean_rows(question: Question, value: str, anchor: str) -> list[ForestRow]:
     return sorted(rows, key=lambda row: -row.gain)
 
 
+def baseline_rows(question: Question, value: str, anchor: str, results: Results) -> list[ForestRow]:
+    """Return the rows that those of a question are compared with."""
+    cells = dict[str, list[str]]()
+    for row in question.means.get(value, []):
+        pairs = [pair for score in row.scores.values() if (pair := score.comparison)]
+        cells[row.against] = [cell for pair in pairs for cell in pair.against.cells]
+    return [
+        ForestRow(label, anchor, question.title, "baseline", "", True, 0.0, cost=row_cost(every, results))
+        for label, every in cells.items()
+    ]
+
+
 def part_row(setting: str, score: RowScore, value: str) -> ForestRow:
     """Return the row of the first screen that shows a mean's row in one setting."""
     pair, scale = score.comparison, unit(value)
     difference, half_width = (pair.difference, pair.half_width) if pair else (math.nan, math.nan)
     higher = score.higher is not False
-    return ForestRow(setting, "", "", score.verdict, "", higher, scale * difference, scale * half_width)
+    row = ForestRow(setting, "", "", score.verdict, "", higher, scale * difference, scale * half_width)
+    return replace(row, level=scale * score.mean, level_deviation=scale * score.deviation)
 
 
 def perhaps_negligible(row: RowMean) -> bool:

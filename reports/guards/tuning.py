@@ -26,9 +26,12 @@ def tuning(section: Section, results: Results) -> list[Guard]:
     rows = [score.row for score in scores]
     here = [each for each in results.study.chosen if each.section == section.recorded.title]
     chosen, given = {each.row for each in here if each.tried}, [each.row for each in here if not each.tried]
+    edge = [f"{each.row} ({each.chosen})" for each in here if each.at_edge]
     unlike = _("Not tuned as the other rows are: {rows}.", rows=listed(given))
+    at_end = _("Chosen at the edge of what was tried: {rows}.", rows=listed(edge))
     return [
         *([Guard("not tuned", unlike)] if chosen and given else []),
+        *([Guard("edge", at_end)] if edge else []),
         *at_the_edge(scores, declared(section.recorded, results)),
         *not_tuned([row for row in rows if row.label not in chosen]),
     ]
