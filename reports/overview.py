@@ -221,7 +221,7 @@ def explanations(chart: Chart) -> list[str]:
         notes.append(_("Diamonds: means over data sets; below them, each data set."))
     if any(math.isfinite(row.level_deviation) for row in chart.rows):
         notes.append(_("Parentheses: standard deviation."))
-    notes.append(_("±: joint 95 % interval."))
+    notes.append(_("±: 95 % interval, all rows at once."))
     if any(row.seeds for row in chart.rows):
         notes.append(_("Dots: seeds."))
     if not all(row.has_its_levels for row in with_lines if not row.parts):

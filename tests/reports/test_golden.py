@@ -97,7 +97,7 @@ def test_brackets_are_deviations_over_seeds_and_no_level_has_an_interval(name: s
     values = pd.read_csv(tmp_path / "results.csv").groupby(["score", "label"])["value"].apply(np.array)
     for file in ("README.md", "index.html"):
         text = (tmp_path / file).read_text(encoding="utf-8")
-        assert text.count("Parentheses: standard deviation.") == text.count("±: joint 95 % interval.") == 1
+        assert text.count("Parentheses: standard deviation.") == text.count("±: 95 % interval, all rows at once.") == 1
         unsigned = re.findall(r"(?<![+−\d.])(\d[\d.]*)\s±", text)
         assert all(float(number) == 0 for number in unsigned), unsigned
         for (score, label), numbers in values.items():
