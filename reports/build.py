@@ -162,7 +162,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
         sections,
         [*reading(results), *everywhere, *several_names(results)],
         [*class_tables(results), *row_tables(results)],
-        methods(results),
+        methods(results, questions),
         hyperparameters(results.study),
         footer(results),
         everywhere,

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reports.methods import hyperparameters
 from reports.paper import latex, write_paper
-from tests.reports.made import made
+from tests.reports.made import made, put
 
 SPECIAL = re.compile(r"(?<!\\)[#%]|(?<!\\)_(?!\{)")
 
@@ -41,6 +42,32 @@ def test_the_methods_name_the_hyperparameters_and_cite_what_they_use(paper: Path
     entries = (paper / "references.bib").read_text()
     assert keys and all(f"{{{key}," in entries for key in keys)
     assert r"\bibliography{references}" in main
+    assert "Each row was trained at 4 seeds (0--3). The software is python 3.11, torch 2" in text
+
+
+def test_hyperparameters_are_in_words_and_only_those_that_a_row_reads():
+    tune = '{"last_blocks": 2, "lora": {"r": 8, "alpha": 16.0, "targets": []}, "frozen_dropout": false}'
+    common = {"encoder.scratch": '{"layers": 6, "patch": null}', "layers": "[4, 5]", "k": "30", "alpha": "1.0"}
+    common["training.layer_decay"] = "0.9"
+    full = '{"last_blocks": null, "lora": null, "frozen_dropout": true}'
+    plain, adapted = (
+        {"loss": "ce", "encoder.tune": full},
+        {"loss": "ce+supcon", "view": "topk_tokens", "encoder.tune": tune},
+    )
+    part, results = made({"plain": {"test.accuracy": [0.5, 0.6]}, "adapted": {"test.accuracy": [0.7, 0.8]}})
+    for one, own in zip(part.rows, (plain, adapted), strict=True):
+        put(one, settings=common | own)
+    table = hyperparameters(results.study)
+    assert table is not None and {line[0].text: line[1].text for line in table.rows} == {
+        "alpha": "1.0: adapted",
+        "encoder.scratch": "layers=6",
+        "encoder.tune": "last_blocks=2, lora r=8, alpha=16.0, frozen_dropout=false; "
+        "last_blocks=all, frozen_dropout=true: plain",
+        "k": "30: adapted",
+        "loss": "ce; ce+supcon: adapted",
+        "training.layer_decay": "0.9: plain",  # adapters have none
+        "view": "topk_tokens: adapted",
+    }
 
 
 def test_paper_tex_includes_every_piece_and_no_character_ends_a_line_or_a_formula(paper: Path):

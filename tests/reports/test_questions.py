@@ -12,6 +12,7 @@ from reports.build import write_report
 from reports.chosen import bars
 from reports.looks import compare_section
 from reports.messages import using
+from reports.methods import methods
 from reports.paper import build_paper
 from reports.questions import Question, means_table, questions_of, settings_table, statements
 from reports.study import Results
@@ -102,7 +103,9 @@ def test_the_data_set_that_a_verdict_depends_on_is_named():
 
 def test_from_five_data_sets_on_there_is_a_statement_about_others():
     sizes = {name: 0.1 * (1 if number % 2 else -1) for number, name in enumerate("abcde")}
-    found = question(asked({name: EFFECTS | {"mixed": 0.05 + size} for name, size in sizes.items()}))
+    results = asked({name: EFFECTS | {"mixed": 0.05 + size} for name, size in sizes.items()})
+    found = question(results)
+    assert "data sets − 1 degrees of freedom" in " ".join(methods(results, [found]))
     up, _, mixed = found.means[NAME]
     assert (up.verdict, up.general) == ("better", "better") and mixed.general == "undecided"
     table = means_table(found, NAME)
@@ -161,6 +164,8 @@ def test_a_report_shows_means_first_then_the_settings(tmp_path: Path):
     assert list(means["row"]) == ["up", "down", "mixed"] and set(means["data_sets"]) == {2}
     build_paper(two, tmp_path / "paper")
     for_paper = (tmp_path / "paper" / "comparisons.tex").read_text(encoding="utf-8")
+    told = (tmp_path / "paper" / "methods.tex").read_text(encoding="utf-8")
+    assert "of each data set once" in told and "prediction interval" not in told  # of two
     assert "on these 2 data sets, on average" in for_paper and "differences in each setting" in for_paper
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert page.count('class="mean ') == 3 and page.count('class="part"') == 6
