@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contrastive.config import registry
 from contrastive.config.cell import Tune, idle_rates
-from contrastive.config.experiment import source_name
+from contrastive.config.experiment import source_name, without_folders
 from contrastive.config.objective import Objective
 from contrastive.runs.recorded import RecordedRow
 from reports.chosen import given_rows
@@ -44,7 +44,7 @@ def data_sentences(results: Results) -> list[str]:
         sizes = [_("{count} {split}", count=count, split=_(SPLITS[split])) for split, count in counts.items() if count]
         words = _(
             "{name} ({source}, content {digest}): {sizes} examples.",
-            name=name or results.study.source, source=(row.settings or {}).get("data.source", ""),
+            name=name or results.study.source, source=without_folders((row.settings or {}).get("data.source", "")),
             digest=next((p.data_digest for cell in cells if (p := results.provenance(cell)) and p.data_digest), ""),
             sizes=listed(sizes),
         )  # fmt: skip
@@ -56,7 +56,7 @@ def data_sentences(results: Results) -> list[str]:
 
 def training_sentences(study: Study) -> list[str]:
     """Say what was trained, and which settings were tuned how."""
-    models = listed(sorted(settings_of(study, "encoder.model")))
+    models = listed(sorted(map(without_folders, settings_of(study, "encoder.model"))))
     lines = [_("The encoder is {models}, trained with AdamW; the table lists all hyperparameters.", models=models)]
     if study.choice is None:
         return [*lines, _("This experiment chose no hyperparameters.")]
@@ -149,7 +149,8 @@ def read_settings(row: RecordedRow) -> Mapping[str, str]:
 def in_words(value: str) -> str:
     """`last_blocks=2, lora r=8` for JSON; numbers and names as they are."""
     words = value.replace('"last_blocks": null', "last_blocks: all").replace('": {"', " ")
-    return NO_WORDS.sub("", words).strip(", ").replace(": ", "=")
+    parts = NO_WORDS.sub("", words).strip(", ").replace(": ", "=").split(", ")
+    return ", ".join(map(without_folders, parts))
 
 
 def values_text(values: Mapping[str, set[Place]], every: set[Place]) -> str:

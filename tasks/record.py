@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag
 
+from contrastive.config.experiment import without_folders
 from contrastive.errors import UserError
-from contrastive.grid.names import without_folders
 from contrastive.grid.plan import settings_by_name
 from contrastive.grid.status import outcome, result_mark
 from contrastive.runs import claim, store

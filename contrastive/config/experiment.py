@@ -4,6 +4,7 @@ A `Cell` holds exactly what decides a result. Everything else in an `Experiment`
 is outside the cell, so changing it never causes a cell to be trained again.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -69,6 +70,7 @@ SectionRow = Annotated[Mapping[str, Any], _checked("SectionRow", ROW_TYPES), AS_
 CHOICE_TYPES = LISTS | {"by": str, "seeds": Annotated[tuple[Seed, ...], Field(min_length=1)]}
 Choice = Annotated[Mapping[str, Any], _checked("Choice", CHOICE_TYPES), AS_WRITTEN]
 NO_BASELINE = "none"
+ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # everything before the name of a file
 
 
 class ShownTable(Settings):
@@ -151,6 +153,11 @@ class Resources(Settings):
 def source_name(source: str) -> str:
     """Return the last part of a source: `tweets.csv` for file:/somewhere/tweets.csv."""
     return source.partition("@")[0].partition(":")[2].rpartition("/")[2] or source
+
+
+def without_folders(text: str) -> str:
+    """Return `file:x.csv` for file:/home/somebody/x.csv: reports must not reveal the folders of users."""
+    return ABSOLUTE.sub(r"\1", text)
 
 
 class Report(Settings):

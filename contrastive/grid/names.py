@@ -1,6 +1,5 @@
 """Names of cells, rows, data sets and setting values, as tables, labels and runs show them."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from string import Formatter
@@ -10,12 +9,11 @@ from pydantic import BaseModel
 
 from contrastive.config import registry
 from contrastive.config.cell import Cell, Data, Tune, idle_rates
-from contrastive.config.experiment import SETTINGS
+from contrastive.config.experiment import SETTINGS, without_folders
 from contrastive.config.objective import Objective
 from contrastive.grid.identity import text_settings
 
 Overlay = dict[str, Any]  # setting → checked value
-ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # everything before the name of a file
 DASH = "–"  # in place of an axis that a row does not read
 
 
@@ -54,11 +52,6 @@ def short_value(name: str, value: Any) -> str:
 
 def last_blocks(count: int) -> str:
     return "last block" if count == 1 else f"last {count} blocks"
-
-
-def without_folders(text: str) -> str:
-    """Return `file:x.csv` for file:/home/somebody/x.csv: reports must not reveal the folders of users."""
-    return ABSOLUTE.sub(r"\1", text)
 
 
 def row_name(template: str, axes: Mapping[str, Any], read: Mapping[str, Any]) -> str:

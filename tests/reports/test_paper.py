@@ -48,7 +48,7 @@ def test_the_methods_name_the_hyperparameters_and_cite_what_they_use(paper: Path
 def test_hyperparameters_are_in_words_and_only_those_that_a_row_reads():
     tune = '{"last_blocks": 2, "lora": {"r": 8, "alpha": 16.0, "targets": []}, "frozen_dropout": false}'
     common = {"encoder.scratch": '{"layers": 6, "patch": null}', "layers": "[4, 5]", "k": "30", "alpha": "1.0"}
-    common["training.layer_decay"] = "0.9"
+    common |= {"training.layer_decay": "0.9", "data.source": "file:/home/me/own.csv", "data.test": "/home/me/test.csv"}
     full = '{"last_blocks": null, "lora": null, "frozen_dropout": true}'
     plain, adapted = (
         {"loss": "ce", "encoder.tune": full},
@@ -60,6 +60,8 @@ def test_hyperparameters_are_in_words_and_only_those_that_a_row_reads():
     table = hyperparameters(results.study)
     assert table is not None and {line[0].text: line[1].text for line in table.rows} == {
         "alpha": "1.0: adapted",
+        "data.source": "file:own.csv",
+        "data.test": "test.csv",
         "encoder.scratch": "layers=6",
         "encoder.tune": "last_blocks=2, lora r=8, alpha=16.0, frozen_dropout=false; "
         "last_blocks=all, frozen_dropout=true: plain",
