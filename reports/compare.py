@@ -103,7 +103,6 @@ class Section:
     recorded: RecordedSection
     rows: list[Row]
     scores: list[RowScore]
-    pairs: dict[str, RowPairs] = field(default_factory=dict)  # by score, for the scores that rank the rows
     measured: dict[Key, SeedValues] = field(default_factory=dict)
     ranked: bool = False
     most_seeds: int | None = None  # of a study that adds seeds, else None
@@ -187,7 +186,7 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     tied = tied_for_best(scores, pairs)
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
     ended = "" if study.stopping is None else study.stopping.ended.get(section.title, "")
-    return Section(section, rows, scores, pairs, measured, ranked, most_seeds, ended, study.paired)
+    return Section(section, rows, scores, measured, ranked, most_seeds, ended, study.paired)
 
 
 def can_be_ranked(rows: list[Row], scores: list[RowScore], study: Study) -> bool:

@@ -26,6 +26,7 @@ class Mark(NamedTuple):
     outline: str  # path of an SVG around (0, 0)
 
 
+MOST_PARTS = 30  # lines of single data sets in a question
 UNDECIDED = Mark("o", "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z")
 MARKS = {
     "better": Mark("^", "M-5,4 0,-5 5,4z"),
@@ -121,8 +122,9 @@ class Group:
 
     @property
     def lines(self) -> list[tuple[ForestRow, bool]]:
-        """Each row followed by its parts, and whether it is a part."""
-        return [line for row in self.rows for line in ((row, False), *((part, True) for part in row.parts))]
+        """Each row followed by its parts, unless there are too many, and whether it is a part."""
+        few = sum(len(row.parts) for row in self.rows) <= MOST_PARTS
+        return [line for row in self.rows for line in ((row, False), *((part, True) for part in row.parts if few))]
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,6 @@ class Show(Settings):
     tsne: bool = Field(False, description="a grid of t-SNE pictures, one per row, at the first seed")
     curves: bool = Field(False, description="loss and gradient-norm curves")
     transfer: bool = Field(False, description="a table of the main metric on all transfer data, and their mean")
-    pairs: bool = Field(False, description="a matrix of all pairs of rows with their p-values")
 
 
 class Section(Settings):

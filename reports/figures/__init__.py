@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reports.compare import Section
-from reports.figures import comparisons, curves, embeddings, images
+from reports.figures import curves, embeddings, images
 from reports.figures.canvas import Figure
 from reports.study import Results
 
@@ -20,7 +20,6 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
     """Draw the pictures that a section asks for, in reading order; pictures without data are skipped."""
     path, recorded, show = folder / "figures" / name, section.recorded, section.recorded.show
     pictures: list[tuple[bool, Callable[[], Figure | None]]] = [
-        (show.pairs, lambda: comparisons.draw_pairs(section, path)),
         (show.tsne, lambda: embeddings.draw_tsne(recorded, results, path)),
         (show.tsne, lambda: images.draw_neighbours(recorded, results, path)),
         (show.curves, lambda: curves.draw_curves(recorded, results, path)),

@@ -1,84 +1,12 @@
-"""Figures that compare rows: matrix of all pairs, and forest plot of the first screen."""
+"""The forest plot of the first screen."""
 
 import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from reports.compare import Section
-from reports.families import RowPairs
 from reports.figures import canvas
 from reports.forest import UNDECIDED, Chart
-from reports.markdown import heading
-from reports.messages import _, using
-from reports.rows import Row
-from reports.statistics.decide import ALPHA
-
-FEWEST, MOST = 3, 12  # rows of a matrix: a table suffices for two, and with more than 12 the numbers are unreadable
-
-
-def draw_pairs(section: Section, path: Path) -> canvas.Figure | None:
-    """Draw the matrix of all pairs for the first score that is compared in pairs."""
-    if section.recorded.show.table.columns is not None:
-        return None
-    for value, pairs in section.pairs.items():
-        rows = [row for row in section.rows if any(row.number in pair for pair in pairs)]
-        if FEWEST <= len(rows) <= MOST and any(np.isfinite(decided.p) for decided, _group in pairs.values()):
-            alt = _(
-                "All pairs of rows in {value}: the sign of row minus column and its p-value, adjusted "
-                "for all pairs: {names}",
-                value=heading(value), names=canvas.labels_in_words([row.label for row in rows]),
-            )  # fmt: skip
-            apart = sum(decided.p <= ALPHA for decided, _group in pairs.values())
-            count = math.comb(len(rows), 2)
-            caption = _("{apart} of {count} pairs differ in {value}.", apart=apart, count=count, value=heading(value))
-            higher = next(bool(score.higher) for score in section.scores if score.value == value)
-            with canvas.style():
-                drawn = matrix(rows, pairs, value, higher)
-                return canvas.save(drawn, path.with_name(f"{path.name}-pairs.svg"), alt, caption)
-    return None
-
-
-@using("en")
-def matrix(rows: list[Row], pairs: RowPairs, value: str, higher: bool) -> Any:
-    labels, count = canvas.drawable([row.label for row in rows]), len(rows)
-    drawn = canvas.blank(0.75 + 0.29 * count)
-    axis = drawn.subplots()
-    position = {row.number: i for i, row in enumerate(rows)}
-    for (first, second), (decided, _group) in pairs.items():
-        i, j = position[first], position[second]
-        square(axis, i, j, decided.difference, decided.p, higher)
-        square(axis, j, i, -decided.difference, decided.p, higher)
-    names = [f"{canvas.wrapped(name, 26, 1)}  {number}" for number, name in enumerate(labels, start=1)]
-    axis.set_xticks(np.arange(count) + 0.5, [str(number + 1) for number in range(count)])
-    axis.set_yticks(np.arange(count) + 0.5, names)
-    axis.set(xlim=(0, count), ylim=(count, 0))
-    axis.xaxis.tick_top()
-    axis.tick_params(length=0)
-    axis.spines[:].set_visible(False)
-    axis.set_title(f"{heading(value)}: row − column, p of all pairs together", loc="right")
-    legend = f"blue: the row is better than the column, orange: worse,\nboth at p ≤ {ALPHA}; grey: no difference shown"
-    drawn.supxlabel(legend, fontsize=7)
-    return drawn
-
-
-def square(axis: Any, i: int, j: int, difference: float, p: float, higher: bool) -> None:
-    """Draw one pair, coloured by which row is better if the difference is significant."""
-    colour, ink = "#EEEEEE", "black"
-    if p <= ALPHA:
-        colour, ink = canvas.BETTER if (difference > 0) == higher else canvas.WORSE, "white"
-    axis.fill_between([j, j + 1], i, i + 1, facecolor=colour, edgecolor="white", linewidth=0.8)
-    sign = "+" if difference > 0 else "−" if difference < 0 else "="
-    text = f"{sign}\n{p_value_text(p)}" if np.isfinite(difference) else "–"
-    axis.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=6, color=ink)
-
-
-def p_value_text(p: float) -> str:
-    if not np.isfinite(p):
-        return "no test"
-    return "<.001" if p < 0.001 else "1" if p >= 0.9995 else f"{p:.3f}".lstrip("0")
-
+from reports.messages import _
 
 LETTERS = 30  # longest label in a line of the forest plot
 LINE = 0.24  # inches: height of a row

@@ -14,7 +14,7 @@ SEEDS = (0, 1, 2)
 CLASSES = ("negative", "neutral", "positive")
 TEXTS = 90
 VALUES = ("test.accuracy", "test.macro_f1")
-SHOWS: dict[str, Any] = {"tsne": True, "curves": True, "pairs": True}
+SHOWS: dict[str, Any] = {"tsne": True, "curves": True}
 
 
 def row(number: int, label: str, axes: dict[str, str], seeds: tuple[int, ...] = SEEDS, **settings: str) -> RecordedRow:

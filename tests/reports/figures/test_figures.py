@@ -41,8 +41,8 @@ def without(section: RecordedSection, *shown: str) -> RecordedSection:
 @pytest.mark.parametrize(
     ("section", "names"),
     [
-        (sample.recipes(), ("pairs", "tsne", "curves")),
-        (without(sample.recipes(labels=("ce", "rdrop")), "curves", "pairs"), ("tsne",)),
+        (sample.recipes(), ("tsne", "curves")),
+        (without(sample.recipes(labels=("ce", "rdrop")), "curves"), ("tsne",)),
         (without(sample.recipes(labels=("ce",)), "tsne", "curves"), ()),
         (without(sample.pivot(), "tsne"), ("curves",)),
     ],
@@ -60,7 +60,7 @@ def test_what_was_not_measured_is_not_drawn(tmp_path: Path):
     results.tsne.clear()
     empty = Results(**vars(results) | {"curves": results.curves[:0], "scores": results.scores.iloc[:, :0]})
     compared = compare(section, results)
-    nothing = replace(compared, scores=[], pairs={})
+    nothing = replace(compared, scores=[])
     assert figures.draw(nothing, empty, tmp_path, "it") == []
 
 
@@ -71,7 +71,7 @@ def test_the_same_numbers_give_the_same_bytes_whatever_the_machine_prefers(tmp_p
             drawn(sample.recipes(), tmp_path / folder)
             drawn(without(sample.pivot(), "tsne", "curves"), tmp_path / folder / "pivot")
     one, two = content(tmp_path / "one"), content(tmp_path / "two")
-    assert len(one) == 3 and one == two
+    assert len(one) == 2 and one == two
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_a_name_longer_than_a_line_is_cut_and_not_dropped():
 
 
 def test_images_are_drawn_with_their_neighbours_and_a_frame_around_those_of_another_class(tmp_path: Path):
-    section = without(sample.recipes(), "curves", "pairs")
+    section = without(sample.recipes(), "curves")
     results = sample.results(section)
     near = np.full((2, 4, 1, 8, 8), 99, np.uint8)
     labels = np.array([[0, 0, 1, 0], [1, 1, 1, 1]])  # one of six neighbours is of another class
