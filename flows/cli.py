@@ -248,16 +248,18 @@ def cell(
 
 @app.command(rich_help_panel=MORE)
 def export(
-    cell: Annotated[str, typer.Argument(metavar="CELL", help="Id of a trained cell, or its first characters.")],
+    what: Annotated[str, typer.Argument(metavar="CELL|EXPERIMENT", help="Id of a trained cell, or experiment file.")],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder for the model.")],
+    row: Annotated[str, typer.Option(metavar="NAME", help="Row of the file, at its first seed.")] = "",
+    best: Annotated[str, typer.Option(metavar="SECTION", help="The best row of a section of the file.")] = "",
+    post: Annotated[str, typer.Option(metavar="NAME", help="Add whiten, whiten:256 or standardise.")] = "",
+    register: Annotated[str, typer.Option(metavar="NAME", help="Also register the model in MLflow.")] = "",
 ) -> None:
-    """Write the trained encoder of a cell as a folder that sentence-transformers and transformers load."""
+    """Write a trained encoder as a folder that sentence-transformers and transformers load."""
     require_training()
-    from contrastive.export import export_cell
-    from flows.show import find_run_folder
+    from flows.exports import export as write_export
 
-    export_cell(find_run_folder(cell), folder)
-    say(f'{folder}: load it by SentenceTransformer("{folder}")')
+    write_export(what, folder, row, best, post, register)
 
 
 @app.command(rich_help_panel=MORE)

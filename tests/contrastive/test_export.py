@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from contrastive.config.cell import Cell
+from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
+from contrastive.evaluation.post import fit_post
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.export import export_cell
 from tests.contrastive.training.trained import make, run
@@ -55,6 +57,24 @@ def test_other_libraries_give_the_vectors_and_classes_of_the_cell(
     assert not any(path.suffix in (".bin", ".pt", ".pkl") for path in written)
     with pytest.raises(UserError, match="exists: name a new folder"):
         export_cell(trained, folder)
+
+
+def test_whitening_is_a_dense_layer_and_the_card_can_be_read(source: str, home: Path, tmp_path: Path):
+    from huggingface_hub import ModelCard
+    from sentence_transformers import SentenceTransformer
+
+    cell, folder = make(source, encoder={"pooling": "mean"}), tmp_path / "model"
+    trained = run(cell, evaluation=Evaluation(splits=("train", "test")))
+    with np.load(trained / "embeddings.npz") as stored:
+        train, test = stored["train"], stored["test"]
+    export_cell(trained, folder, "whiten:8", ["Does it help? No."])
+    theirs = SentenceTransformer(str(folder), device="cpu").encode(texts_of(cell))
+    np.testing.assert_allclose(theirs, fit_post("whiten:8", train)(test), atol=1e-3)
+    card = ModelCard.load(folder / "README.md")
+    assert "- Does it help? No." in card.text and "since it was trained from nothing" in card.text
+    assert {result.metric_type for result in card.data.eval_results} >= {"test.accuracy"}
+    with pytest.raises(UserError, match="--post takes whiten or standardise"):
+        export_cell(trained, tmp_path / "other", "flow")
 
 
 def test_a_cell_that_is_not_trained_is_refused(home: Path, tmp_path: Path):

@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import mlflow
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
 
 from tests.e2e.conftest import Ablate
 
@@ -30,6 +32,22 @@ def counts(ablate_in: Ablate, home: Path, path: Path) -> dict[str, int]:
     return found
 
 
+def exported_by_row_and_as_the_best(ablate_in: Ablate, home: Path, path: Path) -> None:
+    folder = path.parent / "model"
+    done = ablate_in(home, "export", path, folder, "--row", "longer (tweets)")
+    assert done.returncode == 0, done.stderr
+    card = (folder / "README.md").read_text()
+    assert "seed 0" in card and "- Does it help? (tweets) longer against cross-entropy, test.accuracy: " in card
+    best = path.parent / "best"
+    done = ablate_in(home, "export", path, best, "--best", "Does it help? (reviews)", "--register", "mine")
+    assert "is exported" in done.stdout and "models:/mine/1" in done.stdout, done.stderr
+    mlflow.set_tracking_uri(f"sqlite:///{home / 'mlflow.db'}")
+    theirs = mlflow.pyfunc.load_model("models:/mine/1").predict(["好", "差"])
+    np.testing.assert_allclose(theirs, SentenceTransformer(str(best), device="cpu").encode(["好", "差"]), atol=1e-6)
+    done = ablate_in(home, "export", path, path.parent / "none", "--row", "longe")
+    assert done.returncode == 2 and "did you mean `longer (tweets)`" in done.stderr
+
+
 def test_values_are_chosen_first_then_compared_and_a_wider_choice_trains_only_what_is_new(
     ablate_in: Ablate, tmp_path: Path
 ):
@@ -50,6 +68,7 @@ def test_values_are_chosen_first_then_compared_and_a_wider_choice_trains_only_wh
     declared = json.loads((home / "declared" / "question.json").read_text())[-1]["chosen"]
     assert len(declared) == 4 and set(declared.values()) <= {"encoder_lr 0.001", "encoder_lr 0.005"}
     assert counts(ablate_in, home, path) == {"reuse": 8}
+    exported_by_row_and_as_the_best(ablate_in, home, path)
     assert ablate_in(home, "audit", path).returncode == 0
 
     path.write_text(FILE.replace("[1e-3, 5e-3]", "[1e-3, 5e-3, 2e-3]"))
