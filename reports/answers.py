@@ -102,7 +102,7 @@ def answer(section: Section, results: Results, value: str = "") -> Answer:
         ties = [other.row.label for other in sorted(equal, key=lambda other: abs(other.mean - score.mean))]
         words = recommendation(best, value, training_time([score], results), ties)
     winning = best.label if best else lines[0].against if lines else ""
-    more = above_rows(section, value, winning, results)
+    more = [*keeping(lines), *above_rows(section, value, winning, results)]
     return Answer(section.recorded.title, words, words if best else in_short(lines), more)
 
 
@@ -119,7 +119,7 @@ def answer_over_data(question: Question, value: str, results: Results) -> Answer
         finding = recommendation(best, value, time, ties)
     else:
         finding = without_winner(lines, question.data_sets)
-    more = verdicts_on_each(means) if question.data_sets == 2 else []
+    more = [*keeping(lines), *(verdicts_on_each(means) if question.data_sets == 2 else [])]
     more += [*on_another_data_set(means), *above_every_row(question, value, results)]
     return Answer(question.title, finding, finding if best else in_short(lines, question.data_sets), more)
 
@@ -142,6 +142,8 @@ def on_another_data_set(means: Sequence[RowMean]) -> list[str]:
     for row in means:
         if row.general and row.general != row.verdict:
             unlike.setdefault(_(WORDS[row.general]), []).append(row.label)
+    if len(means) == 1:
+        return [_("On average over data sets like these, {verdicts}.", verdicts=verdict) for verdict in unlike]
     parts = [_("{verdict}: {rows}", verdict=verdict, rows=listed(rows, NAMED)) for verdict, rows in unlike.items()]
     return [_("On average over data sets like these, {verdicts}.", verdicts=_("; ").join(parts))] if parts else []
 
@@ -181,7 +183,7 @@ def winner(lines: Sequence[Line]) -> Line | None:
 
 
 def recommendation(best: Line, value: str, time: str, ties: Sequence[str]) -> str:
-    """`Use Four blocks: +2.0 ± 1.5 points over Two blocks, for 1.9 times the training time; Six may be as good.`"""
+    """`Use Four blocks: +2.0 ± 1.5 points over Two blocks, for 1.9 × the training time; Six may be as good.`"""
     size = with_unit(best.size, unit(value) > 1)
     size = _("{size} (possibly negligible)", size=size) if best.perhaps_negligible else size
     words = _("Use {label}: {size} over {against}", label=best.label, size=size, against=best.against)
@@ -202,6 +204,13 @@ def without_winner(lines: Sequence[Line], data_sets: int = 1) -> str:
     return _("On average over {count} data sets, {rows}", count=data_sets, rows=text) if data_sets > 1 else text
 
 
+def keeping(lines: Sequence[Line]) -> list[str]:
+    """Recommend the baseline if every row is worse or equivalent."""
+    baselines = {line.against for line in lines}
+    settled = bool(lines) and {line.verdict for line in lines} <= {"worse", "equivalent"}
+    return [_("Keep {label}.", label=label) for label in baselines] if settled and len(baselines) == 1 else []
+
+
 def in_short(lines: Sequence[Line], data_sets: int = 1) -> str:
     """`Undecided.`, or of several rows `No row is better.`"""
     verdicts = {line.verdict for line in lines}
@@ -211,6 +220,8 @@ def in_short(lines: Sequence[Line], data_sets: int = 1) -> str:
         text = verdict_text(lines[0].verdict, lines[0].perhaps_negligible)
     else:
         text = _("no row is better") if verdicts <= {"worse", "equivalent"} else _("no row is shown to be better")
+    if unlike := [line.label for line in lines if line.verdict in UNTESTED]:
+        text = _("{text}; not comparable: {rows}", text=text, rows=listed(unlike, NAMED))
     text = _("{text}.", text=text)
     text = _("On average over {count} data sets, {rows}", count=data_sets, rows=text) if data_sets > 1 else text
     return text[0].upper() + text[1:]
@@ -235,7 +246,7 @@ def with_verdicts(lines: Sequence[Line]) -> str:
 
 
 def training_time(scores: Sequence[RowScore], results: Results) -> str:
-    """`for 1.9 times the training time`: of a row on all data sets, beside its baseline; empty unless all were measured
+    """`for 1.9 × the training time`: of a row on all data sets, beside its baseline; empty unless all were measured
     alike."""
     pairs = [(score.row.cells, score.comparison.against.cells) for score in scores if score.comparison]
     costs = [(row_cost(ours, results), row_cost(theirs, results)) for ours, theirs in pairs]
@@ -246,7 +257,7 @@ def training_time(scores: Sequence[RowScore], results: Results) -> str:
     ratio = sum(ours.seconds for ours, _theirs in alike) / usual
     if abs(ratio - 1) <= SAME_COST:
         return _("for the same training time")
-    return _("for {ratio} times the training time", ratio=f"{ratio:.2g}")
+    return _("for {ratio} × the training time", ratio=f"{ratio:.2g}")
 
 
 def above_rows(section: Section, value: str, best: str, results: Results) -> list[str]:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -272,8 +273,8 @@ def seconds_of_more_seeds(needs: Needed | None, seeds: int, row: Row, against: R
 
 
 def tied_for_best(scores: Sequence[RowScore], pairs: dict[str, RowPairs]) -> set[Key]:
-    """Return (row number, score) of the rows tied with the best on the same data: no pair of rows and no comparison
-    with a baseline shows a better one. Empty for scores in which no row is excluded."""
+    """Return (row number, score) of the best rows: no pair of rows and no comparison with a baseline shows a row to be
+    better than them, or than one that scores higher. Empty for scores in which no row is excluded."""
     higher = {score.value: bool(score.higher) for score in scores}
     compared, beaten = set[Key](), set[Key]()
     for value, of_value in pairs.items():
@@ -285,5 +286,11 @@ def tied_for_best(scores: Sequence[RowScore], pairs: dict[str, RowPairs]) -> set
         if score.comparison and score.comparison.side:
             loser = score.row if score.comparison.side < 0 else score.comparison.against
             beaten.add((loser.number, score.value))
-    excluding = {value for row, value in beaten & compared}
-    return {(row, value) for row, value in compared - beaten if value in excluding}
+    tied = set[Key]()
+    for value in {value for _row, value in beaten & compared}:
+        means = {score.row.number: score.mean for score in scores if score.value == value}
+        numbers = sorted(row for row, name in compared if name == value)
+        rows = sorted(numbers, key=means.__getitem__, reverse=higher[value])
+        losers = {row for row, name in beaten if name == value}
+        tied |= {(row, value) for row in takewhile(lambda row: row not in losers, rows)}  # noqa: B023
+    return tied

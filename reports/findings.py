@@ -32,7 +32,7 @@ def sentences(section: Section) -> list[str]:
 
 def bold(section: Section) -> Iterator[str]:
     if any(score.bold for score in section.scores):
-        yield _("Bold: no other row was shown to be better.")
+        yield _("Bold: the best row, and the next ones down to the first that was shown to be worse.")
 
 
 def stopped(section: Section) -> Iterator[str]:

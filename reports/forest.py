@@ -193,7 +193,7 @@ class Chart:
         for part in (part for row in self.rows for part in row.parts if math.isfinite(part.half_width)):
             ends += [max(low - room, part.difference - part.half_width)]
             ends += [min(high + room, part.difference + part.half_width)]
-        padding = 0.03 * (max(ends) - min(ends)) or 1.0
+        padding = 0.045 * (max(ends) - min(ends)) or 1.0
         return min(ends) - padding, max(ends) + padding
 
     @cached_property

@@ -116,7 +116,7 @@ def statistics_sentences(results: Results, questions: Sequence[Question]) -> lis
         ]
     if (most := study.most_seeds) is not None:
         lines += [_("Seeds were added, up to {most}, to open comparisons; intervals allow for all looks.", most=most)]
-    return [*lines, _("± is half an interval; brackets hold the standard deviation over seeds.")]
+    return [*lines, _("± is half an interval; parentheses hold the standard deviation over seeds.")]
 
 
 def hyperparameters(study: Study) -> Table | None:

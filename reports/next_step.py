@@ -27,13 +27,18 @@ def next_step(rows: Sequence[ForestRow], results: Results, compared: Sequence[Pr
     """Suggest a next step and the command for it."""
     study = results.study
     file = study.file
-    undecided = [pair for pair in compared if pair.comparison.verdict == "undecided"]
-    answered = {question_of(pair) for pair in compared if pair.comparison.verdict == "better"}
+    decided = {(row.section, row.label) for row in rows if row.parts and row.verdict != "undecided"}
+    answered = {row.section for row in rows if row.verdict == "better"}
+    undecided = [
+        pair
+        for pair in compared
+        if pair.comparison.verdict == "undecided" and (question_of(pair), pair.score.row.label) not in decided
+    ]
     by_price = sorted(filter(is_decidable, undecided), key=price)
     decidable = sorted(by_price, key=lambda pair: question_of(pair) in answered)
     hopeless = [pair for pair in undecided if not is_decidable(pair)]
     if study.foreign is not None:
-        return NextStep(next_in_table(decidable), study.foreign.command)  # shown if there is a command
+        return NextStep(next_in_table(decidable), study.foreign.command) if study.foreign.command else NextStep("")
     cells = [cell for section in study.sections for row in section.rows for cell in row.cells]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
         return NextStep(_("Next, run what is missing:"), f"ablate run {file}")
@@ -89,7 +94,7 @@ def to_decide(
     undecided rows. `decidable`: those of questions without a better row first, the cheapest first."""
     study, target = results.study, decidable[0]
     seeds = needed_seeds(target)
-    needs = what_decides(target.score.value, target.comparison)
+    needs = what_decides(target.score.value, target.comparison, in_all=study.stopping is not None)
     also = cannot_be_decided(hopeless) if hopeless else ""
     words = _("To decide {label}: {needs}.", needs=needs, label=target.label)
     if study.stopping is None:
@@ -101,9 +106,11 @@ def to_decide(
         return NextStep(f"{words} {how}", f"ablate run {study.file}", also)
     most = max(seeds or 0, study.stopping.most_seeds)
     more = "" if most == MAX_SEEDS else f" --max-seeds {most}"
-    undecided = {cells for pair in [*decidable, *hopeless] for cells in (pair.cells, pair.against)}
-    if time := time_of(undecided, most, results):
-        words += _(" All undecided rows, up to {most} seeds: at most {time}.", most=most, time=time)
+    within = [pair for pair in decidable if (needed_seeds(pair) or 0) <= most]
+    if len(within) > 1 and (
+        time := time_of({cells for pair in within for cells in (pair.cells, pair.against)}, most, results)
+    ):
+        words += _(" All rows that {most} seeds may decide: at most {time}.", most=most, time=time)
     return NextStep(words, f"ablate run {study.file} --until-decided{more}", also)
 
 

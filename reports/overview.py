@@ -36,7 +36,8 @@ class Overview:
     setting: str
     chart: Chart
     left_out: str  # summary of the rows between the best and the worst ones
-    notes: list[str]
+    legend: list[str]
+    caveats: list[str]
     warnings: int
     next: NextStep
     origin: str  # day, commit and author
@@ -86,18 +87,17 @@ def overview(
     if with_mean:
         chart = with_means(chart, averaged, beside, [pair for pair in compared if pair not in alone])
     has_baseline = any(row.baseline for section in sections for row in section.rows)
+    nothing = _("Nothing is compared.") if has_baseline and not rows else ""
+    is_night = results.study.foreign is not None and not results.study.foreign.command
     return Overview(
         task=task(results.study),
-        answers=answers(sections, questions, score, results) if rows else [],
-        state=_("Nothing is compared.") if has_baseline and not rows else "",
+        answers=answers(sections, questions, score, results) if rows and not is_night else [],
+        state=_("{counts}.", counts=counted(row.verdict for row in rows)) if rows and is_night else nothing,
         setting=setting(results, score),
         chart=chart,
         left_out=left_out,
-        notes=[
-            *forbidding[:CAVEATS],
-            *explanations(chart),
-            *first_caveats(caveats, anchors, best),
-        ],
+        legend=explanations(chart),
+        caveats=[*forbidding[:CAVEATS], *first_caveats(caveats, anchors, best)],
         warnings=warnings,
         next=next_step(rows, results, compared),
         origin=origin(results),
@@ -217,9 +217,12 @@ def explanations(chart: Chart) -> list[str]:
         notes.append(_("Undecided: neither."))
     if any(row.perhaps_negligible for row in with_lines):
         notes.append(_("Possibly negligible: it reaches into the band."))
-    if any(row.parts for row in chart.rows):
+    lines = [line for group in chart.groups for line in group.lines]
+    if any(is_part for _row, is_part in lines):
         notes.append(_("Diamonds: means over data sets; below them, each data set."))
-    if any(math.isfinite(row.level_deviation) for row in chart.rows):
+    elif any(row.parts for row in chart.rows):
+        notes.append(_("Diamonds: means over data sets."))
+    if any(math.isfinite(row.level_deviation) for row, _is_part in lines):
         notes.append(_("Parentheses: standard deviation."))
     notes.append(_("±: 95 % interval, all rows at once."))
     if any(row.seeds for row in chart.rows):

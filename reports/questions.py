@@ -266,7 +266,7 @@ def statements(question: Question, value: str) -> list[str]:
     scores = [score for section in question.sections for score, _pair in section.comparisons if score.value == value]
     if lacking := [name for name in dict.fromkeys(score.row.label for score in scores) if name not in labels]:
         lines.append(
-            _("Without a mean, since not every setting compares it with the same row: {rows}.", rows=listed(lacking))
+            _("Without a mean, since not every setting tests it against the same row: {rows}.", rows=listed(lacking))
         )
     if means and question.data_sets < FEWEST:
         lines.append(_("Nothing is said of other data sets: that takes {fewest}.", fewest=FEWEST))

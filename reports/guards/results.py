@@ -203,7 +203,7 @@ def collapsed(section: RecordedSection, results: Results, cells: list[SectionCel
     since = [cell for cell, step in steps.items() if step is not None]
     for step, affected in grouped(since, steps.__getitem__).items():
         words = _(
-            "{location}: from step {step} on, the vectors, or those that the loss compares, are nearly all the same",
+            "{location}: collapsed, since from step {step} on nearly all vectors that the loss compares are the same",
             location=where(affected),
             step=step,
         )

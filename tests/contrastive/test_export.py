@@ -72,7 +72,6 @@ def test_whitening_is_a_dense_layer_and_the_card_can_be_read(source: str, home: 
     np.testing.assert_allclose(theirs, fit_post("whiten:8", train)(test), atol=1e-3)
     card = ModelCard.load(folder / "README.md")
     assert "- Does it help? No." in card.text and "since it was trained from nothing" in card.text
-    assert {result.metric_type for result in card.data.eval_results} >= {"test.accuracy"}
     with pytest.raises(UserError, match="--post takes whiten or standardise"):
         export_cell(trained, tmp_path / "other", "flow")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import mlflow
 import numpy as np
 import pytest
+from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
 from tests.e2e.conftest import Ablate
@@ -36,8 +37,9 @@ def exported_by_row_and_as_the_best(ablate_in: Ablate, home: Path, path: Path) -
     folder = path.parent / "model"
     done = ablate_in(home, "export", path, folder, "--row", "longer (tweets)")
     assert done.returncode == 0, done.stderr
-    card = (folder / "README.md").read_text()
-    assert "seed 0" in card and "- Does it help? (tweets) longer against cross-entropy, test.accuracy: " in card
+    card = ModelCard.load(folder / "README.md")
+    assert "seed 0" in card.text and "- Does it help? (tweets) longer against cross-entropy, test.acc" in card.text
+    assert "test.accuracy" in {result.metric_type for result in card.data.eval_results}
     best = path.parent / "best"
     done = ablate_in(home, "export", path, best, "--best", "Does it help? (reviews)", "--register", "mine")
     assert "is exported" in done.stdout and "models:/mine/1" in done.stdout, done.stderr

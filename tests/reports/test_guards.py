@@ -206,7 +206,7 @@ SPOILED: dict[str, tuple[Spoil, str, bool, str]] = {
     "infinite": (measured("test.alignment_class", value=math.inf), "range", True, "test.alignment_class"),
     "idle seeds": (idle, "idle seeds", False, "k=2 · α=0.5"),
     "chance": (at_chance, "chance", False, "predicting the largest class: k=2 · α=0.5."),
-    "collapse": (provenance("collapsed_since", 40), "collapsed", False, "from step 40 on, the vectors"),
+    "collapse": (provenance("collapsed_since", 40), "collapsed", False, "collapsed, since from step 40 on"),
     "alarm": (measured("test.collapsed", value=1.0), "collapsed", False, "all test embeddings have one direction"),
     "alarm of others": (alarm_of_mean, "collapsed", False, "embeddings (mean) have"),
     "one seed": (cut(1), "one seed", True, "One seed per row"),

@@ -120,7 +120,7 @@ def test_a_row_that_lacks_a_setting_or_its_scores_has_no_mean():
     results.scores.loc["c/down-0", NAME] = np.nan
     found = question(results)
     assert set(verdicts(found)) == {"mixed"}
-    assert "Without a mean, since not every setting compares it with the same row: up and down." in statements(
+    assert "Without a mean, since not every setting tests it against the same row: up and down." in statements(
         found, NAME
     )
     assert questions_of([compare_section(results.study.sections[0], results)[1]], results) == []
@@ -140,7 +140,7 @@ def test_a_question_without_a_mean_says_so_and_links_lead_to_their_question(tmp_
     write_report(results, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert '<a href="#over-data-sets-2">Does it help?</a>' in page and 'id="over-data-sets-1"' in page
-    assert "Without a mean, since not every setting compares it" in page
+    assert "Without a mean, since not every setting tests it" in page
 
 
 def test_a_report_shows_means_first_then_the_settings(tmp_path: Path):
