@@ -27,7 +27,7 @@ from reports.chosen import chosen_sentences, chosen_table
 from reports.compare import Section, places_of
 from reports.figures import Figure
 from reports.figures.comparisons import draw_forest
-from reports.findings import reading, sentences, several_names
+from reports.findings import reading, sentences
 from reports.guards import Guard, general, tuning
 from reports.looks import compare_section
 from reports.markdown import code, plain
@@ -160,7 +160,7 @@ def report_of(results: Results, names: list[str], folder: Path) -> Report:
         notes,
         [question_report(question, number) for number, question in enumerate(questions)],
         sections,
-        [*reading(results), *everywhere, *several_names(results)],
+        [*reading(results), *everywhere],
         [*class_tables(results), *row_tables(results)],
         methods(results, questions),
         hyperparameters(results.study),

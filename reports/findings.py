@@ -121,23 +121,9 @@ def reading(results: Results) -> list[str]:
     if max((len(row.seeds) for row in rows), default=0) == 1:  # a guard of each section says so
         return []
     sentences = [
-        _(
-            "▲ better, ▼ worse: the interval of the difference to the baseline excludes 0. = equivalent: it "
-            "is within the equivalence margin, declared too small to matter, with or without 0. ? undecided: "
-            "neither. The intervals of a section hold for all its comparisons together."
-        ),
         _("Nothing is bold if no row was shown to be better than another, or if a note forbids ranking."),
         _("Differences are computed before rounding; comparisons.csv has their p-values."),
     ]
     if results.study.foreign is None and len({row.drawn for row in rows}) == 1:  # else the rows are named by it
         sentences.append(_(DRAWN if rows[0].drawn else SHARED))
     return sentences
-
-
-def several_names(results: Results) -> list[str]:
-    """Name the configurations that sections show under several names."""
-    names: dict[tuple[str, ...], dict[str, None]] = {}
-    for row in (row for section in results.study.sections for row in section.rows):
-        names.setdefault(tuple(row.cells), {})[row.label] = None
-    several = [" = ".join(labels) for cells, labels in names.items() if cells and len(labels) > 1]
-    return [_("One configuration under several names: {names}.", names=listed(several))] if several else []
