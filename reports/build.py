@@ -206,10 +206,11 @@ def write_report(results: Results, folder: Path) -> Report:
         (folder / "README.md").write_text(text, encoding="utf-8")
         page = page_of(report, results, folder)
         (folder / "index.html").write_text(page, encoding="utf-8", errors="replace")
-    export.write_answer(report.summary, folder)
+    questions = [part.question for part in report.questions]
+    export.write_answer(report.summary, questions, folder)
     export.write_csv(export.tidy(results), folder / "results.csv")
     export.write_comparisons([part.section for part in report.sections], folder)
-    export.write_means([part.question for part in report.questions], folder)
+    export.write_means(questions, folder)
     return report
 
 

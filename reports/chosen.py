@@ -57,8 +57,9 @@ def chosen_table(section: RecordedSection, results: Results) -> Table | None:
 
 
 def bars(row: ChosenRow, tried: list[str]) -> str:
-    """Return a bar for each value, from the lowest score to the highest of the row; a dot where training diverged."""
-    means = [row.tried.get(value) for value in tried]
+    """Return a bar for each value that the row tried, from its lowest score to its highest; a dot where training
+    diverged."""
+    means = [row.tried[value] for value in tried if value in row.tried]
     known = [mean for mean in means if mean is not None]
     low, width = min(known), max(known) - min(known) or 1.0
     return "".join("·" if mean is None else BARS[round((mean - low) / width * (len(BARS) - 1))] for mean in means)

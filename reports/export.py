@@ -67,8 +67,9 @@ def as_text(value: object) -> object:
     return value
 
 
-def write_answer(summary: Overview, folder: Path) -> None:
-    """Write answer.json: the first screen's answers, its rows in display units, and the next step."""
+def write_answer(summary: Overview, questions: Sequence[Question], folder: Path) -> None:
+    """Write answer.json: the first screen's answers, its rows in display units, the lines of means.csv, and the next
+    step."""
     rows = [
         {"question": group.title, "row": row.label, "against": row.against, **comparison_of(row)}
         | ({"settings": {part.label: comparison_of(part) for part in row.parts}} if row.parts else {})
@@ -81,6 +82,7 @@ def write_answer(summary: Overview, folder: Path) -> None:
         "score": summary.chart.score,
         "margin": summary.chart.margin,
         "rows": rows,
+        "means": [{name: known(value) for name, value in line.items()} for line in mean_lines(questions)],
         "next": {"words": summary.next.words, "command": summary.next.command},
     }
     text = json.dumps(content, ensure_ascii=False, indent=1)
@@ -89,7 +91,12 @@ def write_answer(summary: Overview, folder: Path) -> None:
 
 def comparison_of(row: ForestRow) -> dict[str, object]:
     numbers = {"difference": row.difference, "half_width": row.half_width}
-    return {"verdict": row.verdict} | {name: x if math.isfinite(x) else None for name, x in numbers.items()}
+    return {"verdict": row.verdict} | {name: known(number) for name, number in numbers.items()}
+
+
+def known(value: object) -> object:
+    """Return None for numbers that JSON does not have."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_comparisons(sections: Sequence[Section], folder: Path) -> None:
@@ -118,8 +125,14 @@ def comparison_line(score: RowScore, section: Section) -> dict[str, object]:
 
 
 def write_means(questions: Sequence[Question], folder: Path) -> None:
-    """Write means.csv, if questions are asked in several settings: a line for each row and score."""
-    lines = [
+    """Write means.csv, if questions are asked in several settings."""
+    if lines := mean_lines(questions):
+        write_csv(pd.DataFrame(lines), folder / "means.csv")
+
+
+def mean_lines(questions: Sequence[Question]) -> list[dict[str, object]]:
+    """Return a line for each row and score of questions that are asked in several settings."""
+    return [
         {
             "question": question.title, "row": row.label, "against": row.against, "value": value,
             "data_sets": question.data_sets, "settings": len(row.scores), "difference": row.mean.difference,
@@ -134,5 +147,3 @@ def write_means(questions: Sequence[Question], folder: Path) -> None:
         for value, rows in question.means.items()
         for row in rows
     ]  # fmt: skip
-    if lines:
-        write_csv(pd.DataFrame(lines), folder / "means.csv")

@@ -79,7 +79,8 @@ def questions_of(sections: Sequence[Section], results: Results) -> list[Question
 
 def question(title: str, sections: list[Section], results: Results) -> Question:
     """Compare the rows of a question over its settings; all its means and scores share one significance level."""
-    data = {section.recorded.setting: data_set(section, results) for section in sections}
+    by_source = dict[str, str]()
+    data = {section.recorded.setting: data_set(section, results, by_source) for section in sections}
     values = list(dict.fromkeys(value for section in sections for value in section.tested))
     by_value = {value: rows for value in values if (rows := complete_rows(sections, value))}
     level = ALPHA / max(1, len(by_value))
@@ -87,11 +88,13 @@ def question(title: str, sections: list[Section], results: Results) -> Question:
     return Question(title, sections[0].recorded.note, sections, data, means)
 
 
-def data_set(section: Section, results: Results) -> str:
-    """Return what identifies the data of a section: the digest of their content, or their name."""
+def data_set(section: Section, results: Results, by_source: dict[str, str]) -> str:
+    """Return what identifies the data of a section: the digest of their content, or their name. Sections whose data
+    have one source, perhaps with other columns, share it (`by_source`)."""
     row = section.rows[0]
     known = next((p.data_digest for cell in row.cells if (p := results.provenance(cell)) and p.data_digest), None)
-    return known or row.data or section.recorded.setting
+    named = known or row.data or section.recorded.setting
+    return by_source.setdefault((row.recorded.settings or {}).get("data.source", named), named)
 
 
 def complete_rows(sections: list[Section], value: str) -> list[str]:

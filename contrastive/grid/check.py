@@ -164,6 +164,10 @@ def _wrong_choice(experiment: Experiment, score_names: Collection[str]) -> Itera
                 "scores on other data cannot be compared: choose settings of encoder, objective, training",
             )
         yield from _overruled(experiment, name)
+        for number, section in enumerate(experiment.sections):
+            for key, row in section.rows.items():
+                if any(name in exclude for exclude in row.get("exclude", ())):
+                    yield ("sections", number, "rows", key, "exclude"), f"`choose` gives {name}: leave it out here"
     if len(experiment.name) > LONGEST_NAME_WITH_CHOICE:
         yield ("name",), f"at most {LONGEST_NAME_WITH_CHOICE} characters with `choose`, which adds -choice"
     if not choose["by"].startswith("validation."):

@@ -113,12 +113,16 @@ class _Plain(yaml.SafeDumper):
 def old_sections(data: Mapping[str, Any]) -> Iterator[Finding]:
     """Find sections of files from before rows had names, with the rows to write."""
     sections, report = data.get("sections"), data.get("report")
-    for number, section in enumerate(sections if isinstance(sections, tuple) else ()):
-        if not isinstance(section, dict):
-            continue
+    maps = [
+        section if isinstance(section, dict) else {} for section in (sections if isinstance(sections, tuple) else ())
+    ]
+    old = [
+        isinstance(each.get("baseline"), dict) or bool({"axes", "include", "exclude"} & each.keys()) for each in maps
+    ]
+    for number, section in enumerate(maps):
         axes, include = section.get("axes") or {}, section.get("include") or ()
         readable = isinstance(axes, dict) and all(isinstance(settings, dict) for settings in include)
-        if readable and ({"axes", "include", "exclude"} & section.keys() or isinstance(section.get("baseline"), dict)):
+        if readable and (old[number] or (any(old) and section and "rows" not in section)):
             yield ("sections", number), f"the rows of a section have names; write {_rows_to_write(section)}"
     if isinstance(report, dict) and "labels" in report:
         yield ("report", "labels"), "rows have their names in sections: leave labels out"
@@ -126,19 +130,26 @@ def old_sections(data: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _rows_to_write(section: Mapping[str, Any]) -> str:
     """Return the `rows` and `baseline` of a section with `axes`, `include` or a map of settings as its baseline."""
-    axes = dict(section.get("axes") or {})
-    rows, further = dict[str, Any](section.get("rows") or {}), section.get("include") or ()
-    usual = {} if rows else {"loss": registry.literal("contrastive.losses", "USUAL_LOSS")}
-    baseline, excluded = section.get("baseline", usual), list(section.get("exclude") or ())
-    named = "" if baseline or rows else "none"
+    usual_loss = registry.literal("contrastive.losses", "USUAL_LOSS")
+    axes, further = dict(section.get("axes") or {}), section.get("include") or ()
+    rows = dict[str, Any](section.get("rows") or {})
+    baseline = section.get("baseline", {} if rows else {"loss": usual_loss})
+    excluded, named = list(section.get("exclude") or ()), "" if baseline or rows else "none"
+    is_grid = bool(axes) or not (further or rows)
     if baseline:
-        shared = {n: values for n, values in axes.items() if n not in baseline and SETTINGS.get(n) != "objective"}
+        further = [settings for settings in further if settings != baseline]
+        # it had the other settings of each row; cross-entropy reads none of the objective's, a frozen encoder no rate
+        own = {"objective"} if baseline.get("loss") == usual_loss else set[str]()
+        idle = {"encoder_lr", "layer_decay"} if baseline.get("tune") == {"last_blocks": 0} else set[str]()
+        shared = {n: values for n, values in axes.items() if n not in baseline and SETTINGS.get(n) not in own}
+        others = {name for settings in further for name in settings if SETTINGS.get(name) not in own}
+        if others - baseline.keys() - idle:
+            return "each as `NAME: {settings}` under `rows`, its baseline first, in place of axes, include and baseline"
         first = ", ".join(["baseline", *(f"{{{name}}}" for name in shared)])
         rows = {first: {**baseline, "axes": shared}} | rows
-        further = [settings for settings in further if settings != baseline]
         if all(value in axes.get(name, ()) for name, value in baseline.items()):
             excluded.append(baseline)
-    if axes or not (further or rows):
+    if is_grid:
         names = ", ".join(f"{{{name}}}" for name in axes)
         rows[names or "NAME"] = {"axes": axes} | ({"exclude": excluded} if excluded else {})
     for number, settings in enumerate(further, 1):

@@ -61,9 +61,9 @@ class Parts:
 def means_over_data(settings: Sequence[Setting], level: float = ALPHA, most_seeds: int | None = None) -> list[Mean]:
     """Return the mean of each row; the rows share `level`. `most_seeds`: of a study that adds seeds, else None."""
     weights, rows = weights_of(settings), len(settings[0].pairs)
-    parts = observed(settings, weights)
+    parts, spreads = observed(settings, weights)
     texts = text_variance(settings, weights)
-    statistics = np.sort(largest_statistics(settings, weights))
+    statistics = np.sort(largest_statistics(settings, weights, spreads))
     looks = 1.0 if most_seeds is None else max(factor_of_looks(setting, most_seeds) for setting in settings)
 
     def reaches(level: float) -> Float[ndarray, " rows"]:
@@ -133,10 +133,10 @@ def pool_residuals(values: Float[ndarray, "n k s"], measured: ndarray) -> tuple[
     return rest, float(np.trace(maker))
 
 
-def observed(settings: Sequence[Setting], weights: Sequence[float]) -> Parts:
-    """Return the measured means. Seeds that agree more closely than one text, or than their texts allow, do so by
-    luck."""
-    total = Total(settings, 1)
+def observed(settings: Sequence[Setting], weights: Sequence[float]) -> tuple[Parts, list[float]]:
+    """Return the measured means, and the spread between seeds in each setting. Seeds that agree more closely than one
+    text, or than their texts allow, do so by luck."""
+    total, spreads = Total(settings, 1), list[float]()
     for setting, weight in zip(settings, weights, strict=True):
         least_parts = np.zeros((2, 1, len(setting.pairs)))
         parts, measured = one_setting(setting.measured.values[None], setting), setting.measured
@@ -148,9 +148,11 @@ def observed(settings: Sequence[Setting], weights: Sequence[float]) -> Parts:
             for place, variance in enumerate((parts.by_pool, parts.by_row)):
                 part = seeds_part(values, float(variance[0, number]) * seeds, measured.smallest_step) / seeds
                 least_parts[place, 0, number] = max(part, least)
+        counts = [int(measured.common(pair).sum()) for pair in setting.pairs]
+        spreads.append(math.sqrt(max(least_parts[0, 0] * counts) / 2))
         total.add(setting, weight, Parts(parts.differences, *least_parts))
     mean = total.parts()
-    return Parts(mean.differences[0], mean.by_pool[0], mean.by_row[0])
+    return Parts(mean.differences[0], mean.by_pool[0], mean.by_row[0]), spreads
 
 
 class Total:
@@ -186,17 +188,16 @@ def text_variance(settings: Sequence[Setting], weights: Sequence[float]) -> Floa
     return total
 
 
-def largest_statistics(settings: Sequence[Setting], weights: Sequence[float]) -> Float[ndarray, " n"]:
+def largest_statistics(
+    settings: Sequence[Setting], weights: Sequence[float], spreads: Sequence[float]
+) -> Float[ndarray, " n"]:
     """Draw the largest |mean| / √variance of the rows in studies without effects, with the spread of each data set."""
     size = sum(setting.measured.values.size for setting in settings)
     draws = max(1000, min(DRAWS, NUMBERS // size))
     total, names = Total(settings, draws), list(dict.fromkeys(setting.data for setting in settings))
-    for setting, weight in zip(settings, weights, strict=True):
+    for setting, weight, spread in zip(settings, weights, spreads, strict=True):
         generator = np.random.default_rng([20261128, names.index(setting.data)])  # settings of one data set draw alike
-        values = setting.measured.values
-        rest, freedom = pool_residuals(np.nan_to_num(values)[None], setting.measured.measured)
-        spread = math.sqrt(float(np.square(rest).sum()) / max(freedom, 1.0))
-        drawn = spread * generator.standard_normal((draws, *values.shape))
+        drawn = spread * generator.standard_normal((draws, *setting.measured.values.shape))
         total.add(setting, weight, one_setting(drawn, setting))
     parts = total.parts()
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -193,7 +193,7 @@ OLD = """\
   - {title: V, include: [{loss: rdrop, view: one_stage}]}
   - {title: W, base: {epochs: 2}, baseline: {}}
   - {title: X, base: {view: two_stage}, axes: {loss: [ce, rdrop], alpha: [1, 2]}}
-  - {title: Y, base: {epochs: 3}, include: [{loss: ce}, {tune: {last_blocks: 1}}]}
+  - {title: Y, base: {epochs: 3}, include: [{loss: ce}, {loss: rdrop}]}
 report: {labels: {ce: Cross-entropy}}
 """
 NEW = [
@@ -204,7 +204,7 @@ NEW = [
     "rows: {NAME: {}}` and `baseline: none",
     "rows: {baseline: {loss: ce}, '{loss}, {alpha}': {axes: {loss: [ce, rdrop], alpha: [1, 2]}, "
     "exclude: [{loss: ce}]}}",
-    "rows: {baseline: {loss: ce}, NAME 1: {tune: {last_blocks: 1}}}",
+    "rows: {baseline: {loss: ce}, rdrop: {loss: rdrop}}",
 ]
 
 
@@ -222,6 +222,12 @@ def test_a_file_from_before_rows_had_names_gets_the_rows_to_write():
 def test_rows_of_an_old_file_that_would_share_a_name_are_all_written_and_other_values_are_refused():
     ((_, message),) = mistakes(HEAD + "  - {title: V, include: [{k: 1, layers: [0, 1]}, {k: 1, layers: [2, 3]}]}\n")
     assert "[0, 1]" in message and "[2, 3]" in message
+    several = "axes: {loss: [rdrop, ce+supcon], epochs: [1, 2]}, baseline: {epochs: 1}"  # one for each loss
+    ((_, message),) = mistakes(HEAD + f"  - {{title: V, {several}}}\n")
+    assert "rows: {'baseline, {loss}': {epochs: 1, axes: {loss: [rdrop, ce+supcon]}}, " in message
+    for wrong in ("include: [{loss: rdrop, epochs: 9}]", "include: [{loss: rdrop}], baseline: {view: one_stage}"):
+        ((_, message),) = mistakes(HEAD + f"  - {{title: V, {wrong}}}\n")
+        assert "write each as `NAME: {settings}` under `rows`" in message
     for wrong in ("axes: [loss, k]", "include: [ce]"):
         assert all("write `rows" not in message for _, message in mistakes(HEAD + f"  - {{title: V, {wrong}}}\n"))
 

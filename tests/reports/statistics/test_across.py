@@ -70,6 +70,14 @@ def test_a_data_set_that_is_there_twice_says_as_much_as_once():
     assert twice.half_width == pytest.approx(once.half_width) and twice.p == pytest.approx(once.p)
 
 
+def test_seeds_that_agree_exactly_give_no_interval_of_width_zero():
+    """Scores of 200 texts: two seeds that differ by the same text are no proof."""
+    values = [np.array([[0.60, 0.62], [0.605, 0.625]]), np.array([[0.70, 0.71], [0.705, 0.715]])]
+    alike = [Setting(name, Measurements(each, None, 200), [(1, 0)]) for name, each in zip("ab", values, strict=True)]
+    (mean,) = means_over_data(alike)
+    assert mean.half_width > 0.005 and mean.p > 0.05
+
+
 def test_texts_that_two_settings_share_do_not_average_out():
     generator = np.random.default_rng(0)
     each = np.stack([np.broadcast_to(generator.random(100) < 0.5, (3, 100)) for _ in range(4)])
