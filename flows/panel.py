@@ -18,6 +18,7 @@ import yaml
 from pydantic import ValidationError
 
 from contrastive.errors import UserError
+from contrastive.grid.choose import require_settled, with_rows_written
 from contrastive.grid.load import load_experiment
 from contrastive.runs.fingerprint import key
 from contrastive.runs.provenance import PACKAGES, processor
@@ -44,11 +45,13 @@ def read_settings(path: Path) -> NightSettings:
 
 def measure_panel(panel: Path, home: Path, engine: str, code: Path) -> dict[str, Any]:
     """Return scores and timings of a panel in a new home; failed cells have none."""
-    experiment = load_experiment(panel).experiment
-    if experiment.choose is not None:
-        raise UserError(f"{panel}: a night would choose other values each time: write the values into the rows instead")
+    resolved = load_experiment(panel)
+    experiment, settled = resolved.experiment, require_settled(resolved)
     shutil.rmtree(home, ignore_errors=True)  # remnants of a killed night
     home.mkdir(parents=True)
+    if experiment.choose is not None:  # a night takes the values as they were chosen
+        panel = home / "panel.yaml"
+        panel.write_text(json.dumps(with_rows_written(settled)), encoding="utf-8")
     exit_code, output = run_ablate(["run", str(panel), "--engine", engine], home, code)
     if not (home / "mlflow.db").exists() or exit_code not in (0, 1):
         raise UserError(f"the panel {panel} could not be run (exit code {exit_code}): {output or 'no output'}")
@@ -104,8 +107,10 @@ def surroundings(home: Path, code: Path) -> dict[str, str]:
 
     ours = ("MLFLOW_TRACKING_URI", "ABLATE_COMMIT")
     kept = {name: value for name, value in os.environ.items() if name not in ours and not name.startswith("PREFECT__")}
-    server = get_current_settings().api.url
-    return kept | {"ABLATE_HOME": str(home), "PYTHONPATH": str(code)} | ({"PREFECT_API_URL": server} if server else {})
+    server = get_current_settings().api
+    kept |= {"ABLATE_HOME": str(home), "PYTHONPATH": str(code)}
+    kept |= {"PREFECT_API_URL": server.url} if server.url else {}
+    return kept | ({"PREFECT_API_AUTH_STRING": server.auth_string.get_secret_value()} if server.auth_string else {})
 
 
 def rows_by_label(results: Results) -> dict[str, list[str]]:

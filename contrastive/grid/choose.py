@@ -11,9 +11,18 @@ from itertools import product
 from typing import Any
 
 from contrastive.config.cell import Cell
-from contrastive.config.experiment import Experiment, Report, Section, Show, ShownTable, choices_of, settings_of_row
+from contrastive.config.experiment import (
+    NO_BASELINE,
+    Experiment,
+    Report,
+    Section,
+    Show,
+    ShownTable,
+    choices_of,
+    settings_of_row,
+)
 from contrastive.errors import UserError
-from contrastive.grid.expand import Builder, LoadedExperiment, RowKey, combinations, setting_overlay
+from contrastive.grid.expand import Builder, LoadedExperiment, Row, RowKey, combinations, setting_overlay
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.names import Overlay, setting_value, settings_of_cell, short_value
 from contrastive.grid.plan import make_plan
@@ -133,6 +142,24 @@ def require_settled(resolved: LoadedExperiment) -> LoadedExperiment:
             f"the values of `choose` in {resolved.experiment.name} are not chosen yet: run `ablate run {resolved.file}`"
         )
     return found
+
+
+def with_rows_written(resolved: LoadedExperiment) -> dict[str, Any]:
+    """Return an experiment file that asks for the same cells, whose rows write every setting: without `settings`,
+    `choose` and baselines."""
+    sections = []
+    for part in resolved.sections:
+        rows, distinct = {}, dict[Cell, Row]()
+        for row in part.rows:
+            distinct.setdefault(row.cells[0], row)  # chosen values may have made rows alike
+        for row in distinct.values():
+            parts = row.cells[0].model_dump(mode="json", exclude={"seed"}, exclude_none=True)
+            name = row.label.replace("{", "{{").replace("}", "}}")
+            rows[name] = {setting: value for values in parts.values() for setting, value in values.items()}
+        show = part.section.show.model_dump(mode="json")
+        sections.append({"title": part.title, "rows": rows, "baseline": NO_BASELINE, "show": show})
+    kept = resolved.experiment.model_dump(mode="json", exclude={"settings", "choose", "sections"})
+    return kept | {"sections": sections}
 
 
 def score_of(status: Status, experiment: Experiment) -> tuple[float, bool | None]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
 from contrastive.errors import UserError
-from flows.panel import failures, measure_panel, read_settings
+from flows.panel import failures, measure_panel, read_settings, surroundings
 from reports.night import write_nights
 from tasks.nights import past
 from tests.asked import ask
@@ -147,9 +148,16 @@ def test_settings_that_are_wrong_are_named(tmp_path):
     assert read_settings(shipped / "nightly/verdict.yaml").window == 10
 
 
-def test_a_panel_that_chooses_values_is_refused(tmp_path: Path):
-    with pytest.raises(UserError, match="write the values into the rows instead"):
+def test_a_panel_whose_values_are_not_chosen_yet_is_refused(tmp_path: Path):
+    with pytest.raises(UserError, match="not chosen yet: run `ablate run"):
         measure_panel(CHECKOUT / "configs" / "study" / "terms.yaml", tmp_path / "home", "local", CHECKOUT)
+
+
+def test_a_panel_gets_the_address_and_the_password_of_this_server(tmp_path: Path):
+    given = {PREFECT_API_URL: "http://127.0.0.1:1/api", PREFECT_API_AUTH_STRING: "somebody:secret"}
+    with temporary_settings(given):
+        found = surroundings(tmp_path, CHECKOUT)
+    assert (found["PREFECT_API_URL"], found["PREFECT_API_AUTH_STRING"]) == tuple(given.values())
 
 
 def test_cells_without_a_result_are_named():

@@ -1,12 +1,13 @@
 """Values that are chosen for each row: which candidates there are, which is taken, and what is refused."""
 
+import json
 import math
 
 import pytest
 
 from contrastive.config.cell import Cell
 from contrastive.errors import UserError
-from contrastive.grid.choose import candidates, first_values, with_chosen
+from contrastive.grid.choose import candidates, first_values, with_chosen, with_rows_written
 from contrastive.grid.expand import LoadedExperiment, with_seeds
 from contrastive.grid.load import parse_experiment
 from contrastive.grid.plan import declaration, make_plan
@@ -130,6 +131,12 @@ def test_added_seeds_keep_the_values_and_leave_out_the_seeds_of_the_choice():
     found = with_seeds(judged(loaded(), lambda cell: cell.training.encoder_lr), 103)
     assert rates(found)["ce, tweets"] == 0.01 and len(tried(found)) == 5
     assert {cell.seed for cell in found.cells} == {*range(100), 102, 103, 100000}
+
+
+def test_rows_that_write_the_chosen_values_are_the_same_cells():
+    found = judged(loaded(), lambda cell: cell.training.encoder_lr)
+    written = parse_experiment(json.dumps(with_rows_written(found)))
+    assert {*written.cells} == {*found.cells} and written.experiment.choose is None
 
 
 def test_the_size_of_the_comparison_is_known_before():
