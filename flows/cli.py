@@ -16,7 +16,7 @@ from flows.terminal import LARGEST_MAX_SEEDS, complain, errors_exit_with, escape
 app = typer.Typer(
     help="Benchmark contrastive learning on text: from an experiment file to a report.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -28,6 +28,19 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MORE = "More commands"
 SHIPPED = Path(__file__).parent.parent / "configs"
 EngineOption = Literal["local", "ray", "inline"]
+
+
+@app.command()
+def init(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV, JSON lines or Parquet file of texts.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="New experiment file (default: NAME.yaml).")
+    ] = None,
+) -> None:
+    """Write a commented experiment file for a table of texts; its columns are guessed, and said."""
+    from flows.begin import write_experiment
+
+    write_experiment(table, file)
 
 
 @app.command()
