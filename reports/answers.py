@@ -120,7 +120,7 @@ def answer_over_data(question: Question, value: str, results: Results) -> Answer
     else:
         finding = without_winner(lines, question.data_sets)
     more = [*keeping(lines), *(verdicts_on_each(means) if question.data_sets == 2 else [])]
-    more += [*on_another_data_set(means), *above_every_row(question, value, results)]
+    more += [*on_another_data_set(means, value, places), *above_every_row(question, value, results)]
     return Answer(question.title, finding, finding if best else in_short(lines, question.data_sets), more)
 
 
@@ -136,14 +136,18 @@ def verdicts_on_each(means: Sequence[RowMean]) -> list[str]:
     return [_("{text}.", text=_("; ").join(parts))]
 
 
-def on_another_data_set(means: Sequence[RowMean]) -> list[str]:
+def on_another_data_set(means: Sequence[RowMean], value: str, places: int | None) -> list[str]:
     """Name the rows whose verdict for another data set like these is another one than on these."""
     unlike = dict[str, list[str]]()
     for row in means:
         if row.general and row.general != row.verdict:
             unlike.setdefault(_(WORDS[row.general]), []).append(row.label)
     if len(means) == 1:
-        return [_("On average over data sets like these, {verdicts}.", verdicts=verdict) for verdict in unlike]
+        size = size_text(value, means[0].mean.difference, means[0].mean.general, places)
+        return [
+            _("On average over data sets like these: {size}, {verdict}.", size=size, verdict=verdict)
+            for verdict in unlike
+        ]
     parts = [_("{verdict}: {rows}", verdict=verdict, rows=listed(rows, NAMED)) for verdict, rows in unlike.items()]
     return [_("On average over data sets like these, {verdicts}.", verdicts=_("; ").join(parts))] if parts else []
 

@@ -181,7 +181,7 @@ class Chart:
     @cached_property
     def ends(self) -> tuple[float, float]:
         """Limits of the axis. It contains all intervals, seeds and the margin around zero; of the intervals of single
-        data sets no more than half as much again on either side."""
+        data sets no more than as much again on either side."""
         limit, most = self.margin or 0.0, most_of(self.score)
         ends = [-limit, limit, *(seed for row in self.rows for seed in row.seeds)]
         for row in self.rows:
@@ -189,7 +189,7 @@ class Chart:
             ends += [max(-most, row.difference - width), min(most, row.difference + width)]
             ends += [part.difference for part in row.parts]
         low, high = min(ends), max(ends)
-        room = (high - low) / 2
+        room = high - low
         for part in (part for row in self.rows for part in row.parts if math.isfinite(part.half_width)):
             ends += [max(low - room, part.difference - part.half_width)]
             ends += [min(high + room, part.difference + part.half_width)]

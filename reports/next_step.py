@@ -100,18 +100,16 @@ def to_decide(
     if study.stopping is None:
         every = {tuple(row.cells) for section in study.sections for row in section.rows}
         time = time_of(every, seeds or 0, results)
-        all_rows = _(" (all rows: {time})", time=time) if time else ""
+        comment = _(" # all rows: {time}", time=time) if time else ""
         setting = setting_text(target, study)
-        how = _("Set {setting} in {file}{time}.", setting=setting, file=study.file, time=all_rows)
-        return NextStep(f"{words} {how}", f"ablate run {study.file}", also)
+        how = _("Set {setting} in {file}.", setting=setting, file=study.file)
+        return NextStep(f"{words} {how}", f"ablate run {study.file}{comment}", also)
     most = max(seeds or 0, study.stopping.most_seeds)
     more = "" if most == MAX_SEEDS else f" --max-seeds {most}"
     within = [pair for pair in decidable if (needed_seeds(pair) or 0) <= most]
-    if len(within) > 1 and (
-        time := time_of({cells for pair in within for cells in (pair.cells, pair.against)}, most, results)
-    ):
-        words += _(" All rows that {most} seeds may decide: at most {time}.", most=most, time=time)
-    return NextStep(words, f"ablate run {study.file} --until-decided{more}", also)
+    time = time_of({cells for pair in within for cells in (pair.cells, pair.against)}, most, results)
+    comment = _(" # at most {time}", time=time) if time else ""
+    return NextStep(words, f"ablate run {study.file} --until-decided{more}{comment}", also)
 
 
 def time_of(rows: Iterable[tuple[str, ...]], seeds: int, results: Results) -> str:

@@ -13,7 +13,7 @@ from reports.rows import row_cost, side_by_side
 from reports.statistics.across import FEWEST, Mean, Setting, means_over_data
 from reports.statistics.decide import ALPHA, Verdict, verdict
 from reports.study import Results
-from reports.tables import SIGNS, WORDS, Entry, Table, verdict_entry, verdict_text
+from reports.tables import SIGNS, WORDS, Entry, Table, is_negligible, verdict_entry, verdict_text
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,8 @@ def part_row(setting: str, score: RowScore, value: str) -> ForestRow:
     difference, half_width = (pair.difference, pair.half_width) if pair else (math.nan, math.nan)
     higher = score.higher is not False
     row = ForestRow(setting, "", "", score.verdict, "", higher, scale * difference, scale * half_width)
-    return replace(row, level=scale * score.mean, level_deviation=scale * score.deviation)
+    level, deviation = scale * score.mean, scale * score.deviation
+    return replace(row, level=level, level_deviation=deviation, perhaps_negligible=is_negligible(score))
 
 
 def perhaps_negligible(row: RowMean) -> bool:

@@ -40,7 +40,7 @@ WORDS = {
     "one seed": N_("one seed"),
     "no spread": N_("no spread"),
     "not comparable": N_("not comparable"),
-    "reference": N_("fitted once"),
+    "reference": N_("reference"),
     "baseline": N_("baseline"),
 }
 BREAK = "\n"  # between the lines of a field
