@@ -275,6 +275,43 @@ def export(
     write_export(what, folder, row, best, post, register)
 
 
+Applied = Annotated[
+    str, typer.Argument(metavar="FOLDER|CELL", help="Folder of `ablate export`, or id of a trained cell.")
+]
+Texts = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV, JSON lines or Parquet file of texts.")]
+TextColumn = Annotated[
+    str, typer.Option(metavar="COLUMN", help="Column of texts (default: that of the longest values).")
+]
+
+
+@app.command(rich_help_panel=MORE)
+def embed(
+    what: Applied,
+    table: Texts,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="New file .npy or .parquet.")],
+    text: TextColumn = "",
+) -> None:
+    """Write the vectors of the texts of a table. Stopped, the same command goes on."""
+    require_training()
+    from flows.applied import embed as write_vectors
+
+    write_vectors(what, table, out, text)
+
+
+@app.command(rich_help_panel=MORE)
+def predict(
+    what: Applied,
+    table: Texts,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="New file .csv or .parquet.")],
+    text: TextColumn = "",
+) -> None:
+    """Write the table with the class of each text and its probability. Stopped, the same command goes on."""
+    require_training()
+    from flows.applied import predict as write_classes
+
+    write_classes(what, table, out, text)
+
+
 @app.command(rich_help_panel=MORE)
 def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to date with the run folders.

@@ -14,6 +14,7 @@ from contrastive.errors import UserError
 from contrastive.evaluation.post import fit_post
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.export import export_cell
+from contrastive.exported import Exported
 from tests.contrastive.training.trained import make, run
 
 LORA = {"last_blocks": 1, "lora": {"r": 2}}
@@ -52,6 +53,10 @@ def test_other_libraries_give_the_vectors_and_classes_of_the_cell(
     with np.load(trained / "predictions.npz") as stored:
         logits = torch.nn.functional.linear(torch.tensor(theirs), head["weight"], head["bias"])
         np.testing.assert_allclose(logits, stored["test.logits"], atol=1e-4)
+    exported = Exported(folder)
+    np.testing.assert_allclose(exported.vectors(texts_of(cell)), ours, atol=1e-5)
+    classes = exported.probabilities(texts_of(cell))
+    np.testing.assert_allclose(classes, logits.softmax(-1), atol=1e-4)
     written = [path for path in folder.rglob("*") if path.is_file()]
     assert not any(str(place).encode() in path.read_bytes() for path in written for place in (tmp_path, home, source))
     assert not any(path.suffix in (".bin", ".pt", ".pkl") for path in written)
@@ -70,6 +75,7 @@ def test_whitening_is_a_dense_layer_and_the_card_can_be_read(source: str, home: 
     export_cell(trained, folder, "whiten:8", ["Does it help? No."])
     theirs = SentenceTransformer(str(folder), device="cpu").encode(texts_of(cell))
     np.testing.assert_allclose(theirs, fit_post("whiten:8", train)(test), atol=1e-3)
+    np.testing.assert_allclose(Exported(folder).vectors(texts_of(cell)), theirs, atol=1e-3)
     card = ModelCard.load(folder / "README.md")
     assert "- Does it help? No." in card.text and "since it was trained from nothing" in card.text
     with pytest.raises(UserError, match="--post takes whiten or standardise"):
