@@ -26,8 +26,11 @@ class Exported:
         logging.disable_progress_bar()
         logging.set_verbosity_error()  # the base model's pooler, which nothing reads, is new
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        self.encoder = AutoModel.from_pretrained(folder, local_files_only=True).to(self.device).eval()
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        self.encoder = AutoModel.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True, use_safetensors=True
+        )
+        self.encoder.to(self.device).eval()
         self.takes_first = store.read_json(folder / "1_Pooling" / "config.json")["pooling_mode_cls_token"]
         post, head = folder / "2_Dense" / "model.safetensors", folder / "head.safetensors"
         self.post = load_file(post, str(self.device)) if post.exists() else None
