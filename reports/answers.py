@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reports.compare import RowScore, Section
 from reports.markdown import difference_text, most_of, score_text, unit, with_unit
@@ -67,6 +67,8 @@ def answers(sections: Sequence[Section], questions: Sequence[Question], value: s
         question = averaged.get(section.recorded.title)
         said = answer(section, results, value) if question is None else answer_over_data(question, value, results)
         if said.words:
+            told = {words for other in found.values() for words in other.more}
+            said = replace(said, more=[words for words in said.more if words not in told])
             found.setdefault(said.question, said)
     return [*found.values()]
 
@@ -223,7 +225,10 @@ def in_short(lines: Sequence[Line], data_sets: int = 1) -> str:
     if len(lines) == 1:
         text = verdict_text(lines[0].verdict, lines[0].perhaps_negligible)
     else:
-        text = _("no row is better") if verdicts <= {"worse", "equivalent"} else _("no row is shown to be better")
+        worse = sum(line.verdict == "worse" for line in lines)
+        text = _("none is better") if verdicts <= {"worse", "equivalent"} else _("none is shown to be better")
+        if 0 < worse < len(lines):
+            text = _("{text}, {count} worse", text=text, count=worse)
     if unlike := [line.label for line in lines if line.verdict in UNTESTED]:
         text = _("{text}; not comparable: {rows}", text=text, rows=listed(unlike, NAMED))
     text = _("{text}.", text=text)
@@ -277,6 +282,6 @@ def above_rows(section: Section, value: str, best: str, results: Results) -> lis
             every = len(below) == len(scores) > 1
             some = _("{count} of {all} rows", count=len(below), all=len(scores))
             rows = _("every row") if every else listed(below) if len(below) < NAMED else some
-            level = score_text(value, reference[value], places=1 if unit(value) > 1 else None)
+            level = score_text(value, reference[value], places=section.places(value).mean)
             lines.append(_("{reference} ({level}) scores above {rows}.", reference=name, level=level, rows=rows))
     return lines

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reports.forest import ForestRow, PrimaryComparison
 from reports.markdown import duration, split_of
@@ -27,26 +27,25 @@ def next_step(rows: Sequence[ForestRow], results: Results, compared: Sequence[Pr
     """Suggest a next step and the command for it."""
     study = results.study
     file = study.file
-    decided = {(row.section, row.label) for row in rows if row.parts and row.verdict != "undecided"}
+    undecided = [pair for pair in compared if pair.comparison.verdict == "undecided"]
+    means = {(row.section, row.label) for row in rows if row.parts and row.verdict != "undecided"}
     answered = {row.section for row in rows if row.verdict == "better"}
-    undecided = [
-        pair
-        for pair in compared
-        if pair.comparison.verdict == "undecided" and (question_of(pair), pair.score.row.label) not in decided
-    ]
-    by_price = sorted(filter(is_decidable, undecided), key=price)
-    decidable = sorted(by_price, key=lambda pair: question_of(pair) in answered)
+    decidable = sorted(filter(is_decidable, undecided), key=price)
+    decidable.sort(key=lambda pair: (question_row(pair) in means, question_of(pair) in answered))
     hopeless = [pair for pair in undecided if not is_decidable(pair)]
     if study.foreign is not None:
         return NextStep(next_in_table(decidable), study.foreign.command) if study.foreign.command else NextStep("")
     cells = [cell for section in study.sections for row in section.rows for cell in row.cells]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
         return NextStep(_("Next, run what is missing:"), f"ablate run {file}")
-    if any(row.verdict == "one seed" for row in rows):
+    if any(row.verdict in ("one seed", "no spread") for row in rows):
         return NextStep(_("Next, add seeds:"), f"ablate run {file} --until-decided")
     if decidable:
-        return to_decide(decidable, hopeless, results)
-    if not rows:
+        step = to_decide(decidable, hopeless, results)
+        if question_row(decidable[0]) not in means:
+            return step
+        return replace(step, words=" ".join([_("Decided on average."), step.words]))
+    if not rows or any(row.verdict == "not comparable" for row in rows):
         return NextStep("")
     if hopeless:
         return NextStep(_("Stop here: {why}", why=cannot_be_decided(hopeless)))
@@ -62,6 +61,10 @@ def is_decidable(pair: PrimaryComparison) -> bool:
     """Return whether seeds or texts would decide a comparison."""
     needs = pair.comparison.needs
     return needs is not None and (needs.seeds or needs.texts) is not None
+
+
+def question_row(pair: PrimaryComparison) -> tuple[str, str]:
+    return question_of(pair), pair.score.row.label
 
 
 def question_of(pair: PrimaryComparison) -> str:
@@ -97,8 +100,12 @@ def to_decide(
     needs = what_decides(target.score.value, target.comparison, in_all=study.stopping is not None)
     also = cannot_be_decided(hopeless) if hopeless else ""
     words = _("To decide {label}: {needs}.", needs=needs, label=target.label)
+    cheapest = min(decidable, key=price)
+    if price(cheapest) < price(target):
+        needed = what_decides(cheapest.score.value, cheapest.comparison, in_all=False)
+        words += _(" The cheapest: {label}, {needs}.", label=cheapest.label, needs=needed)
+    every = {tuple(row.cells) for section in study.sections for row in section.rows}
     if study.stopping is None:
-        every = {tuple(row.cells) for section in study.sections for row in section.rows}
         time = time_of(every, seeds or 0, results)
         comment = _(" # all rows: {time}", time=time) if time else ""
         setting = setting_text(target, study)
@@ -106,8 +113,7 @@ def to_decide(
         return NextStep(f"{words} {how}", f"ablate run {study.file}{comment}", also)
     most = max(seeds or 0, study.stopping.most_seeds)
     more = "" if most == MAX_SEEDS else f" --max-seeds {most}"
-    within = [pair for pair in decidable if (needed_seeds(pair) or 0) <= most]
-    time = time_of({cells for pair in within for cells in (pair.cells, pair.against)}, most, results)
+    time = time_of(every, most, results)  # with other seeds at most, decided comparisons may be open again
     comment = _(" # at most {time}", time=time) if time else ""
     return NextStep(words, f"ablate run {study.file} --until-decided{more}{comment}", also)
 

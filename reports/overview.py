@@ -203,7 +203,8 @@ def setting(results: Results, score: str) -> str:
 
 def explanations(chart: Chart) -> list[str]:
     """Say what the lines, marks and dots on the first screen are."""
-    with_lines = [row for row in chart.rows if math.isfinite(row.half_width)]
+    lines = [line for group in chart.groups for line in group.lines]
+    with_lines = [row for row, _is_part in lines if math.isfinite(row.half_width)]
     words = {row.verdict for row in with_lines}
     band = "" if chart.margin is None else f"{chart.margin:g}"
     if not with_lines:
@@ -217,7 +218,6 @@ def explanations(chart: Chart) -> list[str]:
         notes.append(_("Undecided: neither."))
     if any(row.perhaps_negligible for row in with_lines):
         notes.append(_("Possibly negligible: it reaches into the band."))
-    lines = [line for group in chart.groups for line in group.lines]
     if any(is_part for _row, is_part in lines):
         notes.append(_("Diamonds: means over data sets; below them, each data set."))
     elif any(row.parts for row in chart.rows):
@@ -227,7 +227,7 @@ def explanations(chart: Chart) -> list[str]:
     notes.append(_("±: 95 % interval, all rows at once."))
     if any(row.seeds for row in chart.rows):
         notes.append(_("Dots: seeds."))
-    if not all(row.has_its_levels for row in with_lines if not row.parts):
+    if not all(row.has_its_levels for row in with_lines if row.against and not row.parts):
         notes.append(_("Differences are those of common seeds."))
     return notes
 

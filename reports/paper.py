@@ -3,6 +3,7 @@
 `paper.tex` compiles by itself and includes all pieces, for authors to copy from.
 """
 
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,11 +24,14 @@ LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
         "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "[": "{[}", "<": r"\textless{}", ">": r"\textgreater{}",
-        "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "α": r"$\alpha$", "τ": r"$\tau$",
-        "β": r"$\beta$", "λ": r"$\lambda$", "≈": r"$\approx$", "·": r"$\cdot$", "–": "--",
+        "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "·": r"$\cdot$", "–": "--",
+        "≠": r"$\neq$", "∞": r"$\infty$", "≈": r"$\approx$",
         "→": r"$\to$", "≤": r"$\leq$", "≥": r"$\geq$", "…": r"\dots{}", "`": r"\textasciigrave{}",
     }
 )  # fmt: skip
+for letter in "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ":
+    spelled = unicodedata.name(letter).replace("LAMDA", "LAMBDA").rpartition(" ")[2]
+    LATEX[ord(letter)] = rf"$\{spelled.capitalize() if letter.isupper() else spelled.lower()}$"
 HEAD = r"""% Names in Chinese need xelatex with the package ctex.
 \documentclass{article}
 \usepackage[margin=2.5cm]{geometry}

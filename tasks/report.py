@@ -59,7 +59,7 @@ def note_finding(client: MlflowClient, report: Report, results: Results) -> None
     address = f"#/experiments/{number}/runs/{grid}/artifacts/report/index.html?{TRAINING}"
     step = " ".join([first.next.words, *([f"`{first.next.command}`"] if first.next.command else [])])
     link = f"[The report]({address})"
-    lines = [first.task, first.headline, first.setting, step, *first.legend, *first.caveats, link]
+    lines = [first.task, first.headline, first.setting, step, first.next.also_open, *first.legend, *first.caveats, link]
     client.set_experiment_tag(number, "mlflow.note.content", "\n\n".join(filter(None, lines)))
 
 

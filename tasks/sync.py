@@ -63,6 +63,8 @@ def sync(plan: Plan, stopping: Stopping | None = None, cells: Mapping[Cell, Stat
             continue  # evaluated for another experiment since; the run holds the scores of this one
         if not record.is_recorded(runs, record.quick_tags(folder, sections, key)):
             record.record_cell(client, name, folder, sections, key)
+        elif runs[0].info.run_name != (label := plan.name(cell)):
+            client.update_run(runs[0].info.run_id, name=label)
     grid = recorded_grid(plan, known_references(plan), stopping)
     grid = replace(grid, declared=restore_declarations(name, held_declarations(client, name)))
     record.record_grid(client, name, grid.document())

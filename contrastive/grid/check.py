@@ -166,7 +166,8 @@ def _wrong_choice(experiment: Experiment, score_names: Collection[str]) -> Itera
         yield from _overruled(experiment, name)
         for number, section in enumerate(experiment.sections):
             for key, row in section.rows.items():
-                if any(name in exclude for exclude in row.get("exclude", ())):
+                own = {*row, *row.get("axes", ())}
+                if name not in own and any(name in exclude for exclude in row.get("exclude", ())):
                     yield ("sections", number, "rows", key, "exclude"), f"`choose` gives {name}: leave it out here"
     if len(experiment.name) > LONGEST_NAME_WITH_CHOICE:
         yield ("name",), f"at most {LONGEST_NAME_WITH_CHOICE} characters with `choose`, which adds -choice"

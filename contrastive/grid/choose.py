@@ -157,6 +157,7 @@ def with_rows_written(resolved: LoadedExperiment) -> dict[str, Any]:
             name = row.label.replace("{", "{{").replace("}", "}}")
             rows[name] = {setting: value for values in parts.values() for setting, value in values.items()}
         show = part.section.show.model_dump(mode="json")
+        show["table"] |= {"rows": None, "columns": None}  # there are no axes
         sections.append({"title": part.title, "rows": rows, "baseline": NO_BASELINE, "show": show})
     kept = resolved.experiment.model_dump(mode="json", exclude={"settings", "choose", "sections"})
     return kept | {"sections": sections}

@@ -133,7 +133,10 @@ def _rows_to_write(section: Mapping[str, Any]) -> str:
     usual_loss = registry.literal("contrastive.losses", "USUAL_LOSS")
     axes, further = dict(section.get("axes") or {}), section.get("include") or ()
     rows = dict[str, Any](section.get("rows") or {})
-    baseline = section.get("baseline", {} if rows else {"loss": usual_loss})
+    varied = {name for settings in (axes, *further) for name in settings}
+    compared = any(SETTINGS.get(name) == "objective" for name in varied) or not varied
+    usual = {"loss": usual_loss} if not rows and (compared or "loss" in (section.get("base") or {})) else {}
+    baseline = section.get("baseline", usual)
     excluded, named = list(section.get("exclude") or ()), "" if baseline or rows else "none"
     is_grid = bool(axes) or not (further or rows)
     if baseline:
@@ -143,7 +146,8 @@ def _rows_to_write(section: Mapping[str, Any]) -> str:
         idle = {"encoder_lr", "layer_decay"} if baseline.get("tune") == {"last_blocks": 0} else set[str]()
         shared = {n: values for n, values in axes.items() if n not in baseline and SETTINGS.get(n) not in own}
         others = {name for settings in further for name in settings if SETTINGS.get(name) not in own}
-        if others - baseline.keys() - idle:
+        fewer = any(exclude.keys() <= {*shared, *baseline} for exclude in excluded)
+        if fewer or others - baseline.keys() - idle:
             return "each as `NAME: {settings}` under `rows`, its baseline first, in place of axes, include and baseline"
         first = ", ".join(["baseline", *(f"{{{name}}}" for name in shared)])
         rows = {first: {**baseline, "axes": shared}} | rows

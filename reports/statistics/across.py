@@ -22,6 +22,7 @@ from reports.statistics.cutoffs import Pair, student
 from reports.statistics.decide import ALPHA, Family, Measurements, at_level, seeds_part, text_parts
 
 FEWEST = 5  # data sets for a statement about others
+ROUNDING = 1e-12  # spread of equal differences
 DRAWS, NUMBERS = 20_000, 8_000_000  # most simulated studies, and most random numbers
 
 
@@ -81,8 +82,8 @@ def means_over_data(settings: Sequence[Setting], level: float = ALPHA, most_seed
         tested = parts.from_seeds[number] + texts[number] > 0
         significant = levels[at_levels[:, number] <= abs(difference)]
         general = prediction = math.nan
-        if count >= FEWEST:
-            spread = float(by_data[:, number].std(ddof=1))
+        spread = float(by_data[:, number].std(ddof=1)) if count >= FEWEST else 0.0
+        if spread > ROUNDING:
             general = float(student(np.array(level / 2 / rows), count - 1)) * spread / math.sqrt(count)
             prediction = float(student(np.array(ALPHA / 2), count - 1)) * spread * math.sqrt(1 + 1 / count)
         half_width = float(half_widths[number]) if tested else math.nan

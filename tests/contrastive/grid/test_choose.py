@@ -134,7 +134,8 @@ def test_added_seeds_keep_the_values_and_leave_out_the_seeds_of_the_choice():
 
 
 def test_rows_that_write_the_chosen_values_are_the_same_cells():
-    found = judged(loaded(), lambda cell: cell.training.encoder_lr)
+    by_axis = TEXT.replace("rows:", "show: {table: {rows: alpha}}\n    rows:", 1)
+    found = judged(loaded(by_axis), lambda cell: cell.training.encoder_lr)
     written = parse_experiment(json.dumps(with_rows_written(found)))
     assert {*written.cells} == {*found.cells} and written.experiment.choose is None
 

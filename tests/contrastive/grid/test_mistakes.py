@@ -225,7 +225,14 @@ def test_rows_of_an_old_file_that_would_share_a_name_are_all_written_and_other_v
     several = "axes: {loss: [rdrop, ce+supcon], epochs: [1, 2]}, baseline: {epochs: 1}"  # one for each loss
     ((_, message),) = mistakes(HEAD + f"  - {{title: V, {several}}}\n")
     assert "rows: {'baseline, {loss}': {epochs: 1, axes: {loss: [rdrop, ce+supcon]}}, " in message
-    for wrong in ("include: [{loss: rdrop, epochs: 9}]", "include: [{loss: rdrop}], baseline: {view: one_stage}"):
+    ((_, message),) = mistakes(HEAD + "  - {title: V, axes: {epochs: [1, 2]}}\n")
+    assert message.endswith("`rows: {'{epochs}': {axes: {epochs: [1, 2]}}}` and `baseline: none`")
+    fewer = "axes: {loss: [rdrop, ce+supcon], epochs: [1, 2]}, exclude: [{epochs: 2}]"
+    for wrong in (
+        fewer,
+        "include: [{loss: rdrop, epochs: 9}]",
+        "include: [{loss: rdrop}], baseline: {view: one_stage}",
+    ):
         ((_, message),) = mistakes(HEAD + f"  - {{title: V, {wrong}}}\n")
         assert "write each as `NAME: {settings}` under `rows`" in message
     for wrong in ("axes: [loss, k]", "include: [ce]"):

@@ -59,6 +59,8 @@ def test_another_data_set_is_spoken_of_from_five_on_by_the_t_interval_of_their_d
     low, high = stats.t.interval(0.95, 5, np.mean(each), stats.sem(each))
     assert mean.general == pytest.approx((high - low) / 2)
     assert mean.prediction == pytest.approx(stats.t.ppf(0.975, 5) * np.std(each, ddof=1) * math.sqrt(1 + 1 / 6))
+    (alike,) = means_over_data([setting(parts[0].measured.values, str(n), [(1, 0)]) for n in range(5)])
+    assert math.isnan(alike.general) and math.isnan(alike.prediction)  # no spread says nothing
     shared = means_over_data(random(6, rows=4))[0].general / means_over_data(random(6, rows=4), 0.05 * 3)[0].general
     assert shared > 1.2  # rows share the level
 
