@@ -20,7 +20,7 @@ from contrastive.errors import UserError
 from contrastive.evaluation.embed import load_trained_model
 from contrastive.evaluation.post import fit_post
 from contrastive.evaluation.prepare import prepare_cell_tokens, read_cell
-from contrastive.runs import store
+from contrastive.runs import plugins, store
 
 MODULES = "sentence_transformers.models"  # the names that all its versions know
 LINEAR = ("whiten", "standardise")
@@ -102,6 +102,7 @@ def write_model(cell: Cell, run: Path, tokens: Tokens, folder: Path) -> None:
     from transformers import AutoTokenizer
     from transformers.utils import logging
 
+    plugins.load(cell.plugins)
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # a base model's pooler, which nothing reads, is reported as unexpected
     model = load_trained_model(cell, run, tokens).eval()
@@ -205,7 +206,7 @@ def card(cell: Cell, run: Path, has_head: bool, post: str, verdicts: Sequence[st
         source=source_name(cell.data.source),
         head=HEAD if has_head else "",
         scores="\n".join(lines),
-        settings=FOLDERS.sub("", cell.model_dump_json(indent=1, exclude_none=True)),
+        settings=FOLDERS.sub("", cell.model_dump_json(indent=1, exclude_none=True, exclude={"plugins"})),
         id=run.name,
     )
 

@@ -26,6 +26,7 @@ from contrastive.grid.estimate import CostEstimator, in_order
 from contrastive.grid.expand import LoadedExperiment
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
+from contrastive.runs import plugins
 from contrastive.training.job import TrainRequest
 from flows.forecast import preflight_report, resources_of
 from flows.progress import Progress
@@ -103,6 +104,7 @@ def run_grid(
 ) -> str:
     """Run, record and report one grid; return the line to print."""
     plan = growing.full_plan if growing else plans.make_plan(resolved)
+    plugins.refuse_others(plan.experiment.plugins)
     problems = preflight_report(plan, gpus_per_cell, engine)
     problems.refuse()
     for warning in problems.warnings:

@@ -18,6 +18,7 @@ from contrastive.export import export_cell
 from contrastive.exported import Exported
 from contrastive.grid.messages import nearest_name
 from flows.begin import text_column
+from flows.exports import refuse_code_of_others
 from flows.show import find_run_folder
 from flows.terminal import say, tell
 
@@ -70,7 +71,9 @@ def encoder_of(what: str) -> Iterator[Exported]:
         yield Exported(Path(what))
         return
     with tempfile.TemporaryDirectory() as temporary:
-        export_cell(find_run_folder(what), Path(temporary) / "model")
+        run = find_run_folder(what)
+        refuse_code_of_others(run)
+        export_cell(run, Path(temporary) / "model")
         yield Exported(Path(temporary) / "model")
 
 

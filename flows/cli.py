@@ -83,12 +83,15 @@ def run(
     regardless: Annotated[
         bool, typer.Option("--regardless", help="With --until-decided: add seeds also where they will hardly decide.")
     ] = False,
+    trust: Annotated[
+        list[str] | None, typer.Option(metavar="DIGEST", help="Allow a file of `plugins` to run, by its digest.")
+    ] = None,
 ) -> None:
     """Train and evaluate what is missing, then write the report."""
     require_training()
     from flows.start import run_experiment
 
-    run_experiment(experiment, engine, gpus_per_cell, (until_decided, max_seeds, budget, regardless))
+    run_experiment(experiment, engine, gpus_per_cell, (until_decided, max_seeds, budget, regardless), trust or ())
 
 
 def table_option(metavar: str, text: str) -> Any:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from contrastive.errors import UserError
+from contrastive.evaluation.prepare import read_cell
 from contrastive.export import export_cell
 from contrastive.grid.messages import nearest_name
-from contrastive.runs import store
+from contrastive.runs import plugins, store
 from contrastive.runs.recorded import RecordedSection
 from flows.show import find_run_folder
 from flows.terminal import say
@@ -40,10 +41,16 @@ def export(what: str, into: Path, row: str, best: str, post: str, register: str)
         run = find_run_folder(cell)
     else:
         run = find_run_folder(what)
+    refuse_code_of_others(run)
     export_cell(run, into, post, verdicts)
     say(f'{into}: load it by SentenceTransformer("{into}")')
     if register:
         say(f"registered in MLflow: models:/{register}/{registered(run, into, register)}")
+
+
+def refuse_code_of_others(run: Path) -> None:
+    if (run / "config.json").exists():
+        plugins.refuse_others(read_cell(run).plugins)
 
 
 def first_cell_of(name: str, sections: Sequence[Section]) -> str:

@@ -1,12 +1,15 @@
 """Start a flow for a command: check what can be checked before Prefect is imported, which takes a second, and begin a
 Prefect server beside the import."""
 
+import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 from contrastive.grid.choose import candidates, settled
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import make_plan
+from contrastive.runs import plugins
 from flows.serve import temporary_server
 from flows.serve.servers import require_checkout
 from flows.terminal import SeedOptions, check_seed_options, errors_exit_with, say, tell
@@ -15,14 +18,17 @@ from tasks.engines import EngineName
 SKIP = 125  # the exit code at which `git bisect run` skips a commit
 
 
-def run_experiment(experiment: Path, engine: EngineName, gpus_per_cell: float | None, seeds: SeedOptions) -> None:
-    """Run what is missing of an experiment. If nothing is, no flow starts."""
+def run_experiment(
+    experiment: Path, engine: EngineName, gpus_per_cell: float | None, seeds: SeedOptions, trust: Sequence[str] = ()
+) -> None:
+    """Run what is missing of an experiment. If nothing is, no flow starts. `trust`: digests of the user's own code."""
     tell(f"reading {experiment}")
     from flows.forecast import preflight_report
     from flows.upkeep import current_report
 
     check_seed_options(*seeds)
     resolved = load_experiment(experiment)
+    ask_for_trust(resolved.experiment.plugins, trust)
     found, until_decided = settled(resolved), seeds[0]
     planned = make_plan(found or candidates(resolved.experiment))
     preflight_report(planned, gpus_per_cell, engine).refuse()
@@ -41,6 +47,17 @@ def run_experiment(experiment: Path, engine: EngineName, gpus_per_cell: float | 
             say(f"report: {ablation_grid(str(experiment), engine, gpus_per_cell, *seeds)}")
     except Stopped as stopped:
         raise KeyboardInterrupt from stopped
+
+
+def ask_for_trust(copies: Sequence[str], trust: Sequence[str]) -> None:
+    """Allow the files of users that `trust` names; ask in a terminal for others."""
+    plugins.allow([plugins.digest(copy) for copy in copies if plugins.digest(copy) in trust])
+    for copy in copies:
+        if plugins.digest(copy) not in plugins.allowed() and sys.stdin.isatty():
+            say(f"{Path(copy).name} is code that runs on this machine, with all that you may do: {copy}")
+            if input("Run it, now and later? [y/N] ").strip().lower() in ("y", "yes"):
+                plugins.allow([plugins.digest(copy)])
+    plugins.refuse_others(copies)
 
 
 def measure_night(panel: Path, settings: Path, engine: EngineName, against: str) -> None:

@@ -1,6 +1,7 @@
 """Schema of a cell, everything that determines one result: data, encoder, objective, training, seed. Imports no
 torch."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -217,6 +218,14 @@ class Cell(Settings):
     objective: Objective
     training: Training
     seed: Seed
+    plugins: tuple[str, ...] = ()  # copies of the users' files that it uses
+
+    @model_validator(mode="before")
+    @classmethod
+    def _know_plugins(cls, values: Any) -> Any:
+        for copy in (values.get("plugins") if isinstance(values, dict) else None) or ():
+            registry.add_plugin(Path(copy))
+        return values
 
     def conflict(self) -> str:
         """Return why the settings of different parts cannot be combined; empty if they can."""

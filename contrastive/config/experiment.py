@@ -6,10 +6,12 @@ is outside the cell, so changing it never causes a cell to be trained again.
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, create_model, model_validator
 
+from contrastive.config import registry
 from contrastive.config.base import Name, Positive, Seed, Settings
 from contrastive.config.cell import Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
@@ -191,6 +193,7 @@ class Experiment(Settings):
         default_factory=dict,
         description="name of a data set, encoder or both → its settings; all sections are asked in each",
     )
+    plugins: tuple[str, ...] = Field((), description="Python files with losses and views of your own")
     choose: Choice | None = Field(
         None,
         description="settings whose values are chosen for each row: setting → its values; with `by`, a score on "
@@ -211,6 +214,11 @@ class Experiment(Settings):
     @classmethod
     def _source_of_settings(cls, values: Any) -> Any:
         """Take the first setting's source for data without one, if all settings name theirs."""
+        # a recorded experiment may have an earlier version of a file, whose names are the same
+        known = {path.name for path in registry.PLUGINS.values()}
+        for copy in values.get("plugins") or ():
+            if isinstance(copy, str) and Path(copy).name not in known:
+                registry.add_plugin(Path(copy))
         data, settings = values.get("data"), values.get("settings")
         named = settings.values() if isinstance(settings, dict) else ()
         sources = [isinstance(each, dict) and each.get("source") for each in named]

@@ -24,6 +24,10 @@ FACTS = {
     "METRICS": MetricFacts,
 }  # type of the facts in each registry, whose defaults apply to an entry without facts
 
+PLUGIN = "ablate_plugin_"  # begins the names of modules that are files of users
+PLUGINS: dict[str, Path] = {}  # their module → its copy in the store
+OWN = {"LOSSES": "contrastive.losses", "VIEWS": "contrastive.views"}  # registries that such files add to
+GIVEN = {"labels", "mask", "targets", "negatives"}  # keyword parameters that are no settings
 Facts = TypeVar("Facts")
 
 
@@ -45,6 +49,8 @@ class RegistryEntry(Generic[Facts]):
 
 def module_file(module: str) -> Path | None:
     """Return the source file of a module of this project; None for any other module."""
+    if module in PLUGINS:
+        return PLUGINS[module]
     if module.partition(".")[0] not in PACKAGES:  # when installed, other projects' packages stand beside ours
         return None
     base = PACKAGE_ROOT.joinpath(*module.split("."))
@@ -65,6 +71,43 @@ def syntax_tree(module: str) -> ast.Module:
 def literal(module: str, name: str) -> Any:
     """Return the value of a module constant that is written as a literal."""
     return ast.literal_eval(_defined(module, name))
+
+
+def add_plugin(copy: Path) -> str:
+    """Make the losses and views of a user's file known, and return its module. They are read from its source, and
+    nothing is executed."""
+    module = f"{PLUGIN}{copy.parent.name}_{copy.stem}"
+    if module in PLUGINS:
+        return module
+    if not copy.is_file():
+        raise UserError(f"{copy}, the copy of a file in `plugins`, is missing here")
+    if any(other.name == copy.name for other in PLUGINS.values()):
+        raise UserError(f"{copy.name} has changed, or another file has its name: start this program again")
+    PLUGINS[module] = copy
+    try:
+        clear_caches()
+        if not any(entry.module == module for entry in plugin_entries()):
+            example = f"LOSSES = {{'{copy.stem}': {copy.stem}}}"
+            raise UserError(f"{copy.name} registers nothing: end it with, for example, {example}")
+        variant_settings()
+    except (UserError, SyntaxError, ValueError, LookupError, AttributeError) as error:
+        del PLUGINS[module]
+        clear_caches()
+        raise UserError(
+            str(error) if isinstance(error, UserError) else f"{copy.name} cannot be read: {error}"
+        ) from None
+    return module
+
+
+def plugin_entries() -> list[RegistryEntry[Any]]:
+    """Return the losses and views of users' files."""
+    every = [entry for table, owner in OWN.items() for entry in entries(owner, table).values()]
+    return [entry for entry in every if entry.module in PLUGINS]
+
+
+def clear_caches() -> None:
+    entries.cache_clear()
+    variant_settings.cache_clear()
 
 
 def loss_entries() -> dict[str, RegistryEntry[LossFacts]]:
@@ -110,7 +153,25 @@ def keys(module: str, table: str) -> tuple[str, ...]:
 
 @cache
 def entries(module: str, table: str) -> dict[str, RegistryEntry[Any]]:
-    """Return the entries of the dict literal `table` in `module`."""
+    """Return the entries of the dict literal `table` in `module`, and those that users' files add."""
+    found = entries_of(module, table)
+    for plugin, path in PLUGINS.items() if OWN.get(table) == module else ():
+        if not any(table in names_bound(statement) for statement in syntax_tree(plugin).body):
+            continue
+        for name, entry in entries_of(plugin, table).items():
+            if name in found:
+                raise UserError(f"{path.name}: there is `{name}` already in {table}; give it another name")
+            found[name] = entry
+    return found
+
+
+def names_bound(statement: ast.stmt) -> list[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def entries_of(module: str, table: str) -> dict[str, RegistryEntry[Any]]:
+    """Return the entries of the dict literal `table` in `module` alone."""
     origins = {
         alias.asname or alias.name: (node.module or "", alias.name)
         for node in syntax_tree(module).body
@@ -119,11 +180,13 @@ def entries(module: str, table: str) -> dict[str, RegistryEntry[Any]]:
     }
     lines = {}
     value = _defined(module, table)
-    assert isinstance(value, ast.Dict), f"{module}.{table} must be a dict literal"
+    if not isinstance(value, ast.Dict):
+        raise UserError(f"{module_file(module)}, line {value.lineno}: {table} must be a dict literal")
     for key, function in zip(value.keys, value.values, strict=True):
-        assert isinstance(key, ast.Constant) and isinstance(key.value, str), f"{module}.{table}: keys are names"
-        assert isinstance(function, ast.Name), f"{module}.{table}: values are plain names"
-        lines[key.value] = _read_entry(key.value, *origins[function.id], facts_type=FACTS.get(table))
+        if not (isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(function, ast.Name)):
+            raise UserError(f"{module_file(module)}, line {value.lineno}: {table} maps names to functions of this file")
+        origin = origins.get(function.id, (module, function.id))
+        lines[key.value] = _read_entry(key.value, *origin, facts_type=FACTS.get(table))
     return lines
 
 

@@ -20,7 +20,7 @@ from contrastive.evaluation.prepare import (
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.status import up_to_date
 from contrastive.models import frozen_store
-from contrastive.runs import claim, store
+from contrastive.runs import claim, plugins, store
 
 
 def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
@@ -41,6 +41,7 @@ def embed_cell(folder: Path, evaluation: Evaluation) -> None:
         if work is None:
             return
         cell = read_cell(folder)
+        plugins.load(cell.plugins)
         prepared = prepare_cell_tokens(cell)
         spec = prepare_evaluation(cell, evaluation, prepared)
         for path in store.covered_files(folder, "TRAINED"):

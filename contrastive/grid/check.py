@@ -37,6 +37,10 @@ PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 
 def wrong_names(experiment: Experiment) -> Iterator[Finding]:
     """Find names of files, models and data sets that do not exist, and values that an axis has twice."""
+    for entry in registry.plugin_entries():
+        if unknown := sorted({*entry.settings} - Objective.model_fields.keys() - registry.GIVEN):
+            names = messages.comma_list([*Objective.model_fields])
+            yield ("plugins",), f"{entry.name} has a setting `{unknown[0]}` that no file can give: use one of {names}"
     for path, name, value in _every_value(experiment):
         yield from ((path, text) for text in _lookups(name, value))
     for number, section in enumerate(experiment.sections):

@@ -153,7 +153,7 @@ def with_rows_written(resolved: LoadedExperiment) -> dict[str, Any]:
         for row in part.rows:
             distinct.setdefault(row.cells[0], row)  # chosen values may have made rows alike
         for row in distinct.values():
-            parts = row.cells[0].model_dump(mode="json", exclude={"seed"}, exclude_none=True)
+            parts = row.cells[0].model_dump(mode="json", exclude={"seed", "plugins"}, exclude_none=True)
             name = row.label.replace("{", "{{").replace("}", "}}")
             rows[name] = {setting: value for values in parts.values() for setting, value in values.items()}
         show = part.section.show.model_dump(mode="json")

@@ -178,6 +178,12 @@ def combinations(row: Mapping[str, Any], base: Overlay, settings: Overlay) -> tu
     return kept, [number for number in range(len(excludes)) if number not in matched]
 
 
+def plugins_of(cell: Cell) -> tuple[str, ...]:
+    """Return the copies of the users' files that a cell uses."""
+    modules = {*(entry.module for entry in cell.objective.loss_entries()), cell.objective.view_entry().module}
+    return tuple(sorted(str(registry.PLUGINS[module]) for module in modules & registry.PLUGINS.keys()))
+
+
 class Builder:
     """Builds the cells of one experiment; variants, equal parts and equal cells are cached. `choice`: the values that
     were chosen for rows."""
@@ -231,6 +237,7 @@ class Builder:
         key = tuple(relevant.items())
         if key not in self.rows:
             cell = Cell.model_construct(**self.build(relevant), seed=self.seeds[0]).canonical()
+            cell = cell.model_copy(update={"plugins": plugins_of(cell)}) if self.experiment.plugins else cell
             cells = self.cells.get(cell)
             if cells is None:
                 cells = (cell, *(cell.model_copy(update={"seed": seed}) for seed in self.seeds[1:]))

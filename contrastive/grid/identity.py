@@ -5,9 +5,11 @@ Settings at their default are left out, so that a new option changes no id. In e
 """
 
 from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
 from typing import Any
 
 from contrastive import data
+from contrastive.config import registry
 from contrastive.config.base import Settings
 from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
@@ -35,6 +37,9 @@ def identity(cell: Cell) -> dict[str, Any]:
 
 def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
     """Return the identity of each cell; shared files are read once, so that all cells see one state of the disk."""
+    cells = list(cells)
+    for copy in {copy for cell in cells for copy in cell.plugins}:
+        registry.add_plugin(Path(copy))
     shared: dict[tuple[str, Settings], Any] = {}
 
     def once(make: Callable[[Any], Any], part: Settings) -> Any:

@@ -18,6 +18,7 @@ import yaml
 from pydantic import ValidationError
 
 from contrastive import paths
+from contrastive.config import registry
 from contrastive.config.experiment import Experiment, choices_of
 from contrastive.data.files import decoded
 from contrastive.errors import UserError, brief, brief_name
@@ -25,6 +26,7 @@ from contrastive.grid.check import in_cells, in_choice, outside_cells, too_many,
 from contrastive.grid.choose import choosing
 from contrastive.grid.expand import Builder, LoadedExperiment
 from contrastive.grid.messages import Finding, SettingPath, explain_errors, old_sections, shown_value
+from contrastive.runs import plugins
 
 PREFIXES = ("file:", "deepspeed:")
 SPLITS = ("test", "validation")  # splits whose paths need no prefix if the data is a file
@@ -192,9 +194,13 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
 
     stop_at(old_sections(data))
     try:
+        data = with_copies(data, folder)
         experiment = Experiment.model_validate(data, strict=True)
     except ValidationError as error:
         stop_at(explain_errors(error, Experiment, data))
+        raise
+    except UserError as error:
+        stop_at([(("plugins",), str(error))])
         raise
     stop_at([*wrong_names(experiment), *outside_cells(experiment), *too_many(experiment)])
     builder = Builder(experiment)
@@ -204,6 +210,17 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
     resolved = builder.resolved()
     stop_at(wrong_rows(resolved))
     return resolved
+
+
+def with_copies(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return settings that name the copies of the files in `plugins`, whose losses and views are then known."""
+    files = data.get("plugins")
+    if not isinstance(files, tuple) or not all(isinstance(file, str) for file in files):
+        return data
+    copies = [plugins.keep(folder / file) for file in files]
+    for copy in copies:
+        registry.add_plugin(copy)
+    return data | {"plugins": tuple(map(str, copies))}
 
 
 def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) -> Any:

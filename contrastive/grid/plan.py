@@ -97,6 +97,8 @@ def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
     """Flatten the settings of a cell to `part.name`; objective settings keep their bare name, as in axes."""
     settings = {}
     for part, values in cell.items():
+        if part == "plugins":
+            continue
         if not isinstance(values, dict):
             settings[part] = str(values)
             continue

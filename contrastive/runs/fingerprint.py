@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from contrastive.config.base import Settings
-from contrastive.config.registry import entries, module_file, syntax_tree
+from contrastive.config.registry import PLUGINS, entries, module_file, syntax_tree
 
 # Packages and modules that describe, name or store a result but do not compute it …
 DESCRIPTIVE_PACKAGES = ("contrastive.config.", "contrastive.grid.", "contrastive.runs.")
@@ -77,18 +77,23 @@ def code_digests(roots: tuple[str, ...], chosen: Choices = ()) -> dict[str, str]
     while waiting:
         module, name = waiting.pop()
         name = name if module in shared else ""
-        label = f"{module}.{name}" if name else module
+        label = f"{shown(module)}.{name}" if name else shown(module)
         if label in digests or (is_descriptive(module) and module not in roots) or module_file(module) is None:
             continue
         digests[label], uses = code_of(module, name, module in registries)
         if module in registries:
             table, names = registries[module]
             rows = [entries(module, table)[name] for name in names]
-            digests |= {f"{module}.{table}[{row.name}]": f"{row.module}.{row.function}" for row in rows}
+            digests |= {f"{module}.{table}[{row.name}]": f"{shown(row.module)}.{row.function}" for row in rows}
             uses = [use for use in uses if use[0] not in shared]
             uses += [(row.module, part) for row in rows for part in (row.function, row.facts_name) if part]
         waiting += uses
     return dict(sorted(digests.items()))
+
+
+def shown(module: str) -> str:
+    """Return the name of a module; of a user's file, without the digest of the whole file."""
+    return f"plugins.{PLUGINS[module].stem}" if module in PLUGINS else module
 
 
 @cache

@@ -18,7 +18,7 @@ from contrastive.config.experiment import Resources, Speed
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
 from contrastive.evaluation.prepare import EmbeddingSpec, prepare_cell_tokens, prepare_evaluation, with_larger_test
-from contrastive.runs import store
+from contrastive.runs import plugins, store
 
 MEETING_VARIABLE = "ABLATE_MEET"
 
@@ -74,6 +74,7 @@ def prepare(request: TrainRequest) -> tuple[Tokens, EmbeddingSpec]:
     """Return the tokens to train on, with the outputs of frozen blocks if the cell reads them, and what is embedded."""
     from contrastive.models import frozen_store
 
+    plugins.load(request.cell.plugins)
     prepared = prepare_cell_tokens(request.cell)
     spec = prepare_evaluation(request.cell, request.evaluation, prepared)
     tokens = token_store.open_tokens(prepared)

@@ -98,7 +98,10 @@ def test_the_package_is_imported_without_what_it_needs_for_tables():
     code = "import sys, ablate; print({'numpy', 'pandas'} & {*sys.modules}, dir(ablate), hasattr(ablate, 'choose'))\n"
     code += "from ablate import Verdicts; print(ablate.judge.__module__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | ENVIRONMENT)
-    assert done.stdout.splitlines() == ["set() ['Verdicts', 'judge', 'judge_table'] False", "ablate.verdicts"], done
+    assert done.stdout.splitlines() == [
+        "set() ['Verdicts', 'judge', 'judge_table', 'load'] False",
+        "ablate.verdicts",
+    ], done
 
 
 @pytest.mark.parametrize("more", [(), pytest.param(("ledger", "night"), marks=pytest.mark.full)])

