@@ -36,7 +36,7 @@ from reports.methods import hyperparameters, methods
 from reports.overview import Overview, overview
 from reports.provenance import class_tables, footer, row_tables
 from reports.questions import Question, means_table, question_anchor, questions_of, settings_table, statements
-from reports.section_effects import explained, level_means
+from reports.section_effects import explained
 from reports.study import Results, Study
 from reports.tables import Table
 
@@ -74,12 +74,10 @@ def section_report(fired: list[Guard], compared: Section, name: str, results: Re
     """Describe and draw one section. `fired`: the guards that speak; `name`: its anchor and the prefix of its files."""
     section = compared.recorded
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
-    effects = explained(compared, results)
     limits = tuning(compared, results)
     shown = [
         *tables.section_tables(compared, results),
-        *tables.effects_tables(effects),
-        *tables.levels_tables(level_means(effects, compared, results)),
+        *tables.effects_tables(explained(compared, results)),
         chosen_table(section, results),
         tables.seeds_table(compared, results),
     ]

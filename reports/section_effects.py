@@ -8,7 +8,7 @@ import pandas as pd
 
 from reports.compare import Section
 from reports.rows import Row, seed_scores
-from reports.statistics.effects import Effect, Level, effects, interaction_of_texts, levels
+from reports.statistics.effects import Effect, effects, interaction_of_texts
 from reports.study import Results
 
 
@@ -30,19 +30,6 @@ def explained(section: Section, results: Results) -> list[Effect]:
             if not math.isnan(effect.f):  # axes that change together cannot be separated
                 adjusted.append(replace(effect, p=min(1.0, effect.p * len(section.tested))))
     return adjusted
-
-
-def level_means(shown: list[Effect], section: Section, results: Results) -> list[Level]:
-    """Return the mean of every level of each axis, for the scores that have effects."""
-    rows, terms = rows_for_anova(section), {(effect.value, effect.factors) for effect in shown}
-    return [
-        level
-        for value in dict.fromkeys(effect.value for effect in shown)
-        if (part := explain_by_axes(rows, value, section, results)) is not None
-        for factor in part.factors
-        if (value, (factor,)) in terms
-        for level in levels(part.values, part.factors, factor, value)
-    ]
 
 
 def rows_for_anova(section: Section) -> list[Row]:

@@ -13,7 +13,6 @@ from reports.markdown import (
     MISSING,
     SPLITS,
     code,
-    common_places,
     difference_text,
     duration,
     heading,
@@ -28,7 +27,7 @@ from reports.markdown import (
 )
 from reports.messages import N_, _
 from reports.rows import Row, references_of, row_cost, seed_scores
-from reports.statistics.effects import Effect, Level
+from reports.statistics.effects import Effect
 from reports.study import Results
 
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "undecided": "?"}
@@ -276,24 +275,6 @@ def effects_tables(effects: Sequence[Effect]) -> list[Table]:
         ]  # fmt: skip
         heads = [_("Effect on {value}", value=heading(value)), _("share of the variance"), _("F"), _("p")]
         tables.append(Table(_("Main effects and interactions"), heads, body))
-    return tables
-
-
-def levels_tables(levels: Sequence[Level]) -> list[Table]:
-    """Return, for each score, the mean of each level of an axis over the other axes, with its standard deviation."""
-    tables = []
-    for value in dict.fromkeys(level.value for level in levels):
-        heads = [_("Level of an axis"), _("mean of {name} over the other axes", name=head(value))]
-        places = common_places([(math.nan, unit(value) * each.deviation) for each in levels if each.value == value])
-        body = [
-            [
-                Entry(f"{symbol(level.axis)}={level.name}"),
-                Entry(score_text(value, level.mean, level.deviation, places), level.mean),
-            ]
-            for level in levels
-            if level.value == value
-        ]
-        tables.append(Table(_("Means of the levels, {name}", name=heading(value)), heads, body, folded=True))
     return tables
 
 

@@ -34,17 +34,6 @@ class Effect:
     share: float  # share of variance explained
 
 
-@dataclass(frozen=True)
-class Level:
-    """Mean of one level of an axis over the other axes, and its standard deviation over seeds."""
-
-    value: str
-    axis: str
-    name: str
-    mean: float
-    deviation: float  # nan for one seed
-
-
 def effects(frame: pd.DataFrame, factors: Sequence[str], value: str, from_texts: float = 0.0) -> list[Effect]:
     """Return main effects and two-way interactions; none without a residual, which tells them from noise.
 
@@ -107,17 +96,6 @@ def interaction_of_texts(each: Num[ndarray, "k s n"]) -> float:
     interaction_square = seeds * float(np.square(interaction).sum()) / ((rows - 1) * (texts - 1))
     rest_square = rest / ((rows - 1) * (seeds - 1) * (texts - 1)) if seeds > 1 else 0.0
     return max(0.0, interaction_square - rest_square) / texts
-
-
-def levels(frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str) -> list[Level]:
-    """Return the levels of a factor: the mean, balanced over the other factors, and its deviation over seeds."""
-    names, means = balanced_means(Grid(frame, factors, value), factor)[:2]
-    grids = [Grid(of_seed, factors, value) for _, of_seed in frame.groupby("seed")]
-    by_seed = [dict(zip(*balanced_means(grid, factor)[:2], strict=True)) for grid in grids]
-    deviations = pd.DataFrame(by_seed).std()
-    return [
-        Level(value, factor, name, mean, deviations[name]) for name, mean in zip(names, means.tolist(), strict=True)
-    ]
 
 
 def balanced_means(

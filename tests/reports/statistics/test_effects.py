@@ -1,4 +1,4 @@
-"""Effects and their levels, and texts' part of a variance, against statsmodels and loops; summaries by hand."""
+"""Effects, and texts' part of a variance, against statsmodels and loops; summaries by hand."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ from statsmodels.formula.api import ols
 
 from reports.rows import summarise
 from reports.statistics.decide import text_parts
-from reports.statistics.effects import effects, interaction_of_texts, levels
+from reports.statistics.effects import effects, interaction_of_texts
 from tests.reports.statistics import by_hand
 from tests.tiers import rest_is_full
 
@@ -144,24 +144,6 @@ def test_without_a_residual_or_an_axis_there_are_no_effects():
         grid().iloc[:0],
     ):
         assert effects(frame, ["k", "alpha", "view"], "value") == []
-
-
-def test_levels_have_the_deviation_of_the_means_of_seeds_and_none_with_one_seed():
-    frame = grid()
-    found = levels(frame, ["k", "alpha", "view"], "k", "value")
-    by_seed = frame.groupby(["k", "seed"])["value"].mean().unstack("seed").to_numpy()
-    assert found[0].name == "30" and [level.mean for level in found] == pytest.approx(by_seed.mean(1).tolist())
-    assert [level.deviation for level in found] == pytest.approx(by_seed.std(1, ddof=1).tolist())
-
-    found = levels(grid().query("seed == 0"), ["k", "alpha"], "k", "value")
-    assert all(math.isnan(level.deviation) and math.isfinite(level.mean) for level in found)
-
-
-def test_levels_are_balanced_over_the_other_axes():
-    frame = grid()
-    frame["value"] = (frame["k"] == 30) + 10.0 * (frame["view"] == "two")
-    found = levels(frame.query("k != 30 or view == 'one'"), ["k", "view"], "k", "value")
-    assert np.diff([level.mean for level in found]) == pytest.approx([-1, 0])
 
 
 def texts(rows: int, seeds: int, count: int, start: int = 0) -> np.ndarray:
