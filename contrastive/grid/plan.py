@@ -180,6 +180,7 @@ def declaration(plan: Plan, stopping: Stopping | None) -> Declaration:
         test_texts=sorted(test_texts) if more is None else [str(more)],
         embeddings=[*experiment.evaluation.vectors, *experiment.evaluation.post],
         chosen=declared_values(plan.resolved.chosen),
+        tried=sorted({value for row in plan.resolved.chosen for value in row.tried}),
     )
 
 

@@ -92,6 +92,7 @@ class Declaration:
     test_texts: list[str] = field(default_factory=list)  # numbers or names of the test splits
     embeddings: list[str] | None = None  # further vectors and post-processing that are compared
     chosen: dict[str, str] = field(default_factory=dict)  # section and row → the value that was chosen for it
+    tried: list[str] = field(default_factory=list)  # the values to choose from; none in older declarations
 
 
 @dataclass(frozen=True)

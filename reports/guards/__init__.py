@@ -60,6 +60,8 @@ def changed_declarations(before: Declaration, after: Declaration) -> Iterator[st
         was, now = old.get(name, "none"), new.get(name, "none")
         if was != now:
             yield _("{name} from {was} to {now}", name=name, was=was, now=now)
+    if before.tried and after.tried and before.tried != after.tried:
+        yield _("the values to choose from: {values}", values=listed(after.tried, most=20))
     for title in sorted({*before.configurations, *after.configurations}):
         yield from changed_rows(title, before, after)
 

@@ -7,6 +7,7 @@ import mlflow
 import numpy as np
 import pytest
 from huggingface_hub import ModelCard
+from mlflow import MlflowClient
 from sentence_transformers import SentenceTransformer
 
 from tests.e2e.conftest import Ablate
@@ -43,8 +44,8 @@ def exported_by_row_and_as_the_best(ablate_in: Ablate, home: Path, path: Path) -
     best = path.parent / "best"
     done = ablate_in(home, "export", path, best, "--best", "Does it help? (reviews)", "--register", "mine")
     assert "is exported" in done.stdout and "models:/mine/1" in done.stdout, done.stderr
-    mlflow.set_tracking_uri(f"sqlite:///{home / 'mlflow.db'}")
-    theirs = mlflow.pyfunc.load_model("models:/mine/1").predict(["好", "差"])
+    place = MlflowClient(f"sqlite:///{home / 'mlflow.db'}").get_model_version_download_uri("mine", "1")
+    theirs = mlflow.pyfunc.load_model(place).predict(["好", "差"])
     np.testing.assert_allclose(theirs, SentenceTransformer(str(best), device="cpu").encode(["好", "差"]), atol=1e-6)
     done = ablate_in(home, "export", path, path.parent / "none", "--row", "longe")
     assert done.returncode == 2 and "did you mean `longer (tweets)`" in done.stderr
@@ -77,6 +78,8 @@ def test_values_are_chosen_first_then_compared_and_a_wider_choice_trains_only_wh
     assert counts(ablate_in, home, path) == {"reuse": 8, "run": 4}
     assert ablate_in(home, "run", path).returncode == 0
     assert len(list(home.glob("runs/*/DONE"))) >= 20
+    text = (home / "reports" / "output" / "question" / "README.md").read_text()
+    assert "the values to choose from: encoder_lr 0.001, encoder_lr 0.002 and encoder_lr 0.005" in text
     path.write_text(FILE.replace("[1e-3, 5e-3]", "[2e-3]"))  # another value for every row, after there are results
     assert ablate_in(home, "run", path).returncode == 0
     text = (home / "reports" / "output" / "question" / "README.md").read_text()
