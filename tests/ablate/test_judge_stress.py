@@ -21,7 +21,7 @@ from flows.cli import app
 
 CHECKOUT = Path(__file__).parents[2]
 METRIC = "loss: ([-+0-9.e]+)"
-ENVIRONMENT = {"PYTHONPATH": str(CHECKOUT)}
+ENVIRONMENT = {"PYTHONPATH": str(CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1"}  # a full disk would cut a .pyc
 
 
 @pytest.fixture(autouse=True)
