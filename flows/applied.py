@@ -29,6 +29,7 @@ def embed(what: str, table: Path, into: Path, column: str) -> None:
     """Write a vector for each line of a table, as an array (.npy) or a column of the table (.parquet)."""
     if into.suffix not in (".npy", ".parquet"):
         raise UserError(f"{into}: name a file .npy for an array, or .parquet for the table with a column `embedding`")
+    refuse_existing(into)
     frame, name = texts_of(table, column)
     with encoder_of(what) as exported:
         vectors = in_parts(frame[name].tolist(), exported.vectors, into, what)
@@ -43,6 +44,7 @@ def predict(what: str, table: Path, into: Path, column: str) -> None:
     """Write a table with the class of each line and its probability."""
     if into.suffix not in (".csv", ".parquet"):
         raise UserError(f"{into}: name a file .csv or .parquet")
+    refuse_existing(into)
     frame, name = texts_of(table, column)
     with encoder_of(what) as exported:
         found = in_parts(frame[name].tolist(), exported.probabilities, into, what)
@@ -50,6 +52,11 @@ def predict(what: str, table: Path, into: Path, column: str) -> None:
     frame = frame.assign(predicted=labels, probability=found.max(1))
     frame.to_csv(into, index=False) if into.suffix == ".csv" else frame.to_parquet(into, index=False)
     say(f"{into}: {len(frame)} lines with the columns predicted and probability")
+
+
+def refuse_existing(into: Path) -> None:
+    if into.exists():
+        raise UserError(f"{into} exists: name a new file")
 
 
 def texts_of(table: Path, column: str) -> tuple[pd.DataFrame, str]:
@@ -79,7 +86,9 @@ def encoder_of(what: str) -> Iterator[Exported]:
 
 def in_parts(texts: list[str], function: Callable[[list[str]], np.ndarray], into: Path, what: str) -> np.ndarray:
     """Apply a function to texts. Parts are kept beside the output until all are done; a stopped command takes them."""
-    key = hashlib.sha256("\0".join([what, *texts]).encode()).hexdigest()[:16]
+    weights = Path(what) / "model.safetensors"
+    written = str(weights.stat().st_mtime_ns) if weights.exists() else ""  # a folder may be exported anew
+    key = hashlib.sha256("\0".join([what, written, *texts]).encode()).hexdigest()[:16]
     folder = into.with_name(f".{into.name}-{key}")
     folder.mkdir(parents=True, exist_ok=True)
     begins = range(0, len(texts), PART)

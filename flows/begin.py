@@ -9,7 +9,7 @@ import pandas as pd
 
 from ablate.table import is_empty, number_of, read
 from contrastive.errors import UserError
-from contrastive.grid.load import load_experiment
+from contrastive.grid.load import parse_experiment
 from contrastive.grid.messages import comma_list
 from flows.terminal import say, tell
 
@@ -22,7 +22,7 @@ WRITTEN = """\
 #   ablate plan {file}    shows the trainings and their time
 #   ablate run {file}     trains, and writes the report
 name: {name}
-description: Does a contrastive term or R-Drop help to classify {source}?
+description: {description}
 data:
   source: {path}
   text: {text} # {text_reason}
@@ -33,7 +33,7 @@ data:
   max_length: {length} # tokens; longer texts are cut
 encoder: {encoder}
 training: {{epochs: 2, batch_size: 32, head_lr: 5e-3}}
-choose: {{encoder_lr: [{rates}], by: validation.accuracy, seeds: [100]}} # each row at its best of three rates
+choose: {{encoder_lr: [3e-4, 1e-3, 3e-3], by: validation.accuracy, seeds: [100]}} # each row at its best of three rates
 seeds: [0, 1, 2, 3]
 report: {{margin: {{accuracy: 0.01}}, primary: test.accuracy}} # one point is too little to matter
 sections:
@@ -69,15 +69,16 @@ def write_experiment(table: Path, file: Path | None) -> None:
     words = float(texts[text.name].str.len().quantile(0.95))
     train, validation, test = sizes(len(texts))
     content = WRITTEN.format(
+        description=quoted(f"Does a contrastive term or R-Drop help to classify {table.name}?"),
         source=table.name, count=len(texts), classes=texts[label.name].nunique(), file=written, name=name_of(table),
-        path=json.dumps(f"file:{os.path.relpath(table, written.parent)}", ensure_ascii=False),
+        path=quoted(f"file:{os.path.relpath(table, written.parent)}"),
         text=quoted(text.name), text_reason=text.reason, label=quoted(label.name), label_reason=label.reason,
         train=train, validation=validation, test=test,
         length=next(length for length in (16, 32, 64, 128) if length >= min(128, TOKENS_OF_CHARACTERS * words)),
-        encoder=MINILM if english else SCRATCH, rates="3e-4, 1e-3, 3e-3",
+        encoder=MINILM if english else SCRATCH,
     )  # fmt: skip
+    parse_experiment(content, str(written), written.parent.absolute())
     written.write_text(content, encoding="utf-8")
-    load_experiment(written)
     tell(f"text: {text.name} ({text.reason})\nclasses: {label.name} ({label.reason})")
     say(f"{written}: see `ablate plan {written}`, then `ablate run {written}`")
 

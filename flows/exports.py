@@ -28,7 +28,7 @@ LOADER = "mlflow.sentence_transformers"  # loads the folder as it is
 
 def export(what: str, into: Path, row: str, best: str, post: str, register: str) -> None:
     """Write the encoder of a cell, or of a row of an experiment file, into a folder."""
-    if bool(row) == bool(best) == Path(what).is_file():
+    if bool(row) + bool(best) != Path(what).is_file():
         raise UserError("give the id of a cell, or an experiment file with --row NAME or --best SECTION")
     verdicts = list[str]()
     if row or best:

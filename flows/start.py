@@ -51,9 +51,10 @@ def run_experiment(
 
 def ask_for_trust(copies: Sequence[str], trust: Sequence[str]) -> None:
     """Allow the files of users that `trust` names; ask in a terminal for others."""
-    plugins.allow([plugins.digest(copy) for copy in copies if plugins.digest(copy) in trust])
     for copy in copies:
-        if plugins.digest(copy) not in plugins.allowed() and sys.stdin.isatty():
+        if plugins.digest(copy) in trust:
+            plugins.allow([plugins.digest(copy)])
+        elif plugins.digest(copy) not in plugins.allowed() and sys.stdin.isatty():
             say(f"{Path(copy).name} is code that runs on this machine, with all that you may do: {copy}")
             if input("Run it, now and later? [y/N] ").strip().lower() in ("y", "yes"):
                 plugins.allow([plugins.digest(copy)])

@@ -47,6 +47,12 @@ def exported_by_row_and_as_the_best(ablate_in: Ablate, home: Path, path: Path) -
     place = MlflowClient(f"sqlite:///{home / 'mlflow.db'}").get_model_version_download_uri("mine", "1")
     theirs = mlflow.pyfunc.load_model(place).predict(["好", "差"])
     np.testing.assert_allclose(theirs, SentenceTransformer(str(best), device="cpu").encode(["好", "差"]), atol=1e-6)
+    cell = min(run.name for run in home.glob("runs/*"))
+    done = ablate_in(home, "export", cell, path.parent / "cell")
+    assert done.returncode == 0 and (path.parent / "cell" / "model.safetensors").exists(), done.stderr
+    for wrong in ((path,), (cell, "--row", "longer (tweets)"), (path, "--row", "a", "--best", "b")):
+        done = ablate_in(home, "export", wrong[0], path.parent / "none", *wrong[1:])
+        assert done.returncode == 2 and "give the id of a cell, or an experiment file with --row" in done.stderr
     done = ablate_in(home, "export", path, path.parent / "none", "--row", "longe")
     assert done.returncode == 2 and "did you mean `longer (tweets)`" in done.stderr
 

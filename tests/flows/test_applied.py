@@ -37,5 +37,7 @@ def test_what_cannot_be_read_or_written_is_refused(tmp_path: Path):
         embed("m", table, tmp_path / "v.csv", "")
     with pytest.raises(UserError, match="p.npy: name a file .csv"):
         predict("m", table, tmp_path / "p.npy", "")
+    with pytest.raises(UserError, match="t.csv exists: name a new file"):
+        predict("m", table, table, "")
     with pytest.raises(UserError, match="is no exported encoder: `ablate export CELL"):
         embed(str(tmp_path), table, tmp_path / "v.npy", "")
