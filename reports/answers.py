@@ -29,15 +29,16 @@ class Answer:
     question: str
     finding: str  # which row to use, or what is known of each
     short: str  # the same beside the rows' own verdicts
-    more: list[str]  # what else the reader has to know, such as a reference that scores above the rows
+    more: list[str]  # what else the reader has to know
+    above: list[str]  # references that score above the rows, unless an earlier answer says so
 
     @property
     def words(self) -> str:
-        return " ".join(filter(None, [self.finding, *self.more]))
+        return " ".join(filter(None, [self.finding, *self.more, *self.above]))
 
     @property
     def beside_rows(self) -> str:
-        return " ".join([self.short, *self.more])
+        return " ".join([self.short, *self.more, *self.above])
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,12 @@ def answers(sections: Sequence[Section], questions: Sequence[Question], value: s
     found = dict[str, Answer]()
     for section in sections:
         question = averaged.get(section.recorded.title)
+        if question is not None and question.title in found:
+            continue
         said = answer(section, results, value) if question is None else answer_over_data(question, value, results)
         if said.words:
-            told = {words for other in found.values() for words in other.more}
-            said = replace(said, more=[words for words in said.more if words not in told])
+            told = {words for other in found.values() for words in other.above}
+            said = replace(said, above=[words for words in said.above if words not in told])
             found.setdefault(said.question, said)
     return [*found.values()]
 
@@ -104,8 +107,8 @@ def answer(section: Section, results: Results, value: str = "") -> Answer:
         ties = [other.row.label for other in sorted(equal, key=lambda other: abs(other.mean - score.mean))]
         words = recommendation(best, value, training_time([score], results), ties)
     winning = best.label if best else lines[0].against if lines else ""
-    more = [*keeping(lines), *above_rows(section, value, winning, results)]
-    return Answer(section.recorded.title, words, words if best else in_short(lines), more)
+    above = above_rows(section, value, winning, results)
+    return Answer(section.recorded.title, words, words if best else in_short(lines), keeping(lines), above)
 
 
 def answer_over_data(question: Question, value: str, results: Results) -> Answer:
@@ -122,8 +125,9 @@ def answer_over_data(question: Question, value: str, results: Results) -> Answer
     else:
         finding = without_winner(lines, question.data_sets)
     more = [*keeping(lines), *(verdicts_on_each(means) if question.data_sets == 2 else [])]
-    more += [*on_another_data_set(means, value, places), *above_every_row(question, value, results)]
-    return Answer(question.title, finding, finding if best else in_short(lines, question.data_sets), more)
+    more += on_another_data_set(means, value, places)
+    short = finding if best else in_short(lines, question.data_sets)
+    return Answer(question.title, finding, short, more, above_every_row(question, value, results))
 
 
 def verdicts_on_each(means: Sequence[RowMean]) -> list[str]:
