@@ -116,6 +116,10 @@ def write_model(cell: Cell, run: Path, tokens: Tokens, folder: Path) -> None:
     tokenizer.model_max_length = cell.data.max_length
     tokenizer.save_pretrained(folder)
     size, pooling = backbone.config.hidden_size, cell.encoder.pooling
+    if pooling not in ("cls", "mean"):
+        raise UserError(
+            f"the pooling `{pooling}` is code of yours, which no other program has: export a row with cls or mean"
+        )
     modes = {"pooling_mode_cls_token": pooling == "cls", "pooling_mode_mean_tokens": pooling == "mean"}
     parts = [("0", "", "Transformer"), ("1", "1_Pooling", "Pooling")]
     documents: dict[str, Any] = {

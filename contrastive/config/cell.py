@@ -2,23 +2,24 @@
 torch."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
+from pydantic.fields import FieldInfo
 
 from contrastive.config import registry
-from contrastive.config.base import Area, Positive, Seed, Settings, Share
+from contrastive.config.base import Area, Positive, Seed, Settings, Share, check_name
 from contrastive.config.facts import ViewFacts
 from contrastive.config.objective import Objective
-
-if TYPE_CHECKING:
-    Pooling = str
-else:
-    Pooling = Literal[registry.keys("contrastive.models.pooling", "POOLINGS")]
-
+from contrastive.errors import UserError, brief_name
 
 IMAGE_ENCODERS = ("scratch:convnet", "scratch:vit")
 WORD_TOOLS = frozenset({"lexicon", "guess", "rephrase"})
+
+
+def _known_pooling(value: str) -> str:
+    check_name("pooling", brief_name(value), registry.poolings())
+    return value
 
 
 class Images(Settings):
@@ -160,7 +161,9 @@ class Encoder(Settings):
         "scratch:convnet or scratch:vit",
     )
     tune: Tune = Tune()
-    pooling: Pooling = "cls"
+    pooling: Annotated[str, AfterValidator(_known_pooling)] = Field(
+        "cls", description="how a text's tokens become one vector"
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the head and of views made by dropout")
     attention_dropout: float | None = Field(
         None,
@@ -223,9 +226,11 @@ class Cell(Settings):
     @model_validator(mode="before")
     @classmethod
     def _know_plugins(cls, values: Any) -> Any:
-        for copy in (values.get("plugins") if isinstance(values, dict) else None) or ():
-            registry.add_plugin(Path(copy))
-        return values
+        copies = values.get("plugins") if isinstance(values, dict) else None
+        for copy in copies or ():
+            add_plugin(Path(copy))
+        # the validator that is at work knows no settings that have just been added
+        return values | {"objective": Objective.model_validate(values["objective"])} if copies else values
 
     def conflict(self) -> str:
         """Return why the settings of different parts cannot be combined; empty if they can."""
@@ -354,3 +359,34 @@ def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> 
             "distances"
         )
     return ""
+
+
+# Setting → the part of a cell that holds it. The `base`, rows, `axes` and `exclude` of sections use these names.
+PARTS: dict[str, type[Settings]] = {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}
+SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name in model.model_fields}
+RESERVED = {"axes", "exclude", "by", "seed", "seeds"}  # names in the maps of an experiment that are no settings
+
+
+def add_plugin(copy: Path) -> str:
+    """Make the entries of a user's file known, and their keyword parameters settings of `objective`; return its
+    module."""
+    module = registry.add_plugin(copy)
+    readers: list[registry.RegistryEntry[Any]] = [*registry.loss_entries().values(), *registry.views().values()]
+    own = [(entry, name) for entry in readers if entry.module == module for name in entry.settings]
+    new = {name: entry.kinds[name] for entry, name in own if name not in {*Objective.model_fields, *registry.GIVEN}}
+    for name, kind in new.items():
+        if name in SETTINGS or name in RESERVED:
+            raise UserError(f"{copy.name}: `{name}` is another setting of experiments; give the parameter another name")
+        if kind not in registry.KINDS:
+            kinds = ", ".join(registry.KINDS)
+            raise UserError(f"{copy.name}: annotate the setting `{name}` with its type, one of {kinds}")
+    for name, kind in new.items():
+        optional: Any = registry.KINDS[kind] | None
+        Objective.model_fields[name] = FieldInfo(annotation=optional, default=None)
+        SETTINGS[name] = "objective"
+    if new:
+        Objective.model_rebuild(force=True)
+        for model in Settings.__subclasses__():
+            if "objective" in model.model_fields:
+                model.model_rebuild(force=True)
+    return module

@@ -1,12 +1,14 @@
 """Schema of `evaluation` and of transfer data. Changing these settings never trains a cell again."""
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from contrastive.config import registry
 from contrastive.config.base import Name, Positive, Settings, check_name
-from contrastive.config.cell import Data
+from contrastive.config.cell import Data, add_plugin
 from contrastive.errors import brief_name
 
 POOLED = "|".join(registry.keys("contrastive.models.pooling", "POOLINGS"))
@@ -90,6 +92,19 @@ class Evaluation(Settings):
         "are not used for training; finished cells are evaluated on more texts without training again",
     )
     picture_points: int = Field(1000, ge=10, description="texts in a picture")
+    plugins: SkipJsonSchema[tuple[str, ...]] = ()  # files with its metrics, named by the program itself
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_plugins(cls, values: Any) -> Any:
+        """Name the files that hold the metrics; from a record, enter them first."""
+        if not isinstance(values, dict):
+            return values
+        for copy in values.get("plugins") or ():
+            add_plugin(Path(copy))
+        metrics, named = registry.metrics(), values.get("metrics")
+        own = registry.plugins_with(metrics[name] for name in (named or ()) if name in metrics)
+        return values | {"plugins": own} if own else values
 
     def unmeasurable(self, data: Data) -> str:
         """Return why a cell with these data cannot be evaluated on validation or `test` texts; empty if it can."""

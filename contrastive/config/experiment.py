@@ -5,7 +5,8 @@ is outside the cell, so changing it never causes a cell to be trained again.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ from pydantic import AfterValidator, Field, PlainSerializer, create_model, model
 
 from contrastive.config import registry
 from contrastive.config.base import Name, Positive, Seed, Settings
-from contrastive.config.cell import Data, Encoder, Training
+from contrastive.config.cell import PARTS, SETTINGS, Data, Encoder, Training, add_plugin
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
 
@@ -26,14 +27,17 @@ class Speed(Settings):
     )
 
 
-# Setting → the part of a cell that holds it. The `base`, rows, `axes` and `exclude` of sections use these names.
-PARTS: dict[str, type[Settings]] = {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}
-SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name in model.model_fields}
-TYPES: dict[str, Any] = {
-    name: Annotated[field.annotation, Field(), *field.metadata]
-    for part in PARTS.values()
-    for name, field in part.model_fields.items()
-}
+def _types() -> dict[str, Any]:
+    """Return the type of each setting; files of users add some."""
+    return {
+        name: Annotated[field.annotation, Field(), *field.metadata]
+        for part in PARTS.values()
+        for name, field in part.model_fields.items()
+    }
+
+
+def _lists() -> dict[str, Any]:
+    return {name: Annotated[tuple[kind, ...], Field(min_length=1)] for name, kind in _types().items()}  # type: ignore[valid-type]
 
 
 class Checked(dict[str, Any]):
@@ -49,13 +53,17 @@ def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
 
 
-def _checked(name: str, types: dict[str, Any]) -> AfterValidator:
+def _checked(name: str, types: Callable[[], dict[str, Any]]) -> AfterValidator:
     """Return a validator that makes maps of settings of these types `Checked`."""
-    fields: dict[str, Any] = {setting: (kind, None) for setting, kind in types.items()}
-    model = create_model(name, __base__=Settings, **fields)
+
+    @cache
+    def model(known: int) -> type[Settings]:
+        fields: dict[str, Any] = {setting: (kind, None) for setting, kind in types().items()}
+        return create_model(name, __base__=Settings, **fields)
 
     def checked(settings: Mapping[str, Any]) -> Checked:
-        parsed = model.model_validate({name: _as_tuples(value) for name, value in settings.items()}, strict=True)
+        values = {name: _as_tuples(value) for name, value in settings.items()}
+        parsed = model(len(SETTINGS)).model_validate(values, strict=True)
         made = Checked({setting: getattr(parsed, setting) for setting in settings})
         made.written = settings
         return made
@@ -64,13 +72,12 @@ def _checked(name: str, types: dict[str, Any]) -> AfterValidator:
 
 
 AS_WRITTEN = PlainSerializer(lambda settings: settings.written if isinstance(settings, Checked) else settings)
-LISTS = {name: Annotated[tuple[kind, ...], Field(min_length=1)] for name, kind in TYPES.items()}  # type: ignore[valid-type]
-Overlay = Annotated[Mapping[str, Any], _checked("Overlay", TYPES), AS_WRITTEN]
-Axes = Annotated[Mapping[str, tuple[Any, ...]], _checked("Axes", LISTS), AS_WRITTEN]
-ROW_TYPES = TYPES | {"axes": Axes, "exclude": tuple[Overlay, ...]}
-SectionRow = Annotated[Mapping[str, Any], _checked("SectionRow", ROW_TYPES), AS_WRITTEN]
-CHOICE_TYPES = LISTS | {"by": str, "seeds": Annotated[tuple[Seed, ...], Field(min_length=1)]}
-Choice = Annotated[Mapping[str, Any], _checked("Choice", CHOICE_TYPES), AS_WRITTEN]
+Overlay = Annotated[Mapping[str, Any], _checked("Overlay", _types), AS_WRITTEN]
+Axes = Annotated[Mapping[str, tuple[Any, ...]], _checked("Axes", _lists), AS_WRITTEN]
+OF_ROWS: dict[str, Any] = {"axes": Axes, "exclude": tuple[Overlay, ...]}
+SectionRow = Annotated[Mapping[str, Any], _checked("SectionRow", lambda: _types() | OF_ROWS), AS_WRITTEN]
+OF_CHOICES: dict[str, Any] = {"by": str, "seeds": Annotated[tuple[Seed, ...], Field(min_length=1)]}
+Choice = Annotated[Mapping[str, Any], _checked("Choice", lambda: _lists() | OF_CHOICES), AS_WRITTEN]
 NO_BASELINE = "none"
 ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # everything before the name of a file
 
@@ -193,7 +200,9 @@ class Experiment(Settings):
         default_factory=dict,
         description="name of a data set, encoder or both → its settings; all sections are asked in each",
     )
-    plugins: tuple[str, ...] = Field((), description="Python files with losses and views of your own")
+    plugins: tuple[str, ...] = Field(
+        (), description="Python files with losses, views, metrics and poolings of your own"
+    )
     choose: Choice | None = Field(
         None,
         description="settings whose values are chosen for each row: setting → its values; with `by`, a score on "
@@ -201,7 +210,7 @@ class Experiment(Settings):
     )
     data: Data
     encoder: Encoder
-    objective: Objective = Objective()
+    objective: Objective = Field(default_factory=Objective)
     training: Training = Training()
     seeds: tuple[Seed, ...] = Field((0, 1, 2), min_length=1)
     sections: tuple[Section, ...] = Field(min_length=1)
@@ -218,7 +227,7 @@ class Experiment(Settings):
         known = {path.name for path in registry.PLUGINS.values()}
         for copy in values.get("plugins") or ():
             if isinstance(copy, str) and Path(copy).name not in known:
-                registry.add_plugin(Path(copy))
+                add_plugin(Path(copy))
         data, settings = values.get("data"), values.get("settings")
         named = settings.values() if isinstance(settings, dict) else ()
         sources = [isinstance(each, dict) and each.get("source") for each in named]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_serializer
 
 from contrastive.config import registry
 from contrastive.config.base import Area, Positive, Settings, Weights, check_name
@@ -91,8 +91,16 @@ class Objective(Settings):
         examples=[["file:models/en-de", "file:models/de-en"]],
     )
 
+    @model_serializer(mode="wrap")
+    def _without_others_settings(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Leave out settings of users' losses that this objective does not read."""
+        return {name: value for name, value in write(self).items() if value is not None or name in KNOWN}
+
     def conflict(self) -> str:
         """Return why losses and view cannot be combined, or which setting is missing; empty if nothing is wrong."""
+        for loss in self.loss_entries():
+            if missing := self._missing_setting(loss):
+                return f"the loss `{loss.name}` needs `{missing}`"
         if not self.compares():
             return ""
         view = self.view_entry()
@@ -100,9 +108,8 @@ class Objective(Settings):
             return f"no loss of `{self.loss}` reads the slow copy that the view `{self.view}` keeps"
         if reason := self._unfit_view():
             return reason if self.view else f"no view fits all terms of `{self.loss}`: {reason}"
-        for name in view.settings:
-            if name not in view.defaults and getattr(self, name) is None:
-                return f"the view `{view.name}` needs `{name}` {_setting_help(name)}"
+        if name := self._missing_setting(view):
+            return f"the view `{view.name}` needs `{name}` {_setting_help(name)}"
         if self.view_facts().judged and not self.supervised():
             supervised = next(name for name, entry in registry.loss_entries().items() if entry.facts.supervised)
             return (
@@ -110,6 +117,11 @@ class Objective(Settings):
                 f"contain: write `{supervised}+{self.loss}`, or take another view"
             )
         return ""
+
+    def _missing_setting(self, entry: RegistryEntry[Any]) -> str:
+        """Return a setting that a loss or view needs and that is left out; empty if there is none."""
+        needed = [name for name in entry.settings if name not in entry.defaults and name in Objective.model_fields]
+        return next((name for name in needed if getattr(self, name) is None), "")
 
     def loss_entries(self) -> tuple[RegistryEntry[LossFacts], ...]:
         """Return the registry entry of each term."""
@@ -201,6 +213,9 @@ class Objective(Settings):
         return next(filter(None, (_loss_view_conflict(entry, self) for entry in self.loss_entries())), "")
 
 
+KNOWN = frozenset(Objective.model_fields)  # settings without those that users' losses and views add
+
+
 @cache
 def _entries_of(loss: str) -> tuple[RegistryEntry[LossFacts], ...]:
     """Return the registry entries of a sum of losses, and of the losses that they contain."""
@@ -235,7 +250,7 @@ def _weight_of(facts: LossFacts, has_cross_entropy: bool) -> str | None:
 def _setting_help(name: str) -> str:
     field = Objective.model_fields[name]
     example = f", for example {json.dumps(field.examples[0])}" if field.examples else ""
-    return f"({field.description}){example}"
+    return (f"({field.description})" if field.description else "") + example
 
 
 def _loss_view_conflict(loss: RegistryEntry[LossFacts], objective: Objective) -> str:

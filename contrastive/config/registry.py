@@ -6,7 +6,7 @@ costs, and which code decides its result. Reading the source instead of importin
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -26,8 +26,20 @@ FACTS = {
 
 PLUGIN = "ablate_plugin_"  # begins the names of modules that are files of users
 PLUGINS: dict[str, Path] = {}  # their module → its copy in the store
-OWN = {"LOSSES": "contrastive.losses", "VIEWS": "contrastive.views"}  # registries that such files add to
-GIVEN = {"labels", "mask", "targets", "negatives"}  # keyword parameters that are no settings
+OWN = {
+    "LOSSES": "contrastive.losses",
+    "VIEWS": "contrastive.views",
+    "METRICS": "contrastive.evaluation.metrics",
+    "POOLINGS": "contrastive.models.pooling",
+}  # registries that such files add to
+GIVEN = {"labels", "mask", "targets", "negatives", "hidden"}  # keyword parameters that are no settings
+POSITIONAL = {
+    "LOSSES": set[str](),
+    "VIEWS": {"batch", "slow", "twin", "small", "head_loss", "guess", "lexicon", "rephrase"},
+    "METRICS": set[str](),
+    "POOLINGS": {"batch"},
+}  # parameters of entries in such files, after the first
+KINDS: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}  # of settings in such files
 Facts = TypeVar("Facts")
 
 
@@ -42,6 +54,7 @@ class RegistryEntry(Generic[Facts]):
     tools: tuple[str, ...]  # names of the other positional parameters
     settings: tuple[str, ...]  # names of the keyword-only parameters
     defaults: Mapping[str, Any]  # setting → default value, for settings that have one
+    kinds: Mapping[str, str]  # setting → its annotation
     is_class: bool  # a class with weights or state
     facts_name: str  # name of the constant with its facts; empty if it has none
     facts: Facts
@@ -74,8 +87,8 @@ def literal(module: str, name: str) -> Any:
 
 
 def add_plugin(copy: Path) -> str:
-    """Make the losses and views of a user's file known, and return its module. They are read from its source, and
-    nothing is executed."""
+    """Make the entries of a user's file known, and return its module. They are read from its source, and nothing is
+    executed. (`cell.add_plugin` also makes their keyword parameters settings.)"""
     module = f"{PLUGIN}{copy.parent.name}_{copy.stem}"
     if module in PLUGINS:
         return module
@@ -86,9 +99,13 @@ def add_plugin(copy: Path) -> str:
     PLUGINS[module] = copy
     try:
         clear_caches()
-        if not any(entry.module == module for entry in plugin_entries()):
+        added = [(table, entry) for table, entry in plugin_entries() if entry.module == module]
+        if not added:
             example = f"LOSSES = {{'{copy.stem}': {copy.stem}}}"
             raise UserError(f"{copy.name} registers nothing: end it with, for example, {example}")
+        for table, entry in added:
+            if wrong := [name for name in entry.tools if name not in POSITIONAL[table]]:
+                raise UserError(f"{copy.name}: write `*, ` before `{wrong[0]}` of {entry.name}: settings have names")
         variant_settings()
     except (UserError, SyntaxError, ValueError, LookupError, AttributeError) as error:
         del PLUGINS[module]
@@ -99,10 +116,15 @@ def add_plugin(copy: Path) -> str:
     return module
 
 
-def plugin_entries() -> list[RegistryEntry[Any]]:
-    """Return the losses and views of users' files."""
-    every = [entry for table, owner in OWN.items() for entry in entries(owner, table).values()]
-    return [entry for entry in every if entry.module in PLUGINS]
+def plugin_entries() -> list[tuple[str, RegistryEntry[Any]]]:
+    """Return the entries of users' files, each with its registry."""
+    every = [(table, entry) for table, owner in OWN.items() for entry in entries(owner, table).values()]
+    return [(table, entry) for table, entry in every if entry.module in PLUGINS]
+
+
+def plugins_with(used: Iterable[RegistryEntry[Any]]) -> tuple[str, ...]:
+    """Return the copies of the users' files that hold these entries."""
+    return tuple(sorted({str(PLUGINS[entry.module]) for entry in used if entry.module in PLUGINS}))
 
 
 def clear_caches() -> None:
@@ -122,6 +144,10 @@ def views() -> dict[str, RegistryEntry[ViewFacts]]:
 def variant_settings() -> tuple[str, ...]:
     """Return the settings whose value selects a variant of a view."""
     return tuple(sorted({variant.setting for entry in views().values() for variant in entry.facts.variants}))
+
+
+def poolings() -> dict[str, RegistryEntry[None]]:
+    return entries("contrastive.models.pooling", "POOLINGS")
 
 
 def metrics() -> dict[str, RegistryEntry[MetricFacts]]:
@@ -214,8 +240,11 @@ def _read_entry(name: str, module: str, function: str, facts_type: type | None) 
     pairs = [pair for each in functions for pair in zip(each.args.kwonlyargs, each.args.kw_defaults, strict=True)]
     settings = tuple(dict.fromkeys(argument.arg for argument, _ in pairs))
     defaults = {argument.arg: ast.literal_eval(value) for argument, value in pairs if value is not None}
+    kinds = {argument.arg: ast.unparse(argument.annotation) if argument.annotation else "" for argument, _ in pairs}
     facts_name, facts = _facts(module, f"{function.upper()}_FACTS", facts_type) if facts_type else ("", None)
-    return RegistryEntry(name, module, function, first, tuple(tools), settings, defaults, is_class, facts_name, facts)
+    return RegistryEntry(
+        name, module, function, first, tuple(tools), settings, defaults, kinds, is_class, facts_name, facts
+    )
 
 
 def _facts(module: str, name: str, facts_type: type) -> tuple[str, Any]:

@@ -25,6 +25,7 @@ from contrastive.runs import claim, plugins, store
 
 def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
     """Write scores and the picture unless they are up to date. Changed evaluation settings never cause training."""
+    plugins.load((*read_cell(folder).plugins, *evaluation.plugins))
     if store.damage(folder, "TRAINED") is None and lacks_embeddings(folder, evaluation):
         embed_cell(folder, evaluation)
     with claim.begin_attempt(folder, "evaluate", lambda: up_to_date(folder, evaluation_key(evaluation))) as work:
@@ -41,7 +42,6 @@ def embed_cell(folder: Path, evaluation: Evaluation) -> None:
         if work is None:
             return
         cell = read_cell(folder)
-        plugins.load(cell.plugins)
         prepared = prepare_cell_tokens(cell)
         spec = prepare_evaluation(cell, evaluation, prepared)
         for path in store.covered_files(folder, "TRAINED"):

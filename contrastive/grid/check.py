@@ -9,9 +9,9 @@ from functools import cache
 from typing import Any
 
 from contrastive.config import registry
-from contrastive.config.cell import Cell, Data, Encoder, Training, resample_error
+from contrastive.config.cell import SETTINGS, Cell, Data, Encoder, Training, resample_error
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import NO_BASELINE, SETTINGS, Experiment, Section, choices_of, settings_of_row
+from contrastive.config.experiment import NO_BASELINE, Experiment, Section, choices_of, settings_of_row
 from contrastive.config.objective import Objective
 from contrastive.config.scores import metric_of, score_facts
 from contrastive.data.locate import (
@@ -37,10 +37,6 @@ PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 
 def wrong_names(experiment: Experiment) -> Iterator[Finding]:
     """Find names of files, models and data sets that do not exist, and values that an axis has twice."""
-    for entry in registry.plugin_entries():
-        if unknown := sorted({*entry.settings} - Objective.model_fields.keys() - registry.GIVEN):
-            names = messages.comma_list([*Objective.model_fields])
-            yield ("plugins",), f"{entry.name} has a setting `{unknown[0]}` that no file can give: use one of {names}"
     for path, name, value in _every_value(experiment):
         yield from ((path, text) for text in _lookups(name, value))
     for number, section in enumerate(experiment.sections):

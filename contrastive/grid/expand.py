@@ -17,8 +17,8 @@ from typing import Any
 
 from contrastive.config import registry
 from contrastive.config.base import Settings
-from contrastive.config.cell import Cell, Data
-from contrastive.config.experiment import NO_BASELINE, PARTS, SETTINGS, Experiment, Section, settings_of_row
+from contrastive.config.cell import PARTS, SETTINGS, Cell, Data
+from contrastive.config.experiment import NO_BASELINE, Experiment, Section, settings_of_row
 from contrastive.grid.names import (
     Overlay,
     names_of_data,
@@ -180,8 +180,10 @@ def combinations(row: Mapping[str, Any], base: Overlay, settings: Overlay) -> tu
 
 def plugins_of(cell: Cell) -> tuple[str, ...]:
     """Return the copies of the users' files that a cell uses."""
-    modules = {*(entry.module for entry in cell.objective.loss_entries()), cell.objective.view_entry().module}
-    return tuple(sorted(str(registry.PLUGINS[module]) for module in modules & registry.PLUGINS.keys()))
+    objective = cell.objective
+    pooling = registry.poolings()[cell.encoder.pooling]
+    used: list[registry.RegistryEntry[Any]] = [*objective.loss_entries(), objective.view_entry(), pooling]
+    return registry.plugins_with(used)
 
 
 class Builder:

@@ -11,7 +11,7 @@ from typing import Any
 from contrastive import data
 from contrastive.config import registry
 from contrastive.config.base import Settings
-from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.cell import Cell, Data, Encoder, Training, add_plugin
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
 from contrastive.data import locate, transfer_data
@@ -39,7 +39,7 @@ def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
     """Return the identity of each cell; shared files are read once, so that all cells see one state of the disk."""
     cells = list(cells)
     for copy in {copy for cell in cells for copy in cell.plugins}:
-        registry.add_plugin(Path(copy))
+        add_plugin(Path(copy))
     shared: dict[tuple[str, Settings], Any] = {}
 
     def once(make: Callable[[Any], Any], part: Settings) -> Any:
@@ -114,7 +114,7 @@ def evaluation_key(evaluation: Evaluation) -> str:
         "evaluation",
         version=EVALUATION_VERSION,
         code=code_digest(("contrastive.evaluation.evaluate",), named),
-        settings=evaluation,
+        settings=evaluation.model_copy(update={"plugins": ()}),
         **({} if evaluation.test is None else {"test": code_digest(("contrastive.data.tokens",))}),
         transfer=[[transfer_data.transfer_key(transfer, ""), *transfer.scores()] for transfer in evaluation.transfer],
     )
@@ -122,10 +122,13 @@ def evaluation_key(evaluation: Evaluation) -> str:
 
 def registry_choices(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """Return the registry entries that a cell uses, so that a new loss does not change the ids of other cells."""
+    pooling = cell.encoder.pooling
+    own_pooling = registry.poolings()[pooling].module in registry.PLUGINS
     return (
         ("contrastive.losses", "LOSSES", tuple(sorted(cell.objective.term_weights()))),
         ("contrastive.views", "VIEWS", (cell.objective.chosen_view(),)),
         data.registry_choice(cell.data.source),
+        *([("contrastive.models.pooling", "POOLINGS", (pooling,))] if own_pooling else []),
     )
 
 

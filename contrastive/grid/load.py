@@ -18,7 +18,7 @@ import yaml
 from pydantic import ValidationError
 
 from contrastive import paths
-from contrastive.config import registry
+from contrastive.config.cell import add_plugin
 from contrastive.config.experiment import Experiment, choices_of
 from contrastive.data.files import decoded
 from contrastive.errors import UserError, brief, brief_name
@@ -219,7 +219,7 @@ def with_copies(data: dict[str, Any], folder: Path) -> dict[str, Any]:
         return data
     copies = [plugins.keep(folder / file) for file in files]
     for copy in copies:
-        registry.add_plugin(copy)
+        add_plugin(copy)
     return data | {"plugins": tuple(map(str, copies))}
 
 

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from contrastive.config import registry
-from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
+from contrastive.config.cell import PARTS, SETTINGS
+from contrastive.config.experiment import Experiment, Section
 from contrastive.errors import LONGEST_NAME, brief, brief_name
 
 SettingPath = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes", "k", 1)

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from contrastive.config import registry
-from contrastive.config.cell import Cell, Data, Tune, idle_rates
-from contrastive.config.experiment import SETTINGS, without_folders
+from contrastive.config.cell import SETTINGS, Cell, Data, Tune, idle_rates
+from contrastive.config.experiment import without_folders
 from contrastive.config.objective import Objective
 from contrastive.grid.identity import text_settings
 

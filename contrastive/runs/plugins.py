@@ -1,5 +1,5 @@
-"""Files of users that add losses and views: copied into the store, known by their source, and run only where a person
-allowed them.
+"""Files of users that add losses, views, metrics and poolings: copied into the store, known by their source, and run
+only where a person allowed them.
 
 A copy lies in plugins/DIGEST/NAME.py of the home, and workers import that copy. Who is allowed is kept in the user's
 own configuration, not in the home, which several people may share.
@@ -10,14 +10,21 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import signal
 import sys
-from collections.abc import Collection, Iterable
+import threading
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from contrastive import paths
 from contrastive.config import registry
+from contrastive.config.cell import add_plugin
 from contrastive.errors import UserError
 from contrastive.runs import store
+
+IMPORT_SECONDS = 60  # in which a file must be imported
 
 
 def keep(file: Path) -> Path:
@@ -41,21 +48,41 @@ def keep(file: Path) -> Path:
 
 
 def load(copies: Iterable[str]) -> None:
-    """Import copies, and enter their losses and views into the registries of this process."""
+    """Import copies, and enter what they register into the registries of this process."""
     for copy in map(Path, copies):
-        module = registry.add_plugin(copy)
+        module = add_plugin(copy)
         if module in sys.modules:
             continue
         spec = importlib.util.spec_from_file_location(module, copy)
         assert spec is not None and spec.loader is not None
         sys.modules[module] = loaded = importlib.util.module_from_spec(spec)
         try:
-            spec.loader.exec_module(loaded)
+            with time_limit(IMPORT_SECONDS):
+                spec.loader.exec_module(loaded)
         except Exception as error:
             del sys.modules[module]
             raise UserError(f"{copy.name} cannot be imported: {type(error).__name__}: {error}") from error
         for table, owner in registry.OWN.items():
             getattr(importlib.import_module(owner), table).update(getattr(loaded, table, {}))
+
+
+@contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError after so many seconds; only in a main thread, which is where workers compute."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"it has not ended within {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def digest(copy: str) -> str:

@@ -74,7 +74,7 @@ def prepare(request: TrainRequest) -> tuple[Tokens, EmbeddingSpec]:
     """Return the tokens to train on, with the outputs of frozen blocks if the cell reads them, and what is embedded."""
     from contrastive.models import frozen_store
 
-    plugins.load(request.cell.plugins)
+    plugins.load((*request.cell.plugins, *request.evaluation.plugins))
     prepared = prepare_cell_tokens(request.cell)
     spec = prepare_evaluation(request.cell, request.evaluation, prepared)
     tokens = token_store.open_tokens(prepared)

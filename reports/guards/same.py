@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from contrastive.config import registry
-from contrastive.config.experiment import PARTS, SETTINGS
+from contrastive.config.cell import PARTS, SETTINGS
 from contrastive.runs.recorded import Provenance, RecordedSection
 from reports.guards.results import Guard, SectionCell, finished_cells, grouped, where
 from reports.messages import N_, _, listed
@@ -21,7 +21,7 @@ Values: TypeAlias = Mapping[SectionCell, str]
 FILES = {"source", "text", "label", "positive", "negative", "test", "validation"}
 DATA = {*PARTS["data"].model_fields}
 SIZES = {*PARTS["encoder"].model_fields, *PARTS["objective"].model_fields, *DATA}
-FOLLOWING = {*PARTS["objective"].model_fields, "head_lr", "encoder_lr", "layer_decay"}  # may follow from the recipe
+FOLLOWING = {"head_lr", "encoder_lr", "layer_decay"}  # may follow from the recipe, as the objective does
 AS_RUN = {"threads", "processes"}  # compared by the values that the run used, not by the settings
 OTHERS = 2  # deviating values that a sentence names
 NAMED_SETTINGS = 3  # deviating settings that a sentence names
@@ -60,7 +60,7 @@ SAME = (
          frozenset(DATA - {"max_length"}), drawn=True),
     Same("parameters", N_("The number of trained parameters differs between cells of one model"),
          recorded(lambda p: p.trained_parameters), frozenset(SIZES), drawn=True),
-    Same("code", N_("The code differs"), recorded(lambda p: p.code), frozenset({"loss", "view", "source"})),
+    Same("code", N_("The code differs"), recorded(lambda p: p.code), frozenset({"loss", "view", "pooling", "source"})),
     Same("evaluation", N_("The evaluation settings differ"),
          lambda cell: cell.run.evaluation or None if cell.run.status == "finished" else None),
     Same("hardware", N_("The hardware differs"), recorded(lambda p: f"{p.hardware.device} ({p.hardware.cpu})"),
@@ -106,7 +106,7 @@ def settings(section: RecordedSection, results: Results, cells: list[SectionCell
     choices = {"loss", "view", "tune", *registry.variant_settings()}
     phrases = list[str]()
     for name in sorted(SETTINGS.keys() - declared(section, results) - AS_RUN):
-        key = by(choices - {name}) if name in FOLLOWING else by(set())
+        key = by(choices - {name}) if name in FOLLOWING or SETTINGS[name] == "objective" else by(set())
         difference = first_difference({cell: cell.setting(path(name)) for cell in with_settings}, key)
         if difference is not None:
             phrases.append(_("{name} is {difference}", name=name, difference=difference))

@@ -5,7 +5,7 @@ import math
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-from contrastive.config.experiment import SETTINGS
+from contrastive.config.cell import SETTINGS
 from reports.compare import RowScore, Section
 from reports.guards.results import Guard
 from reports.guards.same import AS_RUN, DATA, declared, path

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from contrastive.config.experiment import SETTINGS
+from contrastive.config.cell import SETTINGS
 from contrastive.grid import messages
 from contrastive.grid.choose import candidates
 from contrastive.grid.load import load_experiment, parse_experiment, read_document

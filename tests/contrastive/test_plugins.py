@@ -1,5 +1,6 @@
-"""Losses and views in files of users: known without being run, part of the ids of their cells, run only if allowed."""
+"""Code in files of users: known without being run, part of the ids of their cells, run only if allowed."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,13 @@ import pytest
 import torch
 
 from contrastive.config import objective, registry
-from contrastive.config.cell import Cell
+from contrastive.config.cell import SETTINGS, Cell
+from contrastive.config.experiment import Experiment
+from contrastive.config.objective import KNOWN, Objective
 from contrastive.errors import UserError
 from contrastive.grid import load, names
 from contrastive.grid.expand import LoadedExperiment
-from contrastive.grid.identity import identities
+from contrastive.grid.identity import evaluation_key, identities
 from contrastive.grid.load import ExperimentError, parse_experiment
 from contrastive.losses import LOSSES
 from contrastive.runs import fingerprint, plugins
@@ -46,6 +49,10 @@ def forget() -> None:
         sys.modules.pop(module, None)
     registry.PLUGINS.clear()
     LOSSES.pop("closer", None)
+    for name in Objective.model_fields.keys() - KNOWN:
+        del Objective.model_fields[name], SETTINGS[name]
+    for model in (Objective, Cell, Experiment):
+        model.model_rebuild(force=True)
     for module in (registry, objective, names, fingerprint, load):
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
@@ -60,10 +67,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     forget()
 
 
-def loaded(place: Path, code: str = CODE) -> LoadedExperiment:
+def loaded(place: Path, code: str = CODE, text: str = TEXT) -> LoadedExperiment:
     forget()
     (place / "closer.py").write_text(code)
-    return parse_experiment(TEXT, folder=place)
+    return parse_experiment(text, folder=place)
 
 
 def cells_of(resolved: LoadedExperiment) -> list[Cell]:
@@ -99,7 +106,9 @@ def test_it_is_a_loss_like_the_others_once_it_is_loaded(place: Path):
         ("def (", "closer.py cannot be read: invalid syntax"),
         ("x = 1", "closer.py registers nothing: end it with, for example, LOSSES = {'closer': closer}"),
         (CODE.replace('"closer": closer', '"ce": closer'), "there is `ce` already in LOSSES"),
-        (CODE.replace("temperature", "strength"), "closer has a setting `strength` that no file can give: use one of"),
+        (CODE.replace("temperature", "epochs"), "`epochs` is another setting of experiments"),
+        (CODE.replace("temperature: float", "strength"), "annotate the setting `strength` with its type, one of bool,"),
+        (CODE.replace("*, temp", "temp"), "write `*, ` before `temperature` of closer"),
         ("import helper\n" + CODE, "imports helper beside it, which workers would lack"),
         (CODE.replace('{"closer": closer}', "dict(closer=closer)"), "LOSSES must be a dict literal"),
         (CODE.replace("vectors=2", "vectors=f()"), "a LossFacts takes literals"),
@@ -123,6 +132,64 @@ def test_only_what_a_person_allowed_may_run_and_an_edit_has_to_be_allowed_again(
     (edited,) = loaded(place, CODE + "# a comment\n").experiment.plugins
     with pytest.raises(UserError, match="have not allowed"):
         plugins.refuse_others([edited])
+
+
+def test_keyword_parameters_are_settings_and_axes_and_no_other_cell_knows_them(place: Path):
+    code = CODE.replace("temperature: float = 1.0", "margin: float = 1.0, hard: bool").replace("temperature", "margin")
+    text = TEXT.replace("temperature", "margin").replace("ce+closer,", "ce+closer, hard: true,")
+    ce, *closer = loaded(place, code, text).cells
+    assert [(cell.objective.margin, cell.objective.hard) for cell in closer] == [(None, True), (2.0, True)]  # type: ignore[attr-defined]
+    assert {"margin", "hard"} & ce.model_dump()["objective"].keys() == set()
+    assert list(identities([ce]).values()) == list(identities([loaded(place).cells[0]]).values())
+    written = [cell.model_dump(mode="json") for cell in loaded(place, code, text).cells]
+    forget()  # as a worker, which reads a cell before it knows the file
+    assert [Cell.model_validate(each).model_dump(mode="json") for each in written] == written
+    for wrong, said in (
+        ("hard: 3", "hard: should be a valid boolean, got 3"),
+        ("hart: true", "hart: there is no such setting; did you mean `hard`?"),
+        ("alpha: 1", "the loss `closer` needs `hard`"),
+    ):
+        with pytest.raises(ExperimentError, match=re.escape(said)):
+            loaded(place, code, text.replace("hard: true", wrong))
+
+
+MORE = (
+    CODE
+    + """
+def top(hidden, batch):
+    return hidden.amax(1)
+
+def spread(inputs):
+    return [Score("spread", float(inputs.embeddings.std()), None, len(inputs.embeddings))]
+
+POOLINGS = {"top": top}
+METRICS = {"spread": spread}
+"""
+)
+
+
+def test_a_pooling_is_in_the_ids_of_its_cells_and_a_metric_in_those_of_evaluations(place: Path):
+    text = TEXT.replace("rows: {", "rows: {top: {loss: ce, pooling: top}, ").replace(
+        "seeds", "evaluation: {metrics: [accuracy, spread]}\nseeds"
+    )
+    before, before_ids = loaded(place, MORE, text), ids(loaded(place, MORE, text))
+    key = evaluation_key(before.experiment.evaluation)
+    assert [Path(copy).name for copy in before.experiment.evaluation.plugins] == ["closer.py"]
+    moved = loaded(place, MORE + "# a comment, so another copy", text)
+    assert (ids(moved), evaluation_key(moved.experiment.evaluation)) == (before_ids, key)
+    measured = loaded(place, MORE.replace("std()", "var()"), text)
+    assert ids(measured) == before_ids and evaluation_key(measured.experiment.evaluation) != key
+    pooled = loaded(place, MORE.replace("amax", "amin"), text)
+    changed = [new["code"] != old["code"] for new, old in zip(ids(pooled), before_ids, strict=True)]
+    names = [cell.encoder.pooling for cell in cells_of(pooled)]
+    assert changed == [name == "top" for name in names] and evaluation_key(pooled.experiment.evaluation) == key
+
+
+def test_a_file_that_never_ends_is_stopped(place: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(plugins, "IMPORT_SECONDS", 1)
+    cell = cells_of(loaded(place, CODE + "while True:\n    pass\n"))[1]
+    with pytest.raises(UserError, match="closer.py cannot be imported: TimeoutError: it has not ended within 1 s"):
+        plugins.load(cell.plugins)
 
 
 def test_a_file_that_fails_when_it_is_imported_is_named(place: Path):

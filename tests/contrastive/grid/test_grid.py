@@ -7,8 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from contrastive.config import registry
-from contrastive.config.cell import Cell, Training, Tune
-from contrastive.config.experiment import PARTS, SETTINGS
+from contrastive.config.cell import PARTS, SETTINGS, Cell, Training, Tune
 from contrastive.config.objective import Objective
 from contrastive.grid import names
 from contrastive.grid.expand import LoadedExperiment, Row
