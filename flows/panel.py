@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from contrastive.errors import UserError
 from contrastive.grid.choose import require_settled, with_rows_written
 from contrastive.grid.load import load_experiment
+from contrastive.runs import provenance
 from contrastive.runs.fingerprint import key
 from contrastive.runs.provenance import PACKAGES, processor
 from flows.serve.servers import CHECKOUT
@@ -177,7 +178,7 @@ def worktree(folder: Path, commit: str) -> Iterator[Path]:
 
 def commits_after(since: str) -> list[tuple[str, str]]:
     """Return id and subject of the commits after another one, newest first; nothing if Git does not know it."""
-    if not since:
+    if not since or not provenance.commit():
         return []
     log = git("log", "-n50", "--format=%h%x09%s", f"{since.rstrip('+')}..HEAD", check=False).stdout
     parts = [line.partition("\t") for line in log.splitlines()]
@@ -185,6 +186,8 @@ def commits_after(since: str) -> list[tuple[str, str]]:
 
 
 def commit_of(name: str) -> str:
+    if not provenance.commit():
+        raise UserError(f"--against needs a Git checkout of this project; {CHECKOUT} is none")
     commit = git("rev-parse", "--verify", "--quiet", "--short", f"{name}^{{commit}}", check=False).stdout.strip()
     if not commit:
         raise UserError(f"{CHECKOUT} has no commit {name}")

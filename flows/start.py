@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from contrastive.errors import UserError
 from contrastive.grid.choose import candidates, settled
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import make_plan
 from contrastive.runs import plugins
 from flows.serve import temporary_server
-from flows.serve.servers import require_checkout
 from flows.terminal import SeedOptions, check_seed_options, errors_exit_with, say, tell
 from tasks.engines import EngineName
 
@@ -64,7 +64,8 @@ def ask_for_trust(copies: Sequence[str], trust: Sequence[str]) -> None:
 def measure_night(panel: Path, settings: Path, engine: EngineName, against: str) -> None:
     """Measure a night, or compare with a commit: then what cannot be measured is skipped by `git bisect run`."""
     with errors_exit_with(SKIP) if against else nullcontext():
-        require_checkout("nightly")
+        if missing := [path for path in (panel, settings) if not path.exists()]:
+            raise UserError(f"there is no {missing[0]}; name both files: ablate nightly PANEL --settings FILE")
         tell(f"reading {panel}")
         from flows.panel import commit_of, read_settings
 

@@ -33,7 +33,8 @@ def describe_run(device: str) -> dict[str, Any]:
 
 @cache  # the process keeps the code that it loaded, even if files change later
 def commit() -> str:
-    """Return the Git commit of the code, with + if the working tree differs from it; empty outside Git.
+    """Return the Git commit of the code, with + if the working tree differs from it; empty if Git does not have the
+    code, as that of an installed package.
 
     Workers that received a copy of the code read it from ABLATE_COMMIT.
     """
@@ -41,6 +42,7 @@ def commit() -> str:
         return os.environ["ABLATE_COMMIT"]
     git = ["git", "-C", str(PACKAGE_ROOT)]
     try:
+        subprocess.run([*git, "ls-files", "--error-unmatch", "contrastive"], capture_output=True, check=True)
         head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
         changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):

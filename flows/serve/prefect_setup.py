@@ -5,6 +5,7 @@ Runs as a separate program, since importing Prefect's client takes seconds.
 
 import json
 import os
+from pathlib import Path
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
@@ -12,10 +13,9 @@ from prefect.client.schemas.filters import FlowRunFilter, WorkPoolFilter
 from prefect.client.schemas.objects import State
 from prefect.states import Crashed
 
-from flows.serve.servers import CHECKOUT
-from flows.serve.up import POOL
+from flows.serve.deployments import POOL
 
-TEMPLATE = CHECKOUT / "configs" / "work-pools" / "process.json"
+TEMPLATE = Path(__file__).with_name("process.json")
 
 
 def main() -> None:

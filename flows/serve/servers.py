@@ -15,7 +15,7 @@ from pathlib import Path
 from contrastive.errors import UserError
 from contrastive.runs import store
 
-CHECKOUT = Path(__file__).parents[2]
+CHECKOUT = Path(__file__).parents[2]  # or the folder of the installed packages
 START = 120.0  # seconds in which a server must answer; the first start makes a database
 STOP = 20.0  # seconds in which a process must end after SIGTERM
 STOP_ALL = 90.0  # seconds in which `ablate up` must stop everything
@@ -25,16 +25,8 @@ SET_PARENT_DEATH_SIGNAL = 1  # option of Linux's prctl
 LIBC = ctypes.CDLL(None)
 
 
-def require_checkout(command: str) -> None:
-    """Raise UserError if this code is an installed package, without the deployments and panels of a checkout."""
-    if not (CHECKOUT / "prefect.yaml").is_file():
-        raise UserError(
-            f"`ablate {command}` needs a checkout of this project, with prefect.yaml and configs/; {CHECKOUT} is none"
-        )
-
-
 def start_process(command: list[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a program in the checkout, in its own session, which a terminal's Ctrl-C does not reach."""
+    """Start a program in the folder of the code, in its own session, which a terminal's Ctrl-C does not reach."""
     with open(log, "ab") as output:
         return subprocess.Popen(
             command,
@@ -93,8 +85,7 @@ def stop_process(process: subprocess.Popen[bytes]) -> None:
 
 def program(line: str) -> list[str]:
     """Return a command whose program is that of this environment, activated or not."""
-    name, *arguments = line.split()
-    return [str(Path(sys.executable).parent / name), *arguments]
+    return [sys.executable, "-m", *line.split()]
 
 
 def free_port(service: str) -> int:

@@ -18,11 +18,11 @@ from typing import NoReturn, Self
 from contrastive.errors import UserError
 from contrastive.runs import store
 from flows.serve import servers
+from flows.serve.deployments import POOL, SHIPPED, experiment_files, write_deployments
 from flows.serve.servers import CHECKOUT, LOOPBACK, program
 from flows.terminal import say
 from tasks.address import TRAINING, is_database, masked, refuse_damaged, tracking_uri
 
-POOL = "ablate"  # Prefect work pool of the deployments
 USER = "ablate"
 WORKER = "prefect-worker"
 SETUP = [sys.executable, "-m", "flows.serve.prefect_setup"]
@@ -68,7 +68,6 @@ class Services:
 
 def up(home: Path) -> None:
     """Start the services and keep them running; Ctrl-C, SIGTERM or `ablate down` stops them all."""
-    servers.require_checkout("up")
     with suppress(KeyboardInterrupt), servers.only_one(home):
         prefect, mlflow = servers.url(servers.free_port("prefect")), ""
         if is_database(tracking_uri(home)):  # otherwise MLflow's server runs elsewhere
@@ -83,21 +82,26 @@ def up(home: Path) -> None:
                     started.start("mlflow", server, f"{mlflow}/health")
             server = [*program("prefect server start"), *servers.listening(prefect)]
             started.start("prefect-server", server, f"{prefect}/api/health")
-            deploy(started)
+            deployed = deploy(started, home)
             started.start(WORKER, program(f"prefect worker start --pool {POOL}"))
-            say(welcome(home, prefect, mlflow))
+            say(welcome(home, prefect, mlflow, deployed))
             keep_going(started, f"{prefect}/api/health")
 
 
-def welcome(home: Path, prefect: str, mlflow: str) -> str:
+def welcome(home: Path, prefect: str, mlflow: str, deployed: str) -> str:
     mlflow = f"{mlflow}/#/experiments?{TRAINING}" if mlflow else f"{masked(tracking_uri(home))} (not served from here)"
     is_set = "MLFLOW_AUTH_ADMIN_PASSWORD" in os.environ or "PREFECT_SERVER_API_AUTH_STRING" in os.environ
     secret = f"as the environment sets it, else as in {home}/.access/password" if is_set else password(home)
+    to_run = (
+        f"export PREFECT_API_URL={prefect}/api PREFECT_API_AUTH_STRING={USER}:PASSWORD; "
+        f"prefect deployment run 'ablation-grid/{deployed}'"
+        if deployed
+        else f"nothing: {Path.cwd()} has no experiment file (*.yaml with `sections`); write one and start this again"
+    )
     return (
         f"Prefect   {prefect}\nMLflow    {mlflow}\n"
         f"sign in   user {USER}, password {secret}   (Prefect takes both as USER:PASSWORD)\n"
-        f"to run    export PREFECT_API_URL={prefect}/api PREFECT_API_AUTH_STRING={USER}:PASSWORD; "
-        "prefect deployment run 'ablation-grid/quickstart'\n"
+        f"to run    {to_run}\n"
         f"logs      {home / 'logs'}\n"
         "Ctrl-C stops everything, and so does `ablate down` elsewhere"
     )
@@ -148,11 +152,19 @@ def password(home: Path) -> str:
     return path.read_text(encoding="ascii").strip()
 
 
-def deploy(started: Services) -> None:
-    """Create the work pool and the deployments of prefect.yaml."""
-    for command in (SETUP, program("prefect --no-prompt deploy --all")):
+def deploy(started: Services, home: Path) -> str:
+    """Create the work pool and the deployments; return the name of one of `ablation-grid`, or nothing."""
+    declared, name, commands = SHIPPED, "quickstart", [SETUP]
+    if not SHIPPED.is_file():
+        files = experiment_files(Path.cwd())
+        declared, name = home / ".prefect" / "deployments.yaml", files[0].stem if files else ""
+        write_deployments(files, declared)
+    if name:
+        commands.append([*program("prefect --no-prompt deploy --all --prefect-file"), str(declared)])
+    for command in commands:
         if started.run("deploy", command) != 0:
             raise UserError(f"`{' '.join(command)}` failed in {CHECKOUT}; its log is {started.log('deploy')}")
+    return name
 
 
 def keep_going(started: Services, health: str) -> NoReturn:

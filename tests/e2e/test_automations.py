@@ -14,6 +14,7 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.events.schemas.automations import AutomationCore
 
 from tests.asked import ask
+from tests.flows.test_work_pools import POOLS
 from tests.waiting import soon
 
 pytestmark = pytest.mark.full
@@ -72,6 +73,6 @@ def test_a_flow_that_was_killed_is_crashed_and_no_other(server: str, killed: dic
 
 @pytest.mark.parametrize("kind", ["process", "kubernetes"])
 def test_a_server_takes_the_template_of_a_work_pool(kind: str, server: str):
-    template = json.loads((CHECKOUT / "configs" / "work-pools" / f"{kind}.json").read_text())
+    template = json.loads(POOLS[kind].read_text())
     made = ask(f"{server}/work_pools/", {"name": f"a-{kind}", "type": kind, "base_job_template": template})
     assert made["type"] == kind and made["base_job_template"] == template

@@ -11,7 +11,11 @@ from prefect.workers.process import ProcessJobConfiguration
 import flows  # noqa: F401 (sets the frequency of heartbeats)
 import tasks
 
-POOLS = Path(__file__).parents[2] / "configs" / "work-pools"
+CHECKOUT = Path(__file__).parents[2]
+POOLS = {
+    "process": CHECKOUT / "flows" / "serve" / "process.json",
+    "kubernetes": CHECKOUT / "configs" / "work-pools" / "kubernetes.json",
+}
 
 
 class KubernetesJob(BaseJobConfiguration):
@@ -22,7 +26,7 @@ class KubernetesJob(BaseJobConfiguration):
 
 
 async def filled(kind: type[BaseJobConfiguration], name: str, **values: Any) -> Any:
-    template = json.loads((POOLS / f"{name}.json").read_text())
+    template = json.loads(POOLS[name].read_text())
     return await kind.from_template_and_values(template, values, client=object())
 
 
