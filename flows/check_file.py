@@ -31,14 +31,15 @@ def check_entry(name: str, checks: Checks, copy: Path) -> bool:
     """Print what holds and what does not; stop if the first check, which the others need, fails."""
     if not checks:
         say(f"note {name}: nothing of it can be checked here")
-    errors = []
-    for title, check in checks.items():
+    failed = False
+    for number, (title, check) in enumerate(checks.items()):
         error = error_of(check, copy)
         say(f"FAIL {name}: {title}\n     → {error}" if error else f"ok   {name}: {title}")
-        errors.append(error)
-        if errors == [error] and error:
+        failed |= bool(error)
+        if error and number == 0 and len(checks) > 1:
+            say("     The other checks need this one, and wait for it.")
             break
-    return any(errors)
+    return failed
 
 
 def error_of(check: Callable[[], None], copy: Path) -> str:

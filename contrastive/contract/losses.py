@@ -60,11 +60,16 @@ def count(name: str) -> int:
 
 
 def values(
-    name: str, samples: int = SAMPLES, dtype: torch.dtype = torch.float32, norm: float = 3.0, seed: int = 0
+    name: str,
+    samples: int = SAMPLES,
+    dtype: torch.dtype = torch.float32,
+    norm: float = 3.0,
+    seed: int = 0,
+    vectors: int | None = None,
 ) -> Tensor:
     """Return vectors of one norm, in the shape of views and of logits alike."""
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randn(samples, count(name), SIZE, generator=generator, dtype=torch.float64)
+    drawn = torch.randn(samples, vectors or count(name), SIZE, generator=generator, dtype=torch.float64)
     return (norm * drawn / drawn.norm(dim=-1, keepdim=True)).to(dtype).requires_grad_()
 
 
@@ -109,6 +114,9 @@ def has_the_shape_of_its_facts(name: str) -> None:
     number = shape.split()[1:2]
     fits = number == [str(said)] if said else not number or not number[0].isdigit()
     demand(fits or not shape, f'its signature says "{shape}", and its facts vectors={said}: make them agree')
+    if said is None and first.name != "surprise":  # then any number may arrive
+        value = compute(name, values(name, vectors=3), LABELS)
+        demand(value.isfinite(), f"for three vectors of a text its value is {float(value.detach())}")
 
 
 def returns_one_number(name: str) -> None:
@@ -209,6 +217,7 @@ def resumes(name: str) -> None:
 
 def step(name: str, module: nn.Module, tensor: Tensor) -> Tensor:
     """Train a loss for a step; return its value."""
+    torch.manual_seed(0)
     value = compute(name, tensor, LABELS, loss=module)
     weights = [weight for weight in module.parameters() if weight.requires_grad]
     slopes = torch.autograd.grad(value, [tensor, *weights], allow_unused=True, materialize_grads=True)

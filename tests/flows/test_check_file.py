@@ -1,5 +1,6 @@
 """`ablate check`: a good loss and a good view pass, and each planted fault is found by the check that looks for it."""
 
+import sys
 import time
 from collections.abc import Iterator
 from itertools import pairwise
@@ -73,6 +74,8 @@ VIEWS = {"mine": pair}
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
     yield tmp_path
+    for module in registry.PLUGINS:
+        sys.modules.pop(module, None)
     registry.PLUGINS.clear()
     LOSSES.pop("mine", None)
     VIEWS.pop("mine", None)
@@ -93,7 +96,9 @@ def changed(code: str, old: str, new: str) -> str:
 
 
 @pytest.mark.parametrize(("code", "count"), [(LOSS, 11), (STATE, 8), (VIEW, 5)], ids=["loss", "state", "view"])
-def test_what_is_good_passes(place: Path, code: str, count: int):
+def test_what_is_good_passes(place: Path, code: str, count: int, monkeypatch: pytest.MonkeyPatch):
+    if code == STATE:  # the two processes of the first take seconds
+        monkeypatch.setattr(losses, "equals_one_process", lambda name, copy: None)
     done = check(place, code)
     assert done.exit_code == 0 and len(done.output.splitlines()) == count, done.output
     assert all(line.startswith("ok   mine: ") for line in done.output.splitlines())
@@ -117,6 +122,9 @@ FAULTS = [
      "in two processes the value is not that of one"),
     (LOSS, "    return (whole", "    if len(whole) == 1:\n        raise RuntimeError('alone')\n    return (whole",
      "odd batches stay finite", "my.py, line 12, in mine: RuntimeError: alone"),
+    (LOSS, "LossFacts(vectors=2)", "LossFacts()", "it has the shape that its facts say", "and its facts vectors=None"),
+    (STATE, "exact(views) - ", "sum(views.split([1, 1], 1))[:, 0] - ", "it has the shape that its facts say",
+     "RuntimeError: split_with_sizes expects split_sizes to sum exactly to 3"),
     (STATE, "zeros(size))", "zeros(size), persistent=False)", "a resumed state continues", "after resuming its"),
     (VIEW, "vectors=2", "vectors=3", "it has shapes and masks", "its facts say 3 vectors, and it makes 2"),
     (VIEW, "pooled()], 1)", "pooled()], 1).detach()", "gradients reach the encoder", "something detaches them"),
