@@ -358,6 +358,20 @@ def nightly(
 
 
 @app.command(rich_help_panel=MORE)
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Python file of losses or views, e.g. my_loss.py.")],
+) -> None:
+    """Check losses and views of your own; this runs the file, but does not allow it for `ablate run`.
+
+    Exit code 0: all checks hold; 1: a check fails; 2: the file cannot be read.
+    """
+    require_training()
+    from flows.check_file import check_file
+
+    raise typer.Exit(check_file(file))
+
+
+@app.command(rich_help_panel=MORE)
 def doctor(
     gpu: Annotated[bool, typer.Option("--gpu", help="Also train small cells on the GPU, for about a minute.")] = False,
 ) -> None:

@@ -16,7 +16,21 @@ from tests.flows.conftest import CHECKOUT
 from tests.recorded import cell_folder
 
 SMOKE = CHECKOUT / "tests" / "e2e" / "smoke.yaml"
-COMMANDS = ("plan", "run", "report", "show", "judge", "cell", "sync", "audit", "nightly", "doctor", "up", "down")
+COMMANDS = (
+    "plan",
+    "run",
+    "report",
+    "show",
+    "judge",
+    "cell",
+    "sync",
+    "audit",
+    "nightly",
+    "check",
+    "doctor",
+    "up",
+    "down",
+)
 GROWING = ("--until-decided", "--max-seeds", "4")
 HOSTILE = """
 name: hostile

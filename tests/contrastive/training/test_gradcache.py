@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from contrastive.config.cell import Encoder, Scratch
+from contrastive.contract.views import batch_of
 from contrastive.losses import LOSSES
 from contrastive.models import encoder as encoders
 from contrastive.training import gradcache
@@ -14,7 +15,7 @@ from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
 from contrastive.views.hidden_words import Masked
 from contrastive.views.types import Encoded, Output
-from tests.contrastive.views.conftest import batch_of, set_dropout
+from tests.contrastive.views.conftest import set_dropout
 
 LENGTHS = (6, 2, 5, 1, 4, 3, 6)
 

@@ -8,16 +8,14 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from contrastive.config.cell import Encoder, Scratch
+from contrastive.contract.views import CLS, PAD, SEP, tiny_encoder
 from contrastive.data.tokens import Tokens
-from contrastive.models import encoder as encoders
 from contrastive.views.batches import Batch
 from contrastive.views.lexicon import Lexicon
 from contrastive.views.translation import Rephrase
 from contrastive.views.types import Encode, Encoded, Hidden
 from tests.contrastive.views.toy_translation import untrained, word_tokenizer
 
-CLS, SEP, PAD = 2, 3, 0
 VOCABULARY = """
 [PAD] [UNK] [CLS] [SEP] [MASK] the car auto automobile machine big large happy glad felicitous film movie picture motion
 buy purchase error mistake fault kid child stone rock begin start quick fast sofa couch lounge zebra of , .
@@ -25,16 +23,6 @@ motor ##car ##ish
 """
 PIECES = VOCABULARY.split()  # fewer than 64, which is the encoder's vocabulary
 WORDS = tuple(f"w{number}" for number in range(4, 64))  # the tokens 4 to 63
-
-
-def batch_of(*lengths: int) -> Batch:
-    """Texts of so many words between CLS and SEP, padded."""
-    longest = max(lengths) + 2
-    ids = torch.full((len(lengths), longest), PAD)
-    for row, words in zip(ids, lengths, strict=True):
-        row[: words + 2] = torch.tensor([CLS, *range(5 + words, 5, -1), SEP])
-    mask = ids != PAD
-    return Batch(ids, mask, ~mask | (ids == CLS) | (ids == SEP), torch.arange(len(lengths)) % 2)
 
 
 def set_dropout(model: nn.Module, share: float) -> None:
@@ -73,12 +61,7 @@ def rephrase(tmp_path_factory: pytest.TempPathFactory) -> Rephrase:
 
 @pytest.fixture(params=["bert", "deberta-v2"])
 def encode(request: pytest.FixtureRequest) -> Encode:
-    """A pass through three blocks in training mode, with dropout."""
-    torch.manual_seed(0)
-    sizes = Scratch(layers=3, hidden=16, heads=2, vocabulary=64)
-    backbone = encoders.load_encoder(Encoder(model=f"scratch:{request.param}", scratch=sizes), 64, PAD).train()
-    dropout = nn.Dropout(0.5)
-    return lambda batch, **changes: encoders.encode(backbone, batch, "cls", dropout, **changes)
+    return tiny_encoder(request.param)
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contrastive.contract.views import batch_of
 from contrastive.errors import UserError
 from contrastive.views.consert import consert, kept, pushed, shuffled, slope
 from contrastive.views.types import Encode, Encoded
-from tests.contrastive.views.conftest import batch_of
 
 texts = st.lists(st.integers(0, 30), min_size=1, max_size=4)
 CHANGES = ("token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout", "adversarial")

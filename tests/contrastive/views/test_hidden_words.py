@@ -5,12 +5,12 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 from contrastive.config.cell import Encoder
+from contrastive.contract.views import CLS, PAD, SEP, batch_of
 from contrastive.losses.cross_entropy import mlm
 from contrastive.models import encoder as encoders
 from contrastive.views.batches import Batch
 from contrastive.views.hidden_words import Masked, draw_tokens
 from contrastive.views.types import Encode
-from tests.contrastive.views.conftest import CLS, PAD, SEP, batch_of
 
 MASK, WORDS = 4, 64
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from contrastive.config.cell import Encoder, Scratch
+from contrastive.contract.views import PAD, batch_of
 from contrastive.errors import UserError
 from contrastive.models import encoder as encoders
 from contrastive.views.passes import (
@@ -25,7 +26,7 @@ from contrastive.views.passes import (
     topk_tokens,
     two_stage,
 )
-from tests.contrastive.views.conftest import PAD, batch_of, set_dropout
+from tests.contrastive.views.conftest import set_dropout
 
 BATCH = batch_of(3, 2)
 HIDDEN = [torch.full((2, 5, 4), float(block + 1)) for block in range(4)]

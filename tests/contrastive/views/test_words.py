@@ -9,11 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contrastive.contract.views import CLS, SEP, batch_of
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
 from contrastive.views.lexicon import Lexicon
 from contrastive.views.words import backtranslation, draw_spans, inserted, rebuilt, share_of, swapped, thinned, words_of
-from tests.contrastive.views.conftest import CLS, PIECES, SEP, batch_of
+from tests.contrastive.views.conftest import PIECES
 
 pytestmark = pytest.mark.usefixtures("lexicon")  # made before the clock of a property's first example runs
 REWRITING = ("word_delete", "span_delete", "reorder")
