@@ -1,4 +1,4 @@
-"""`ablate check`: run a file's losses and views, and say which parts of the contract hold."""
+"""`ablate check`: run what a file registers, and say which parts of the contract hold."""
 
 import re
 import traceback
@@ -6,24 +6,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 from contrastive.config import registry
-from contrastive.contract import Broken, Checks, losses, views
+from contrastive.config.cell import add_plugin
+from contrastive.contract import Broken, Checks, losses, vectors, views
 from contrastive.runs import plugins
 from flows.terminal import say
 
-CHECKS: dict[str, Callable[[str, str], Checks]] = {"LOSSES": losses.checks_of_file, "VIEWS": views.checks_of_file}
+CHECKS: dict[str, Callable[[str, str], Checks]] = {
+    "LOSSES": losses.checks_of_file,
+    "VIEWS": views.checks_of_file,
+    "METRICS": vectors.metric_checks,
+    "POOLINGS": vectors.pooling_checks,
+}
 
 
 def check_file(file: Path) -> int:
     """Print a line for each check of each entry; return 1 if any has failed, else 0."""
     copy = plugins.keep(file)
-    module = registry.add_plugin(copy)
+    module = add_plugin(copy)
     plugins.load([str(copy)])
     failed = False
-    for table, owner in registry.OWN.items():
-        for entry in registry.entries(owner, table).values():
-            if entry.module == module:
-                checks = CHECKS[table](entry.name, str(copy)) if table in CHECKS else {}
-                failed |= check_entry(entry.name, checks, copy)
+    for table, entry in registry.plugin_entries():
+        if entry.module == module:
+            failed |= check_entry(entry.name, CHECKS[table](entry.name, str(copy)), copy)
     return int(failed)
 
 

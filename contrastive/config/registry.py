@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from contrastive.config import facts as declarations
-from contrastive.config.facts import LossFacts, MetricFacts, ViewFacts
+from contrastive.config.facts import LossFacts, MetricFacts, ScoreFacts, ViewFacts
 from contrastive.errors import UserError
 
 PACKAGE_ROOT = Path(__file__).parents[2]
@@ -103,6 +103,11 @@ def add_plugin(copy: Path) -> str:
         if not added:
             example = f"LOSSES = {{'{copy.stem}': {copy.stem}}}"
             raise UserError(f"{copy.name} registers nothing: end it with, for example, {example}")
+        scores = [
+            facts.name for entry in metrics().values() for facts in entry.facts.scores or (ScoreFacts(entry.name),)
+        ]
+        if repeated := sorted({name for name in scores if scores.count(name) > 1}):
+            raise UserError(f"{copy.name}: there is a score `{repeated[0]}` already; give it another name")
         for table, entry in added:
             if wrong := [name for name in entry.tools if name not in POSITIONAL[table]]:
                 raise UserError(f"{copy.name}: write `*, ` before `{wrong[0]}` of {entry.name}: settings have names")

@@ -1,11 +1,15 @@
-"""What every loss and every view keeps, whatever it computes: checks of those inside and of those in users' files.
+"""What every loss, view, metric and pooling keeps, whatever it computes: checks of those inside and of users' own.
 
 Tests run them over the registries, `ablate check` over one file. No training imports them.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from contrastive.config.objective import KNOWN, Objective
+from contrastive.config.registry import RegistryEntry
+
+EXAMPLES = {"bool": True, "int": 2, "float": 0.5, "str": ""}  # values of settings that have no default
 Checks: TypeAlias = dict[str, Callable[[], None]]  # what holds → a function that raises if it does not
 
 
@@ -16,3 +20,9 @@ class Broken(AssertionError):
 def demand(held: object, message: str) -> None:
     if not held:
         raise Broken(message)
+
+
+def examples_of(entry: RegistryEntry[Any]) -> dict[str, Any]:
+    """Return values for the settings of a user's loss or view that have no default."""
+    needed = (Objective.model_fields.keys() - KNOWN) & {*entry.settings} - entry.defaults.keys()
+    return {name: EXAMPLES[entry.kinds[name]] for name in needed}

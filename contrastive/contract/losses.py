@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from contrastive.config import registry
 from contrastive.config.objective import Objective
 from contrastive.contract import Checks, demand
-from contrastive.contract.processes import equals_one_process, fill_queue
+from contrastive.contract.processes import equals_one_process, fill_queue, objective_of
 from contrastive.losses import LOSSES
 from contrastive.models.model import loss_modules
 from contrastive.training.terms import call_signature, loss_arguments
@@ -82,7 +82,7 @@ def compute(
     **settings: Any,
 ) -> Tensor:
     """Call a loss with what its signature names, as the training does; a new one unless `loss` is given."""
-    objective = Objective(loss=name, **settings)
+    objective = objective_of(name, **settings)
     first, keywords = call_signature(LOSSES[name])
     mask = torch.ones(tensor.shape[:2], dtype=torch.bool) if mask is None else mask
     group = VectorGroup(tensor, mask, tensor.detach().flip(-1), tensor[:, 0].roll(1, -1))
@@ -203,7 +203,7 @@ def chunks_change_nothing(name: str) -> None:
 
 def resumes(name: str) -> None:
     """The state of an instance that has trained makes a new instance continue with the same bits."""
-    objective, tensors = Objective(loss=name), [values(name, seed=seed) for seed in range(4)]
+    objective, tensors = objective_of(name), [values(name, seed=seed) for seed in range(4)]
     trained = loss_of(objective, tensors[0])
     for tensor in tensors[:2]:
         step(name, trained, tensor)
@@ -240,7 +240,7 @@ def equals_its_oracle(name: str) -> None:
     for seed in range(ORACLE_BATCHES):
         torch.manual_seed(seed)
         tensor = random_vectors(name, SCALES[seed % 3])
-        loss = loss_of(Objective(loss=name), tensor, seed)
+        loss = loss_of(objective_of(name), tensor, seed)
         given = random_arguments(tensor) | {"module": loss}
         found = difference(loss, oracle_of(name), tensor, given)
         apart = f"by {found.value:.1e}, and its gradient by {found.gradient:.1e}; {TOLERANCE} is allowed"

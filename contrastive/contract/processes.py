@@ -12,7 +12,7 @@ from torch.multiprocessing.spawn import spawn
 
 from contrastive.config import registry
 from contrastive.config.objective import Objective
-from contrastive.contract import Broken, demand
+from contrastive.contract import Broken, demand, examples_of
 from contrastive.models.model import loss_modules
 from contrastive.runs import plugins
 from contrastive.training import gather
@@ -76,7 +76,7 @@ def compute(name: str, share: slice) -> dict[str, Tensor]:
     group = VectorGroup(own["vectors"], mask, own["targets"], own["negatives"])
     output = Output([group], own["sentences"], own["logits"], Guesses(own["surprise"], HIDDEN[share]))
     torch.manual_seed(0)
-    objective = Objective(loss=name)
+    objective = objective_of(name)
     modules = nn.ModuleDict(loss_modules(objective, SIZE)).double()
     for module in modules.values():
         fill_queue(module)
@@ -86,6 +86,11 @@ def compute(name: str, share: slice) -> dict[str, Tensor]:
     gradients = {key: leaf.grad for key, leaf in own.items() if leaf.grad is not None}
     heads = {key: p.grad for key, p in modules.named_parameters() if p.grad is not None}
     return {"loss": total.detach()} | gradients | heads
+
+
+def objective_of(name: str, **settings: Any) -> Objective:
+    """Return an objective of one loss."""
+    return Objective.model_validate({"loss": name, **examples_of(registry.loss_entries()[name]), **settings})
 
 
 def fill_queue(module: Any, size: int = SIZE) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from contrastive.config import registry
 from contrastive.config.cell import Encoder, Scratch
 from contrastive.config.facts import ViewFacts
-from contrastive.contract import Broken, Checks, demand
+from contrastive.contract import Broken, Checks, demand, examples_of
 from contrastive.models import encoder as encoders
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
@@ -150,7 +150,7 @@ def made(
         "head_loss": head_loss,
         "guess": lambda given, asked: replace(given, input_ids=given.input_ids.masked_fill(asked, 7)),
     }
-    available |= SETTINGS | more | case.settings
+    available |= SETTINGS | examples_of(registry.views()[case.name]) | more | case.settings
     wanted = [parameter for parameter in inspect.signature(VIEWS[case.name]).parameters if parameter in available]
     return VIEWS[case.name](watched(encode, seen, texts), batch, **{name: available[name] for name in wanted})
 

@@ -109,6 +109,7 @@ def test_it_is_a_loss_like_the_others_once_it_is_loaded(place: Path):
         (CODE.replace("temperature", "epochs"), "`epochs` is another setting of experiments"),
         (CODE.replace("temperature: float", "strength"), "annotate the setting `strength` with its type, one of bool,"),
         (CODE.replace("*, temp", "temp"), "write `*, ` before `temperature` of closer"),
+        (CODE + "def spread(inputs):\n    pass\nMETRICS = {'spread': spread}", "there is a score `spread` already"),
         ("import helper\n" + CODE, "imports helper beside it, which workers would lack"),
         (CODE.replace('{"closer": closer}', "dict(closer=closer)"), "LOSSES must be a dict literal"),
         (CODE.replace("vectors=2", "vectors=f()"), "a LossFacts takes literals"),
@@ -159,18 +160,18 @@ MORE = (
 def top(hidden, batch):
     return hidden.amax(1)
 
-def spread(inputs):
-    return [Score("spread", float(inputs.embeddings.std()), None, len(inputs.embeddings))]
+def breadth(inputs):
+    return [Score("breadth", float(inputs.embeddings.std()), None, len(inputs.embeddings))]
 
 POOLINGS = {"top": top}
-METRICS = {"spread": spread}
+METRICS = {"breadth": breadth}
 """
 )
 
 
 def test_a_pooling_is_in_the_ids_of_its_cells_and_a_metric_in_those_of_evaluations(place: Path):
     text = TEXT.replace("rows: {", "rows: {top: {loss: ce, pooling: top}, ").replace(
-        "seeds", "evaluation: {metrics: [accuracy, spread]}\nseeds"
+        "seeds", "evaluation: {metrics: [accuracy, breadth]}\nseeds"
     )
     before, before_ids = loaded(place, MORE, text), ids(loaded(place, MORE, text))
     key = evaluation_key(before.experiment.evaluation)

@@ -1,5 +1,6 @@
 """`ablate check`: a good loss and a good view pass, and each planted fault is found by the check that looks for it."""
 
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -9,10 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from contrastive.config import objective, registry
+from contrastive.config import objective, registry, scores
 from contrastive.contract import Broken, losses, processes
 from contrastive.errors import UserError
+from contrastive.evaluation.metrics import METRICS
 from contrastive.losses import LOSSES
+from contrastive.models.pooling import POOLINGS
 from contrastive.runs import plugins
 from contrastive.views import VIEWS
 from flows import cli
@@ -68,6 +71,21 @@ def pair(encode, batch):
 PAIR_FACTS = ViewFacts(vectors=2, passes=2)
 VIEWS = {"mine": pair}
 """
+OTHERS = """
+from contrastive.config.facts import MetricFacts, ScoreFacts
+from contrastive.evaluation.metrics.types import Score
+
+def mine(inputs):
+    return [Score("mine", float(inputs.embeddings.std()), True, len(inputs.embeddings))]
+
+def mean(hidden, batch):
+    weight = batch.attention_mask[..., None]
+    return (hidden * weight).sum(1) / weight.sum(1)
+
+MINE_FACTS = MetricFacts(scores=(ScoreFacts("mine", high=None),))
+METRICS = {"mine": mine}
+POOLINGS = {"own_mean": mean}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -77,9 +95,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for module in registry.PLUGINS:
         sys.modules.pop(module, None)
     registry.PLUGINS.clear()
-    LOSSES.pop("mine", None)
-    VIEWS.pop("mine", None)
-    for module in (registry, objective):
+    for table, name in ((LOSSES, "mine"), (VIEWS, "mine"), (METRICS, "mine"), (POOLINGS, "own_mean")):
+        table.pop(name, None)
+    for module in (registry, objective, scores):
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
@@ -95,13 +113,15 @@ def changed(code: str, old: str, new: str) -> str:
     return code.replace(old, new)
 
 
-@pytest.mark.parametrize(("code", "count"), [(LOSS, 11), (STATE, 8), (VIEW, 5)], ids=["loss", "state", "view"])
+@pytest.mark.parametrize(
+    ("code", "count"), [(LOSS, 11), (STATE, 8), (VIEW, 5), (OTHERS, 4)], ids=["loss", "state", "view", "others"]
+)
 def test_what_is_good_passes(place: Path, code: str, count: int, monkeypatch: pytest.MonkeyPatch):
     if code == STATE:  # the two processes of the first take seconds
         monkeypatch.setattr(losses, "equals_one_process", lambda name, copy: None)
     done = check(place, code)
     assert done.exit_code == 0 and len(done.output.splitlines()) == count, done.output
-    assert all(line.startswith("ok   mine: ") for line in done.output.splitlines())
+    assert all(re.match("ok   (mine|own_mean): ", line) for line in done.output.splitlines())
 
 
 FAULTS = [
@@ -130,6 +150,11 @@ FAULTS = [
     (VIEW, "pooled()], 1)", "pooled()], 1).detach()", "gradients reach the encoder", "something detaches them"),
     (VIEW, "passes=2", "passes=1", "it asks of the encoder what its facts say", "its facts say (1, 0, 0)"),
     (VIEW, "pooled()], 1)", "pooled()], 1) + random.random()", "the same seed gives the same views", "other vectors"),
+    (OTHERS, "float(inputs.embeddings.std())", "float('inf')", "its scores are numbers", "a finite float"),
+    (OTHERS, "high=None", "high=0.5", "its scores are numbers", "outside 0.0 to 0.5 of its facts"),
+    (OTHERS, ".std())", ".std() / inputs.embeddings.std())", "equal vectors can be", "for equal vectors mine is nan"),
+    (OTHERS, "hidden * weight", "hidden", "padding changes nothing", "use batch.attention_mask"),
+    (OTHERS, "(hidden * weight).sum(1) / weight.sum(1)", "hidden[:, :1]", "it makes one vector", "texts × dimensions"),
     (VIEW, "sum(1) > 0", "sum(1) > 3", "a text of one word has views", "has no vector that the mask keeps"),
 ]  # fmt: skip
 
@@ -141,8 +166,8 @@ def test_a_fault_is_found_by_its_check(
     if title != "two processes equal one":  # which take seconds
         monkeypatch.setattr(losses, "equals_one_process", lambda name, copy: None)
     done = check(place, changed(code, old, new))
-    lines = done.output.splitlines()
-    after = [later for line, later in pairwise(lines) if line.startswith(f"FAIL mine: {title}")]
+    name, lines = "own_mean" if "hidden" in new else "mine", done.output.splitlines()
+    after = [later for line, later in pairwise(lines) if line.startswith(f"FAIL {name}: {title}")]
     assert done.exit_code == 1 and len(after) == 1 and said in after[0], done.output
 
 
