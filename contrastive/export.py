@@ -20,6 +20,7 @@ from contrastive.errors import UserError
 from contrastive.evaluation.embed import load_trained_model
 from contrastive.evaluation.post import fit_post
 from contrastive.evaluation.prepare import prepare_cell_tokens, read_cell
+from contrastive.grid.identity import own_encoder
 from contrastive.runs import plugins, store
 
 MODULES = "sentence_transformers.models"  # the names that all its versions know
@@ -116,10 +117,8 @@ def write_model(cell: Cell, run: Path, tokens: Tokens, folder: Path) -> None:
     tokenizer.model_max_length = cell.data.max_length
     tokenizer.save_pretrained(folder)
     size, pooling = backbone.config.hidden_size, cell.encoder.pooling
-    if pooling not in ("cls", "mean"):
-        raise UserError(
-            f"the pooling `{pooling}` is code of yours, which no other program has: export a row with cls or mean"
-        )
+    if pooling not in ("cls", "mean") or own_encoder(cell.encoder):
+        raise UserError("its pooling or encoder is code of yours, which no other program has: export another row")
     modes = {"pooling_mode_cls_token": pooling == "cls", "pooling_mode_mean_tokens": pooling == "mean"}
     parts = [("0", "", "Transformer"), ("1", "1_Pooling", "Pooling")]
     documents: dict[str, Any] = {

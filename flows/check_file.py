@@ -16,6 +16,7 @@ CHECKS: dict[str, Callable[[str, str], Checks]] = {
     "VIEWS": views.checks_of_file,
     "METRICS": vectors.metric_checks,
     "POOLINGS": vectors.pooling_checks,
+    "ENCODERS": vectors.encoder_checks,
 }
 
 
@@ -34,7 +35,7 @@ def check_file(file: Path) -> int:
 def check_entry(name: str, checks: Checks, copy: Path) -> bool:
     """Print what holds and what does not; stop if the first check, which the others need, fails."""
     if not checks:
-        say(f"note {name}: nothing of it can be checked here")
+        say(f"note {name}: nothing of it can be checked here, since it needs a tokenizer, translators or images")
     failed = False
     for number, (title, check) in enumerate(checks.items()):
         error = error_of(check, copy)

@@ -200,9 +200,7 @@ class Experiment(Settings):
         default_factory=dict,
         description="name of a data set, encoder or both → its settings; all sections are asked in each",
     )
-    plugins: tuple[str, ...] = Field(
-        (), description="Python files with losses, views, metrics and poolings of your own"
-    )
+    plugins: tuple[str, ...] = Field((), description="Python files with code of your own: losses, views, metrics …")
     choose: Choice | None = Field(
         None,
         description="settings whose values are chosen for each row: setting → its values; with `by`, a score on "

@@ -31,6 +31,7 @@ OWN = {
     "VIEWS": "contrastive.views",
     "METRICS": "contrastive.evaluation.metrics",
     "POOLINGS": "contrastive.models.pooling",
+    "ENCODERS": "contrastive.models.registered",
 }  # registries that such files add to
 GIVEN = {"labels", "mask", "targets", "negatives", "hidden"}  # keyword parameters that are no settings
 POSITIONAL = {
@@ -109,7 +110,7 @@ def add_plugin(copy: Path) -> str:
         if repeated := sorted({name for name in scores if scores.count(name) > 1}):
             raise UserError(f"{copy.name}: there is a score `{repeated[0]}` already; give it another name")
         for table, entry in added:
-            if wrong := [name for name in entry.tools if name not in POSITIONAL[table]]:
+            if wrong := [name for name in entry.tools if name not in POSITIONAL.get(table, entry.tools)]:
                 raise UserError(f"{copy.name}: write `*, ` before `{wrong[0]}` of {entry.name}: settings have names")
         variant_settings()
     except (UserError, SyntaxError, ValueError, LookupError, AttributeError) as error:
@@ -153,6 +154,10 @@ def variant_settings() -> tuple[str, ...]:
 
 def poolings() -> dict[str, RegistryEntry[None]]:
     return entries("contrastive.models.pooling", "POOLINGS")
+
+
+def encoders() -> dict[str, RegistryEntry[None]]:
+    return entries("contrastive.models.registered", "ENCODERS")
 
 
 def metrics() -> dict[str, RegistryEntry[MetricFacts]]:
@@ -241,7 +246,8 @@ def _read_entry(name: str, module: str, function: str, facts_type: type | None) 
     if is_class:  # pairwise losses have no forward
         methods = {method.name: method for method in definition.body if isinstance(method, ast.FunctionDef)}
         functions = [methods[name] for name in ("__init__", "forward") if name in methods]
-    first, *tools = [parameter.arg for parameter in functions[-1].args.args if parameter.arg != "self"]
+    names = [it.arg for function in functions[-1:] for it in function.args.args if it.arg != "self"]
+    first, *tools = names or [""]  # a class may inherit its methods
     pairs = [pair for each in functions for pair in zip(each.args.kwonlyargs, each.args.kw_defaults, strict=True)]
     settings = tuple(dict.fromkeys(argument.arg for argument, _ in pairs))
     defaults = {argument.arg: ast.literal_eval(value) for argument, value in pairs if value is not None}

@@ -1,8 +1,9 @@
-"""Checks of metrics, which measure vectors, and of poolings, which make them."""
+"""Checks of metrics, which measure vectors, and of poolings and encoders, which make them."""
 
 import math
 import re
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from contrastive.contract import Checks, demand
 from contrastive.evaluation.metrics import measure
 from contrastive.evaluation.metrics.types import Inputs
 from contrastive.models.pooling import POOLINGS
+from contrastive.models.registered import ENCODERS
 from contrastive.views.batches import Batch
 
 TEXTS, WIDTH = 90, 6
@@ -97,3 +99,18 @@ def ignores_padding(name: str) -> None:
         alone = POOLINGS[name](hidden[rows, :length], Batch(ids, mask, ~mask, batch.labels[rows]))
         same = torch.allclose(alone[0], together[text], atol=1e-5)
         demand(same, "a text alone has another vector than in a padded batch: use batch.attention_mask")
+
+
+def encoder_checks(name: str, copy: str) -> Checks:
+    return {"it is built as a BERT of transformers": partial(is_built_as_bert, name)}
+
+
+def is_built_as_bert(name: str) -> None:
+    encoder: Any = ENCODERS[name]
+    found = getattr(encoder.config_class, "model_type", "")
+    demand(found == name, f"its config_class has the model_type `{found}`: name it `{name}`, as a config.json will")
+    with torch.device("meta"):
+        model = encoder(encoder.config_class())
+    blocks = getattr(getattr(model, "encoder", None), "layer", None)
+    built = isinstance(blocks, torch.nn.ModuleList) and hasattr(model, "embeddings")
+    demand(built, "it needs `embeddings`, and its blocks in `encoder.layer`, a ModuleList")

@@ -19,6 +19,7 @@ from contrastive.config import registry
 from contrastive.config.base import Settings
 from contrastive.config.cell import PARTS, SETTINGS, Cell, Data
 from contrastive.config.experiment import NO_BASELINE, Experiment, Section, settings_of_row
+from contrastive.grid.identity import own_encoder
 from contrastive.grid.names import (
     Overlay,
     names_of_data,
@@ -183,6 +184,8 @@ def plugins_of(cell: Cell) -> tuple[str, ...]:
     objective = cell.objective
     pooling = registry.poolings()[cell.encoder.pooling]
     used: list[registry.RegistryEntry[Any]] = [*objective.loss_entries(), objective.view_entry(), pooling]
+    if kind := own_encoder(cell.encoder):
+        used.append(registry.encoders()[kind])
     return registry.plugins_with(used)
 
 

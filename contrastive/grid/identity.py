@@ -56,7 +56,7 @@ def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
             "training": once(_training_content, cell.training),
             "seed": cell.seed,
             "version": VERSION,
-            "code": code_digest(STAGES, registry_choices(cell)),
+            "code": code_digest(stages(cell), registry_choices(cell)),
         }
         for cell in cells
     }
@@ -120,15 +120,29 @@ def evaluation_key(evaluation: Evaluation) -> str:
     )
 
 
+def stages(cell: Cell) -> tuple[str, ...]:
+    """Return the modules that compute the result of a cell."""
+    return (*STAGES, "contrastive.models.registered") if own_encoder(cell.encoder) else STAGES
+
+
+def own_encoder(encoder: Encoder) -> str:
+    """Return the model type of an encoder whose class is in a user's file; empty for others."""
+    if not registry.encoders() or encoder.model.startswith("scratch:"):
+        return ""
+    kind = str(locate.configuration(encoder).get("model_type"))
+    return kind if kind in registry.encoders() else ""
+
+
 def registry_choices(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """Return the registry entries that a cell uses, so that a new loss does not change the ids of other cells."""
-    pooling = cell.encoder.pooling
+    pooling, kind = cell.encoder.pooling, own_encoder(cell.encoder)
     own_pooling = registry.poolings()[pooling].module in registry.PLUGINS
     return (
         ("contrastive.losses", "LOSSES", tuple(sorted(cell.objective.term_weights()))),
         ("contrastive.views", "VIEWS", (cell.objective.chosen_view(),)),
         data.registry_choice(cell.data.source),
         *([("contrastive.models.pooling", "POOLINGS", (pooling,))] if own_pooling else []),
+        *([("contrastive.models.registered", "ENCODERS", (kind,))] if kind else []),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.grid.identity import STAGES, cell_id, evaluation_key, identities, registry_choices
+from contrastive.grid.identity import cell_id, evaluation_key, identities, registry_choices, stages
 from contrastive.runs import store
 from contrastive.runs.fingerprint import canonical_json, code_digests
 
@@ -115,7 +115,7 @@ class Older:
             if differs not in (field, ""):
                 continue
             if field == "code":
-                files = code_digests(STAGES, registry_choices(cell))
+                files = code_digests(stages(cell), registry_choices(cell))
                 changed = sorted(
                     m for m in files.keys() | self.files[folder].keys() if files.get(m) != self.files[folder].get(m)
                 )

@@ -1,5 +1,5 @@
-"""Files of users that add losses, views, metrics and poolings: copied into the store, known by their source, and run
-only where a person allowed them.
+"""Files of users that add losses, views, metrics, poolings and encoders: copied into the store, known by their source,
+and run only where a person allowed them.
 
 A copy lies in plugins/DIGEST/NAME.py of the home, and workers import that copy. Who is allowed is kept in the user's
 own configuration, not in the home, which several people may share.
@@ -64,6 +64,12 @@ def load(copies: Iterable[str]) -> None:
             raise UserError(f"{copy.name} cannot be imported: {type(error).__name__}: {error}") from error
         for table, owner in registry.OWN.items():
             getattr(importlib.import_module(owner), table).update(getattr(loaded, table, {}))
+        if encoders := getattr(loaded, "ENCODERS", {}):
+            from transformers import AutoConfig, AutoModel
+
+            for name, encoder in encoders.items():
+                AutoConfig.register(name, encoder.config_class)
+                AutoModel.register(encoder.config_class, encoder)
 
 
 @contextmanager

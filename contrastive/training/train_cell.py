@@ -12,7 +12,7 @@ import torch
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.evaluation.prepare import EmbeddingSpec
-from contrastive.grid.identity import STAGES, cell_id, identity, registry_choices
+from contrastive.grid.identity import cell_id, identity, registry_choices, stages
 from contrastive.runs import claim, provenance, store
 from contrastive.runs.fingerprint import code_digests
 from contrastive.training import meters
@@ -108,7 +108,7 @@ def write_config(folder: Path, request: TrainRequest, document: dict[str, Any]) 
         "identity": document,
         "evaluation": request.evaluation.model_dump(mode="json"),
         "speed": request.speed.model_dump(mode="json"),
-        "files": code_digests(STAGES, registry_choices(request.cell)),
+        "files": code_digests(stages(request.cell), registry_choices(request.cell)),
     }
     store.write_json(folder / "config.json", content)
 

@@ -186,6 +186,20 @@ def test_a_pooling_is_in_the_ids_of_its_cells_and_a_metric_in_those_of_evaluatio
     assert changed == [name == "top" for name in names] and evaluation_key(pooled.experiment.evaluation) == key
 
 
+def test_an_encoder_is_used_by_the_folders_that_name_its_type(place: Path):
+    code = "from transformers import BertModel\n\nclass Mine(BertModel):\n    pass\n\nENCODERS = {'mine': Mine}\n"
+    (place / "model").mkdir()
+    (place / "model" / "config.json").write_text('{"model_type": "mine", "num_hidden_layers": 2, "hidden_size": 8}')
+    (place / "model" / "model.safetensors").write_bytes(b"")
+    text = (
+        TEXT.replace("rows: {ce:", "rows: {own: {loss: ce, model: file:model}, ce:").partition(', "closer')[0] + "}}]"
+    )
+    (own, plain), before = loaded(place, code, text).cells, ids(loaded(place, code, text))
+    assert own.plugins and not plain.plugins
+    after = ids(loaded(place, code.replace("pass", "training = True"), text))
+    assert [new["code"] != old["code"] for new, old in zip(after, before, strict=True)] == [True, False]
+
+
 def test_a_file_that_never_ends_is_stopped(place: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(plugins, "IMPORT_SECONDS", 1)
     cell = cells_of(loaded(place, CODE + "while True:\n    pass\n"))[1]
