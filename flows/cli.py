@@ -252,6 +252,27 @@ def show(cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id or it
 
 
 @app.command(rich_help_panel=MORE)
+def diff(
+    first: Annotated[str, typer.Argument(metavar="CELL", help="Cell id or its first characters.")],
+    second: Annotated[str, typer.Argument(metavar="CELL", help="Another one.")],
+) -> None:
+    """Show what differs between two cells: settings, code, data, versions and scores."""
+    from flows.show import show_difference
+
+    show_difference(first, second)
+
+
+@app.command(rich_help_panel=MORE)
+def clean(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go, with sizes.")] = False,
+) -> None:
+    """Remove cells that no experiment of this home names, and files that attempts left in finished cells."""
+    from flows.clean import clean as remove_superfluous
+
+    remove_superfluous(dry_run)
+
+
+@app.command(rich_help_panel=MORE)
 def cell(
     cell: Annotated[str, typer.Argument(metavar="CELL", help="Id of a started cell, or its first characters.")],
     folder: Annotated[Path, typer.Option(help="Output folder.")] = Path("by-hand"),

@@ -1,4 +1,5 @@
-"""`ablate show` and `ablate cell`: print one run folder, or the command that trains its cell."""
+"""`ablate show`, `ablate diff` and `ablate cell`: print a run folder, what differs between two, or the command that
+trains a cell."""
 
 import json
 import shlex
@@ -10,8 +11,12 @@ from typing import Any
 from contrastive.config.cell import Cell
 from contrastive.errors import UserError
 from contrastive.grid import deepspeed_file
+from contrastive.grid.plan import settings_by_name
+from contrastive.grid.status import flattened
 from contrastive.runs import claim, store
 from flows.terminal import say
+
+CONTENTS = (("content of the data", "data", "content"), ("weights of the encoder", "encoder", "model"))
 
 
 def find_run_folder(beginning: str) -> Path:
@@ -73,6 +78,38 @@ def show(beginning: str) -> None:
             say(f"  {name:28} left out: {why}")
     if provenance := read_content(folder / "provenance.json"):
         say(json.dumps({k: v for k, v in provenance.items() if k != "class_counts"}, ensure_ascii=False, indent=1))
+
+
+def show_difference(first: str, second: str) -> None:
+    """Print the settings, code, data, versions and scores that differ between two cells."""
+    folders = [find_run_folder(first), find_run_folder(second)]
+    sides = [described(folder) for folder in folders]
+    names = [name for name in dict.fromkeys([*sides[0], *sides[1]]) if sides[0].get(name) != sides[1].get(name)]
+    for folder in folders:
+        config = read_content(claim.current_folder(folder) / "config.json")
+        if not config:
+            raise UserError(f"{folder} has no readable config.json: its cell was never started")
+        say(f"{folder.name}  {config['name']}")
+    for name in names:
+        say(f"  {name:36} {sides[0].get(name, '–')} → {sides[1].get(name, '–')}")
+    if not names:
+        say("no setting, code, data, version or score differs")
+
+
+def described(run: Path) -> dict[str, str]:
+    """Return what `ablate diff` compares, by name."""
+    folder = claim.current_folder(run)
+    config, provenance = read_content(folder / "config.json"), read_content(run / "provenance.json")
+    identity = config.get("identity", {})
+    facts = settings_by_name(config.get("cell", {}))
+    facts |= {name: str(identity[part][key]) for name, part, key in CONTENTS if key in identity.get(part, {})}
+    facts |= {f"code of {module}": digest for module, digest in config.get("files", {}).items()}
+    facts |= {name: str(provenance[name]) for name in ("commit", "processes", "micro_batch") if name in provenance}
+    for part in ("packages", "hardware"):
+        facts |= {name: str(value) for name, value in flattened(provenance.get(part, {}))}
+    for score in read_content(run / "scores.json").get("scores", []):
+        facts[score["name"]] = f"{score['value']:.4f}"
+    return facts
 
 
 def attempt_line(attempt: dict[str, Any]) -> str:

@@ -22,6 +22,8 @@ COMMANDS = (
     "report",
     "show",
     "judge",
+    "diff",
+    "clean",
     "cell",
     "sync",
     "audit",

@@ -1,0 +1,51 @@
+"""`ablate clean`: remove what no declared experiment of this home needs any more."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from contrastive.runs import claim, store
+from flows.terminal import say
+
+
+def clean(dry_run: bool) -> None:
+    """List and, unless `dry_run`, remove cells that no experiment names, and what attempts left in finished cells."""
+    total = 0
+    for path, why in superfluous():
+        size = sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+        total += size
+        say(f"{size / 1e6:9.1f} MB  {path}  ({why})")
+        if not dry_run:
+            remove(path)
+    say(f"{total / 1e6:9.1f} MB  {'would be removed' if dry_run else 'removed'}")
+
+
+def superfluous() -> Iterator[tuple[Path, str]]:
+    """Yield what can go, and why; nothing of a cell that a process works on."""
+    named = named_cells()
+    for run in sorted((store.home() / "runs").glob("*")):
+        if not run.is_dir() or claim.is_held(run):
+            continue
+        if run.name not in named:
+            yield run, "no experiment of this home names it"
+        elif store.finished(run):
+            for attempt in sorted((run / "attempts").glob("*")):
+                yield from ((path, "left by an attempt") for path in sorted(attempt.glob("*")) if is_left(path))
+
+
+def is_left(path: Path) -> bool:
+    return path.name != "attempt.json"  # which `ablate show` prints
+
+
+def named_cells() -> set[str]:
+    """Return the ids of the cells of all experiments that ever ran in this home."""
+    files = (store.home() / "declared" / "cells").glob("*.json")
+    return {cell for file in files for cell in store.read_json(file)}
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder; of a cell, only while no process can begin to work on it."""
+    if path.parent.name != "runs":
+        return store.remove(path)
+    with claim.hold(path, wait=False) as is_free:
+        if is_free:
+            store.remove(path)
