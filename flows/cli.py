@@ -359,6 +359,23 @@ def audit(
 
 
 @app.command(rich_help_panel=MORE)
+def worker(
+    experiment: ExperimentFile,
+    until: Annotated[
+        str, typer.Option(metavar="TIME", help="End after this time, e.g. 45m, 2h; under Slurm, with the job.")
+    ] = "",
+) -> None:
+    """Train and evaluate cells beside other workers of this home, without Prefect and MLflow.
+
+    Exit code 0: no cell is left; 1: some failed; 75: stopped or out of time, and cells are left.
+    """
+    require_training()
+    from flows.worker import run_worker
+
+    run_worker(experiment, until)
+
+
+@app.command(rich_help_panel=MORE)
 def nightly(
     panel: Annotated[Path, typer.Argument(metavar="PANEL", help="Experiment file.")] = SHIPPED / "nightly.yaml",
     settings: Annotated[Path, typer.Option(help="Settings of the verdict.")] = SHIPPED / "nightly" / "verdict.yaml",

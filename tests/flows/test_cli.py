@@ -27,6 +27,7 @@ COMMANDS = (
     "cell",
     "sync",
     "audit",
+    "worker",
     "nightly",
     "check",
     "doctor",

@@ -1,0 +1,239 @@
+"""`ablate worker`: train and evaluate the cells of an experiment together with other workers of its home, without
+Prefect, MLflow and report. `ablate run` of the same file then records and reports what they made."""
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from contrastive.errors import UserError
+from contrastive.evaluation.prepare import lacks_embeddings
+from contrastive.grid.choose import candidates, settled
+from contrastive.grid.estimate import CostEstimator, in_order
+from contrastive.grid.identity import evaluation_key, registry_choices, stages
+from contrastive.grid.load import load_experiment
+from contrastive.grid.plan import Plan, make_plan
+from contrastive.grid.status import Status, outcome
+from contrastive.runs import claim, plugins, provenance, store
+from contrastive.runs.fingerprint import code_digests
+from contrastive.training.job import TrainRequest
+from contrastive.training.processes import start_fork_server
+from flows.forecast import preflight_report
+from flows.terminal import ExitWith, say, seconds_of, tell
+from tasks import engines, worker_calls
+from tasks.engines import Engine, Stopped, Watch, WorkerLost
+
+ROOM = 120.0  # seconds in which any cell can begin and write a checkpoint
+GRACE = 30.0  # seconds before the end at which running cells write their checkpoints
+POLL = 2.0  # seconds between two looks for a cell that nobody works on
+MOST_TRIES = 3  # of a cell whose process or disk fails
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+
+
+class HandedBack(ExitWith):
+    """The worker ended before the experiment: cells are left, some with a checkpoint."""
+
+    exit_code = 75
+
+
+def run_worker(experiment: Path, until: str) -> None:
+    """Work until no cell of the experiment is left. Raise ExitWith if cells failed, HandedBack if cells are left."""
+    tell(f"reading {experiment}")
+    deadline = end_of_work(until)
+    store.check_home()
+    resolved = load_experiment(experiment)
+    plugins.refuse_others(resolved.experiment.plugins)
+    found = settled(resolved)
+    plan = make_plan(found or candidates(resolved.experiment))
+    preflight_report(plan).refuse()
+    with registered(plan):
+        start_fork_server()
+        with (
+            engines.start("local", plan.experiment.resources, plan.most_threads) as devices,
+            stopped_by_signals(devices),
+        ):
+            devices.check_capacity(max((cell.training.processes for cell in plan.to_train), default=1))
+            worker = Worker(plan, devices, deadline)
+            worker.run()
+    worker.refuse()
+    then = "records and reports them" if found else "chooses the values and goes on"
+    say(f"all {len(plan.statuses)} cells have ended; `ablate run {experiment}` {then}")
+
+
+def end_of_work(until: str) -> float | None:
+    """Return when this worker has to end, in seconds since 1970: after the time `until`, or with its Slurm job."""
+    if until:
+        return time.time() + seconds_of("--until", until)
+    end = os.environ.get("SLURM_JOB_END_TIME", "")
+    return float(end) if end.isdecimal() else None
+
+
+@contextmanager
+def stopped_by_signals(devices: Engine) -> Iterator[None]:
+    """At SIGTERM and SIGUSR1, let running cells write a checkpoint and begin no more."""
+    before = {number: signal.signal(number, lambda *_: devices.finish()) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def registered(plan: Plan) -> Iterator[None]:
+    """Register this worker while it works. Raise UserError if another one has other code or packages, with which it
+    would compute other cells."""
+    folder = store.home() / "workers" / plan.experiment.name
+    ours = described(plan)
+    for path in sorted(folder.glob("*.json")):
+        with store.locked(path.with_suffix(".lock"), timeout=0) as has_ended:
+            if has_ended:
+                path.unlink(missing_ok=True)
+                continue
+        compare(ours, store.read_json(path))
+    path = folder / f"{socket.gethostname()}-{os.getpid()}.json"
+    with store.locked(path.with_suffix(".lock")):
+        store.write_json(path, ours)
+        yield
+        path.unlink(missing_ok=True)
+
+
+def described(plan: Plan) -> dict[str, Any]:
+    choices = {(stages(cell), registry_choices(cell)) for cell in plan.resolved.cells}
+    files = {module: digest for each in choices for module, digest in code_digests(*each).items()}
+    run = provenance.describe_run("")
+    return {"files": files, "packages": run["packages"], "cpu": run["hardware"]["cpu"], "host": socket.gethostname()}
+
+
+def compare(ours: dict[str, Any], other: dict[str, Any]) -> None:
+    """Raise UserError if the code or the packages of a worker differ from another's; tell if the processors do."""
+    for part in ("files", "packages"):
+        both = ours[part].keys() & other[part].keys()
+        if differing := sorted(name for name in both if ours[part][name] != other[part][name]):
+            what = "code" if part == "files" else "packages"
+            raise UserError(
+                f"a worker on {other['host']} has other {what} ({', '.join(differing[:5])}): its cells would not be "
+                "those of this worker; end it, or give both the same"
+            )
+    if ours["cpu"] != other["cpu"]:
+        tell(f"a worker on {other['host']} has another processor ({other['cpu']}, here {ours['cpu']})")
+
+
+class Worker:
+    """Works on the cells of a plan that no other worker has, longest first."""
+
+    def __init__(self, plan: Plan, devices: Engine, deadline: float | None):
+        self.plan, self.devices, self.deadline = plan, devices, deadline
+        self.experiment, self.began = plan.experiment, time.time()
+        self.key = evaluation_key(self.experiment.evaluation)
+        self.fit = CostEstimator(self.experiment.evaluation, self.experiment.speed)
+        by_cell = {status.cell: status for status in plan.to_do}
+        trained = in_order(plan.to_train, self.fit)
+        ordered = [by_cell[cell] for cell in trained] + [each for each in plan.to_do if not each.trains]
+        self.left = {status.id: status for status in ordered}
+        self.failed: dict[str, str] = {}
+
+    def run(self) -> None:
+        timer = None if self.deadline is None else threading.Timer(self.seconds_left() - GRACE, self.devices.finish)
+        if timer is not None:
+            timer.start()
+        slots = max(1, self.devices.max_in_flight() // 2)
+        try:
+            with ThreadPoolExecutor(slots) as threads:
+                for ended in [threads.submit(self.serve) for _ in range(slots)]:
+                    ended.result()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def refuse(self) -> None:
+        """Raise HandedBack if cells are left, ExitWith if some failed."""
+        if self.left:
+            raise HandedBack(f"{len(self.left)} cells are left; the same command goes on")
+        if self.failed:
+            lines = [f"  {self.plan.name(status.cell)} ({status.id}): {self.failed[status.id]}"
+                     for status in self.plan.statuses.values() if status.id in self.failed]  # fmt: skip
+            raise ExitWith("\n".join([f"{len(self.failed)} of {len(self.plan.statuses)} cells failed", *lines]))
+
+    def serve(self) -> None:
+        """Work on one cell after another, and wait for those of other workers, which may hand them back."""
+        while not self.devices.stopped and (fitting := [each for each in list(self.left.values()) if self.fits(each)]):
+            if not any(self.try_one(status) for status in fitting):
+                time.sleep(POLL)
+
+    def fits(self, status: Status) -> bool:
+        """Return whether there is time to finish a cell, or to begin it and write a checkpoint."""
+        if self.deadline is None:
+            return True
+        seconds = self.fit.seconds(status.cell)
+        return self.seconds_left() > GRACE + min(ROOM, ROOM if seconds is None else seconds)
+
+    def seconds_left(self) -> float:
+        return float("inf") if self.deadline is None else self.deadline - time.time()
+
+    def try_one(self, status: Status) -> bool:
+        """Work on a cell unless another worker does; return whether it was free."""
+        with store.locked(store.home() / "workers" / "cells" / status.id, timeout=0) as is_free:
+            if not is_free or status.id not in self.left or self.devices.stopped:
+                return False
+            ended_elsewhere = self.has_ended(status)
+            try:
+                if not ended_elsewhere:
+                    self.work(status)
+            except Stopped:
+                return True
+            if self.has_ended(status):
+                del self.left[status.id]
+                by = " by another worker" if ended_elsewhere else ""
+                say(f"{self.plan.name(status.cell)}: {self.failed.get(status.id, 'done')}{by}")
+        return True
+
+    def has_ended(self, status: Status) -> bool:
+        """Return whether a cell has a result, or has failed since this worker began."""
+        run = store.run_folder(status.id)
+        found, reason = outcome(run, self.key)
+        if found == "failed" and (run / "FAILED.json").stat().st_mtime >= self.began:
+            self.failed[status.id] = reason
+            return True
+        return found in ("finished", "diverged")
+
+    def work(self, status: Status) -> None:
+        """Train and evaluate a cell; try again if its process or the disk fails."""
+        run = store.run_folder(status.id)
+        for _ in range(MOST_TRIES):
+            try:
+                report = self.stages(status, run)
+            except WorkerLost as error:
+                report = {"kind": "infrastructure", "error": str(error)}
+                store.write_json(run / "FAILED.json", report)
+            if report is not None and report["kind"] == "stopped":
+                raise Stopped
+            if report is None or report["kind"] != "infrastructure":
+                return
+
+    def stages(self, status: Status, run: Path) -> dict[str, Any] | None:
+        """Run the stages of a cell; return the failure of one, or None."""
+        of, evaluation, resources = status.cell, self.experiment.evaluation, self.experiment.resources
+        if store.damage(run, "TRAINED") is not None:
+            request = TrainRequest(
+                of, self.plan.name(of), resources.checkpoint_every, evaluation, self.experiment.speed
+            )
+            watch = Watch(lambda: progress(run), resources.hung_after)
+            work = worker_calls.train, request, status.id
+            if report := self.devices.run("train", *work, processes=of.training.processes, watch=watch):
+                return dict(report)
+        stage = "train" if lacks_embeddings(run, evaluation) else "evaluate"
+        report = self.devices.run(stage, worker_calls.evaluate, status.id, evaluation)
+        return dict(report) if report else None
+
+
+def progress(run: Path) -> tuple[str, int]:
+    """Return what changes while a cell trains: its attempt, and the size of its log."""
+    log = claim.current_folder(run) / "metrics.jsonl"
+    return claim.latest_attempt(run), log.stat().st_size if log.exists() else 0
