@@ -40,7 +40,7 @@ vectors = SentenceTransformer("FOLDER").encode(["a text"])
 ```
 
 `AutoModel.from_pretrained("FOLDER")` loads the encoder alone; its pooler is new, and the vectors do not use it.{head}
-The licence of `{model}`: {licence}.
+The licence of `{model}`, as its package states it: {licence}.
 
 ## Comparisons
 

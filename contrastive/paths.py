@@ -8,6 +8,11 @@ from pathlib import Path
 from contrastive.errors import UserError, brief
 
 
+def home() -> Path:
+    """Return the folder of runs, caches and the MLflow database: ABLATE_HOME, or the working directory."""
+    return expand_user(os.environ.get("ABLATE_HOME") or ".").absolute()
+
+
 def expand_user(text: str) -> Path:
     """Return the path with `~` and `~NAME` replaced by home folders; raise UserError if there is no such home."""
     try:

@@ -125,7 +125,8 @@ def run_grid(
     message = show_report(name, built)
     if failed:
         lines = [f"  {outcome.name} ({outcome.id}): {outcome.failed}" for outcome in failed]
-        headline = f"{len(failed)} of {total} cells failed, the others are done; report: {built.path}"
+        others = ", the others are done" if len(failed) < total else ""
+        headline = f"{len(failed)} of {total} cells failed{others}; report: {built.path}"
         raise GridFailed("\n".join([headline, *lines]))
     return message
 

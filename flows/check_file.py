@@ -9,7 +9,7 @@ from contrastive.config import registry
 from contrastive.config.cell import add_plugin
 from contrastive.contract import Broken, Checks, losses, vectors, views
 from contrastive.runs import plugins
-from flows.terminal import say
+from flows.terminal import say, tell
 
 CHECKS: dict[str, Callable[[str, str], Checks]] = {
     "LOSSES": losses.checks_of_file,
@@ -22,13 +22,14 @@ CHECKS: dict[str, Callable[[str, str], Checks]] = {
 
 def check_file(file: Path) -> int:
     """Print a line for each check of each entry; return 1 if any has failed, else 0."""
-    copy = plugins.keep(file)
-    module = add_plugin(copy)
-    plugins.load([str(copy)])
+    tell(f"importing {file}")
+    name = plugins.keep(file)
+    copy, module = plugins.path_of(name), add_plugin(name)
+    plugins.load([name])
     failed = False
     for table, entry in registry.plugin_entries():
         if entry.module == module:
-            failed |= check_entry(entry.name, CHECKS[table](entry.name, str(copy)), copy)
+            failed |= check_entry(entry.name, CHECKS[table](entry.name, name), copy)
     return int(failed)
 
 

@@ -397,9 +397,9 @@ def nightly(
 
 @app.command(rich_help_panel=MORE)
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Python file of losses or views, e.g. my_loss.py.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Python file that registers it, e.g. my_loss.py.")],
 ) -> None:
-    """Check losses and views of your own; this runs the file, but does not allow it for `ablate run`.
+    """Check code of your own, such as a loss; this runs the file, but does not allow it for `ablate run`.
 
     Exit code 0: all checks hold; 1: a check fails; 2: the file cannot be read.
     """

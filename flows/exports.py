@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from contrastive.config.cell import add_plugin
 from contrastive.errors import UserError
-from contrastive.evaluation.prepare import read_cell
 from contrastive.export import export_cell
 from contrastive.grid.messages import nearest_name
 from contrastive.runs import plugins, store
 from contrastive.runs.recorded import RecordedSection
-from flows.show import find_run_folder
+from flows.show import find_run_folder, read_content
 from flows.terminal import say
 from flows.upkeep import apply_file
 from reports.answers import size_text
@@ -49,8 +49,10 @@ def export(what: str, into: Path, row: str, best: str, post: str, register: str)
 
 
 def refuse_code_of_others(run: Path) -> None:
-    if (run / "config.json").exists():
-        plugins.refuse_others(read_cell(run).plugins)
+    config = read_content(run / "config.json")
+    for copy in (used := config.get("cell", {}).get("plugins", ())):
+        add_plugin(copy)  # an error here is one sentence, in a Cell a list of pydantic's
+    plugins.refuse_others(used)
 
 
 def first_cell_of(name: str, sections: Sequence[Section]) -> str:

@@ -12,6 +12,7 @@ from contrastive.grid.estimate import CostEstimator, in_order, makespan
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan, make_plan
 from contrastive.grid.preflight import PreflightReport, preflight
+from contrastive.runs import plugins
 from flows.terminal import human_span, say
 from tasks.engines import EngineName
 from tasks.engines.local import devices_and_cores
@@ -94,6 +95,8 @@ def print_forecast(plan: Plan, problems: PreflightReport) -> None:
     say(f"{len(plan.statuses)} cells: {', '.join(listed)}")
     if plan.to_train:
         say(time_line(plan, CostEstimator(plan.experiment.evaluation, plan.experiment.speed)))
+    if unknown := [copy for copy in plan.experiment.plugins if plugins.digest(copy) not in plugins.allowed()]:
+        say(f"{', '.join(copy.partition('/')[2] for copy in unknown)}: not allowed to run yet; `ablate run` asks")
     if plan.to_do:
         for warning in problems.warnings:
             say(f"warning: {warning}")

@@ -55,7 +55,7 @@ def ask_for_trust(copies: Sequence[str], trust: Sequence[str]) -> None:
         if plugins.digest(copy) in trust:
             plugins.allow([plugins.digest(copy)])
         elif plugins.digest(copy) not in plugins.allowed() and sys.stdin.isatty():
-            say(f"{Path(copy).name} is code that runs on this machine, with all that you may do: {copy}")
+            say(f"{Path(copy).name} is code that runs here, with all that you may do: {plugins.path_of(copy)}")
             if input("Run it, now and later? [y/N] ").strip().lower() in ("y", "yes"):
                 plugins.allow([plugins.digest(copy)])
     plugins.refuse_others(copies)

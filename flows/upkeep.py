@@ -93,7 +93,8 @@ def check_results(experiment: Path, mend: bool) -> None:
         say(line)
     if stored:
         mends = "to repair, run `ablate audit EXPERIMENT --mend`, then `ablate run EXPERIMENT`"
-        advice = "`ablate run EXPERIMENT` does the rest" if mend else mends
+        only_runs = mend or all("not run yet" in line for line in stored)
+        advice = "`ablate run EXPERIMENT` does the rest" if only_runs else mends
     else:
         advice = "`ablate report EXPERIMENT` rewrites the report"
     if count := len(stored) + len(edited):

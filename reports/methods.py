@@ -1,5 +1,6 @@
 """The methods of a study, as a paper states them: sentences, citations, and a table of hyperparameters."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -136,13 +137,16 @@ def hyperparameters(study: Study) -> Table | None:
 
 
 def read_settings(row: RecordedRow) -> Mapping[str, str]:
-    """Return the settings that the cells of a row read; all if its loss or view is of another version."""
+    """Return the settings that the cells of a row read, with the defaults of its loss and view; all settings if these
+    are of another version."""
     settings, chosen = row.settings or {}, ("loss", "view", *registry.variant_settings())
     objective = Objective.model_construct(**{name: settings.get(name, "") for name in chosen})  # type: ignore[arg-type]
     tune = Tune.model_validate_json(settings.get("encoder.tune", "{}"))
     with suppress(KeyError):
         unread = Objective.model_fields.keys() - objective.settings_read() | idle_rates(tune, objective)
-        return {name: value for name, value in settings.items() if name.rpartition(".")[2] not in unread}
+        read = {name: value for name, value in settings.items() if name.rpartition(".")[2] not in unread}
+        defaults = {name: objective.default_values(name) for name in objective.settings_read() - read.keys()}
+        return read | {name: json.dumps(*held) for name, held in defaults.items() if len(held) == 1 and held != {None}}
     return settings
 
 

@@ -108,6 +108,9 @@ def compare_cells(client: MlflowClient, plan: Plan) -> Iterator[tuple[str, list[
     held, key = runs_of_cells(client, plan.experiment.name), evaluation_key(plan.experiment.evaluation)
     for cell, status in plan.statuses.items():
         runs = held.get(status.id, [])
+        if status.action == "stale" and not runs and not store.run_folder(status.id).exists():
+            yield f"{status.id} {plan.name(cell)}", runs, [f"not run yet ({status.why})"]
+            continue
         yield f"{status.id} {plan.name(cell)}", runs, [*differences_of_cell(client, runs, status.id, key)]
 
 

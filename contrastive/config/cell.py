@@ -1,6 +1,7 @@
 """Schema of a cell, everything that determines one result: data, encoder, objective, training, seed. Imports no
 torch."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -228,7 +229,7 @@ class Cell(Settings):
     def _know_plugins(cls, values: Any) -> Any:
         copies = values.get("plugins") if isinstance(values, dict) else None
         for copy in copies or ():
-            add_plugin(Path(copy))
+            add_plugin(copy)
         # the validator that is at work knows no settings that have just been added
         return values | {"objective": Objective.model_validate(values["objective"])} if copies else values
 
@@ -367,22 +368,26 @@ SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name
 RESERVED = {"axes", "exclude", "by", "seed", "seeds"}  # names in the maps of an experiment that are no settings
 
 
-def add_plugin(copy: Path) -> str:
+def add_plugin(name: str) -> str:
     """Make the entries of a user's file known, and their keyword parameters settings of `objective`; return its
-    module."""
-    module = registry.add_plugin(copy)
+    module. `name`: DIGEST/NAME.py of its copy in the home."""
+    module, file = registry.add_plugin(name), Path(name).name
     readers: list[registry.RegistryEntry[Any]] = [*registry.loss_entries().values(), *registry.views().values()]
     own = [(entry, name) for entry in readers if entry.module == module for name in entry.settings]
     new = {name: entry.kinds[name] for entry, name in own if name not in {*Objective.model_fields, *registry.GIVEN}}
     for name, kind in new.items():
-        if name in SETTINGS or name in RESERVED:
-            raise UserError(f"{copy.name}: `{name}` is another setting of experiments; give the parameter another name")
+        if name in SETTINGS or name in RESERVED or hasattr(Objective, name):
+            raise UserError(f"{file}: `{name}` is another setting of experiments; give the parameter another name")
         if kind not in registry.KINDS:
             kinds = ", ".join(registry.KINDS)
-            raise UserError(f"{copy.name}: annotate the setting `{name}` with its type, one of {kinds}")
+            raise UserError(f"{file}: annotate the setting `{name}` with its type, one of {kinds}")
+    for entry, name in own:
+        if name in new and not _is_of(kind := entry.kinds[name], default := entry.defaults.get(name)):
+            raise UserError(f"{file}: the default of `{name}` is {default!r}, and its type {kind}")
     for name, kind in new.items():
         optional: Any = registry.KINDS[kind] | None
         Objective.model_fields[name] = FieldInfo(annotation=optional, default=None)
+        setattr(Objective, name, None)  # of objectives that were made before
         SETTINGS[name] = "objective"
     if new:
         Objective.model_rebuild(force=True)
@@ -390,3 +395,10 @@ def add_plugin(copy: Path) -> str:
             if "objective" in model.model_fields:
                 model.model_rebuild(force=True)
     return module
+
+
+def _is_of(kind: str, default: Any) -> bool:
+    """Return whether a default is of a setting's type, or left out."""
+    if default is None or (kind == "float" and type(default) in (int, float)):
+        return default is None or math.isfinite(default)
+    return type(default) is registry.KINDS[kind]

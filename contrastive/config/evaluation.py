@@ -1,6 +1,5 @@
 """Schema of `evaluation` and of transfer data. Changing these settings never trains a cell again."""
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
@@ -100,8 +99,8 @@ class Evaluation(Settings):
         """Name the files that hold the metrics; from a record, enter them first."""
         if not isinstance(values, dict):
             return values
-        for copy in values.get("plugins") or ():
-            add_plugin(Path(copy))
+        for copy in registry.copies_to_add(values.get("plugins")):
+            add_plugin(copy)
         metrics, named = registry.metrics(), values.get("metrics")
         own = registry.plugins_with(metrics[name] for name in (named or ()) if name in metrics)
         return values | {"plugins": own} if own else values

@@ -7,7 +7,6 @@ is outside the cell, so changing it never causes a cell to be trained again.
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, create_model, model_validator
@@ -221,11 +220,8 @@ class Experiment(Settings):
     @classmethod
     def _source_of_settings(cls, values: Any) -> Any:
         """Take the first setting's source for data without one, if all settings name theirs."""
-        # a recorded experiment may have an earlier version of a file, whose names are the same
-        known = {path.name for path in registry.PLUGINS.values()}
-        for copy in values.get("plugins") or ():
-            if isinstance(copy, str) and Path(copy).name not in known:
-                add_plugin(Path(copy))
+        for copy in registry.copies_to_add(values.get("plugins")):
+            add_plugin(copy)
         data, settings = values.get("data"), values.get("settings")
         named = settings.values() if isinstance(settings, dict) else ()
         sources = [isinstance(each, dict) and each.get("source") for each in named]

@@ -6,7 +6,8 @@ costs, and which code decides its result. Reading the source instead of importin
 """
 
 import ast
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from contrastive.config import facts as declarations
 from contrastive.config.facts import LossFacts, MetricFacts, ScoreFacts, ViewFacts
 from contrastive.errors import UserError
+from contrastive.paths import home
 
 PACKAGE_ROOT = Path(__file__).parents[2]
 PACKAGES = ("ablate", "contrastive", "flows", "reports", "tasks")
@@ -78,7 +80,7 @@ def module_file(module: str) -> Path | None:
 def syntax_tree(module: str) -> ast.Module:
     path = module_file(module)
     assert path is not None, f"{module} is not a module of this project"
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return ast.parse(path.read_bytes(), str(path))
 
 
 @cache
@@ -87,16 +89,21 @@ def literal(module: str, name: str) -> Any:
     return ast.literal_eval(_defined(module, name))
 
 
-def add_plugin(copy: Path) -> str:
+def add_plugin(name: str) -> str:
     """Make the entries of a user's file known, and return its module. They are read from its source, and nothing is
-    executed. (`cell.add_plugin` also makes their keyword parameters settings.)"""
+    executed. (`cell.add_plugin` also makes their keyword parameters settings.) `name`: DIGEST/NAME.py of its copy in
+    the home."""
+    copy = home() / "plugins" / name
     module = f"{PLUGIN}{copy.parent.name}_{copy.stem}"
     if module in PLUGINS:
         return module
     if not copy.is_file():
         raise UserError(f"{copy}, the copy of a file in `plugins`, is missing here")
     if any(other.name == copy.name for other in PLUGINS.values()):
-        raise UserError(f"{copy.name} has changed, or another file has its name: start this program again")
+        raise UserError(
+            f"another version of {copy.name}, or another file of this name, is in use already: run the experiment "
+            "again with the new version, or rename one"
+        )
     PLUGINS[module] = copy
     try:
         clear_caches()
@@ -110,16 +117,36 @@ def add_plugin(copy: Path) -> str:
         if repeated := sorted({name for name in scores if scores.count(name) > 1}):
             raise UserError(f"{copy.name}: there is a score `{repeated[0]}` already; give it another name")
         for table, entry in added:
-            if wrong := [name for name in entry.tools if name not in POSITIONAL.get(table, entry.tools)]:
-                raise UserError(f"{copy.name}: write `*, ` before `{wrong[0]}` of {entry.name}: settings have names")
+            if fault := _fault(table, entry):
+                raise UserError(f"{copy.name}: {entry.name or 'an entry'} {fault}")
         variant_settings()
-    except (UserError, SyntaxError, ValueError, LookupError, AttributeError) as error:
+    except (UserError, SyntaxError, ValueError, LookupError, AttributeError, TypeError, AssertionError) as error:
         del PLUGINS[module]
         clear_caches()
         raise UserError(
             str(error) if isinstance(error, UserError) else f"{copy.name} cannot be read: {error}"
         ) from None
     return module
+
+
+def _fault(table: str, entry: RegistryEntry[Any]) -> str:
+    """Return why an entry of a user's file cannot be used; empty if it can."""
+    if table != "ENCODERS" and not re.fullmatch("[a-z][a-z0-9_]*", entry.name):
+        return "needs a name of a to z, 0 to 9 and _"
+    if wrong := [name for name in entry.tools if name not in POSITIONAL.get(table, entry.tools)]:
+        return f"has `{wrong[0]}` by position: write `*, ` before it, since settings have names"
+    if table == "LOSSES" and entry.input_name not in ("views", "logits", "surprise"):
+        return "reads `views` or `logits`: name its first parameter so"
+    if table == "LOSSES":
+        facts = entry.facts
+        named = {"contains": facts.contains, "usual_view": [facts.usual_view] if facts.usual_view else ()}
+        known: dict[str, Collection[str]] = {"contains": loss_entries(), "usual_view": views()}
+        for fact, names in named.items():
+            if unknown := [name for name in names if name not in known[fact]]:
+                return f"has {fact} `{unknown[0]}` in its facts, which does not exist"
+        if facts.weight not in ("alpha", "mlm_weight"):
+            return f"has weight `{facts.weight}` in its facts: leave it out, so that alpha is its weight"
+    return ""
 
 
 def plugin_entries() -> list[tuple[str, RegistryEntry[Any]]]:
@@ -130,7 +157,20 @@ def plugin_entries() -> list[tuple[str, RegistryEntry[Any]]]:
 
 def plugins_with(used: Iterable[RegistryEntry[Any]]) -> tuple[str, ...]:
     """Return the copies of the users' files that hold these entries."""
-    return tuple(sorted({str(PLUGINS[entry.module]) for entry in used if entry.module in PLUGINS}))
+    return tuple(sorted({copy_name(PLUGINS[entry.module]) for entry in used if entry.module in PLUGINS}))
+
+
+def copies_to_add(copies: Any) -> list[str]:
+    """Return the copies that a record names and that are not known here: it may have an earlier version of a file,
+    whose names are the same."""
+    known = {path.name for path in PLUGINS.values()}
+    named = copies if isinstance(copies, list | tuple) else ()
+    return [copy for copy in named if isinstance(copy, str) and Path(copy).name not in known]
+
+
+def copy_name(copy: Path) -> str:
+    """Return DIGEST/NAME.py of a copy in the home."""
+    return f"{copy.parent.name}/{copy.name}"
 
 
 def clear_caches() -> None:
@@ -250,12 +290,20 @@ def _read_entry(name: str, module: str, function: str, facts_type: type | None) 
     first, *tools = names or [""]  # a class may inherit its methods
     pairs = [pair for each in functions for pair in zip(each.args.kwonlyargs, each.args.kw_defaults, strict=True)]
     settings = tuple(dict.fromkeys(argument.arg for argument, _ in pairs))
-    defaults = {argument.arg: ast.literal_eval(value) for argument, value in pairs if value is not None}
+    defaults = {argument.arg: _default(module, argument.arg, value) for argument, value in pairs if value is not None}
     kinds = {argument.arg: ast.unparse(argument.annotation) if argument.annotation else "" for argument, _ in pairs}
     facts_name, facts = _facts(module, f"{function.upper()}_FACTS", facts_type) if facts_type else ("", None)
     return RegistryEntry(
         name, module, function, first, tuple(tools), settings, defaults, kinds, is_class, facts_name, facts
     )
+
+
+def _default(module: str, name: str, value: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(value)
+    except ValueError:
+        shown = f"{module_file(module)}, line {value.lineno}: {name}={ast.unparse(value)}"
+        raise UserError(f"{shown}: write its default as a plain value") from None
 
 
 def _facts(module: str, name: str, facts_type: type) -> tuple[str, Any]:

@@ -78,16 +78,20 @@ def compute(
     tensor: Tensor,
     labels: Tensor,
     mask: Tensor | None = None,
-    loss: nn.Module | None = None,
+    loss: Any = None,
+    quiet: bool = False,
     **settings: Any,
 ) -> Tensor:
-    """Call a loss with what its signature names, as the training does; a new one unless `loss` is given."""
+    """Call a loss with what its signature names, as the training does; a new one unless `loss` is given. `quiet`:
+    without dropout."""
     objective = objective_of(name, **settings)
     first, keywords = call_signature(LOSSES[name])
     mask = torch.ones(tensor.shape[:2], dtype=torch.bool) if mask is None else mask
     group = VectorGroup(tensor, mask, tensor.detach().flip(-1), tensor[:, 0].roll(1, -1))
     arguments = loss_arguments(name, keywords, labels, None if first == "logits" else group, objective)
     called: Any = loss_of(objective, tensor) if loss is None else loss
+    if quiet and isinstance(called, nn.Module):
+        called.eval()
     return called(tensor, **arguments)
 
 
@@ -123,6 +127,7 @@ def returns_one_number(name: str) -> None:
     value: Any = compute(name, values(name), LABELS)
     shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
     demand(shape == (), f"it returned {shape}: return one number, for example with .mean()")
+    demand(value.isfinite(), f"its value is {float(value.detach())} on a usual batch")
 
 
 def stays_in_float32(name: str, dtype: torch.dtype = torch.bfloat16) -> None:
@@ -156,15 +161,17 @@ def odd_batches_stay_finite(name: str) -> None:
 
 def has_a_gradient(name: str) -> None:
     tensor = values(name, dtype=torch.float64)
-    value = compute(name, tensor, LABELS)
-    demand(value != 0, "its value is 0 on a usual batch")
+    loss = loss_of(objective_of(name), tensor)
+    compute(name, tensor, LABELS, loss=loss)  # it may begin with nothing to compare, such as an empty queue
+    value = compute(name, tensor, LABELS, loss=loss)
+    demand(value != 0, "its value is 0 on a usual batch, of vectors of length 3")
     largest = float(gradient(value, tensor).abs().max())
     demand(largest > 1e-8, f"no gradient reaches the vectors (at most {largest:.1e}): does something detach them?")
 
 
 def order_does_not_matter(name: str) -> None:
     tensor, order = values(name, dtype=torch.float64), torch.tensor([3, 0, 5, 1, 4, 2])
-    value, other = compute(name, tensor, LABELS), compute(name, tensor[order], LABELS[order])
+    value, other = compute(name, tensor, LABELS, quiet=True), compute(name, tensor[order], LABELS[order], quiet=True)
     numbers = f"{float(value.detach()):.9g} became {float(other.detach()):.9g}"
     advice = "treat all texts of a batch alike"
     demand(torch.isclose(value, other, atol=1e-12, rtol=1e-12), f"with the texts in another order {numbers}: {advice}")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from contrastive.config.cell import add_plugin
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.data import tokens as token_store
@@ -25,12 +26,14 @@ from contrastive.runs import claim, plugins, store
 
 def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
     """Write scores and the picture unless they are up to date. Changed evaluation settings never cause training."""
-    plugins.load((*read_cell(folder).plugins, *evaluation.plugins))
+    for copy in evaluation.plugins:
+        add_plugin(copy)
     if store.damage(folder, "TRAINED") is None and lacks_embeddings(folder, evaluation):
         embed_cell(folder, evaluation)
     with claim.begin_attempt(folder, "evaluate", lambda: up_to_date(folder, evaluation_key(evaluation))) as work:
         if work is not None:
             torch.set_num_threads(1)
+            plugins.load(evaluation.plugins)
             threads = int(os.environ.get("OMP_NUM_THREADS") or 1)  # set by the engine
             evaluate.evaluate_folder(folder, evaluation, into=work.folder, threads=threads, cell=read_cell(folder))
             work.publish("DONE")
@@ -42,6 +45,7 @@ def embed_cell(folder: Path, evaluation: Evaluation) -> None:
         if work is None:
             return
         cell = read_cell(folder)
+        plugins.load(cell.plugins)
         prepared = prepare_cell_tokens(cell)
         spec = prepare_evaluation(cell, evaluation, prepared)
         for path in store.covered_files(folder, "TRAINED"):

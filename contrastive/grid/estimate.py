@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from contrastive.config import registry
 from contrastive.config.cell import Cell, Scratch
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
@@ -153,6 +154,8 @@ def finished_cells() -> Iterator[tuple[Cell, float]]:
             tries = claim.attempts(folder)
             ended = [each for each in tries if (each.get("stage"), each.get("outcome")) == ("evaluate", "done")]
             evaluation = ended[-1]["ended"] - ended[-1]["began"] if ended else 0.0
+            if {*config["cell"].get("plugins", ())} - {*map(registry.copy_name, registry.PLUGINS.values())}:
+                continue  # reading it would make files of other experiments known
             cell = Cell.model_validate(config["cell"])
             if not cell.encoder.model.startswith("scratch:") and locate.local_model_folder(cell.encoder.model) is None:
                 continue  # without the model its size is unknown

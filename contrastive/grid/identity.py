@@ -5,7 +5,6 @@ Settings at their default are left out, so that a new option changes no id. In e
 """
 
 from collections.abc import Callable, Hashable, Iterable
-from pathlib import Path
 from typing import Any
 
 from contrastive import data
@@ -39,7 +38,7 @@ def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
     """Return the identity of each cell; shared files are read once, so that all cells see one state of the disk."""
     cells = list(cells)
     for copy in {copy for cell in cells for copy in cell.plugins}:
-        add_plugin(Path(copy))
+        add_plugin(copy)
     shared: dict[tuple[str, Settings], Any] = {}
 
     def once(make: Callable[[Any], Any], part: Settings) -> Any:

@@ -220,7 +220,7 @@ def with_copies(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     copies = [plugins.keep(folder / file) for file in files]
     for copy in copies:
         add_plugin(copy)
-    return data | {"plugins": tuple(map(str, copies))}
+    return data | {"plugins": tuple(copies)}
 
 
 def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) -> Any:

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from contrastive.config import registry
 from contrastive.config.cell import PARTS, SETTINGS
 from contrastive.config.experiment import Experiment, Section
+from contrastive.config.objective import KNOWN
 from contrastive.errors import LONGEST_NAME, brief, brief_name
 
 SettingPath = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes", "k", 1)
@@ -100,6 +101,7 @@ def _unknown_setting(name: str, parent: type[BaseModel] | None) -> str:
     if parent is None and name in ("seed", "seeds"):
         return "seeds are set for the whole experiment: write `seeds: [0, 1, 2]` at the top level"
     names = list(parent.model_fields if parent else [*SETTINGS, "axes", "exclude", "by"])
+    names.sort(key=lambda known: SETTINGS.get(known) != "objective" or known in KNOWN)  # those of users' files first
     if not difflib.get_close_matches(name, names, 1) and name in SETTINGS:
         part = "base" if parent is Section else SETTINGS[name]
         return f"there is no such setting here; did you mean `{part}: {{{name}: …}}`?"

@@ -18,6 +18,8 @@ DESCRIPTIVE = {"contrastive", "contrastive.errors", "contrastive.paths"} | {
 # … and modules of these packages that training reads: how its state is sharded, and which blocks come from a store.
 COMPUTING = {"contrastive.grid.deepspeed_file", "contrastive.grid.frozen_readers"}
 
+DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
+
 Choices = tuple[tuple[str, str, tuple[str, ...]], ...]  # (module, registry, names of the entries in use)
 
 
@@ -122,6 +124,8 @@ def definitions(module: str) -> dict[str, list[ast.stmt]]:
     """Return the top-level statements of a module by the names that they bind; under "" those that bind none."""
     by_name: dict[str, list[ast.stmt]] = {}
     for statement in syntax_tree(module).body:
+        if module in PLUGINS and not isinstance(statement, DEFINES):
+            by_name.setdefault("", []).append(statement)  # such as a loop, which may change what others hold
         for name, part in _bound(statement):
             by_name.setdefault(name, []).append(part)
     return by_name

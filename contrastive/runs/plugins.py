@@ -24,11 +24,11 @@ from contrastive.config.cell import add_plugin
 from contrastive.errors import UserError
 from contrastive.runs import store
 
-IMPORT_SECONDS = 60  # in which a file must be imported
+IMPORT_SECONDS = 30  # in which a file must be imported
 
 
-def keep(file: Path) -> Path:
-    """Copy a user's file into the store; return the copy. Nothing is executed."""
+def keep(file: Path) -> str:
+    """Copy a user's file into the store; return the name of the copy, DIGEST/NAME.py. Nothing is executed."""
     try:
         paths.check_file(file)
         content = file.read_bytes()
@@ -36,23 +36,28 @@ def keep(file: Path) -> Path:
     except (OSError, SyntaxError, ValueError) as error:
         raise UserError(f"{file.name} cannot be read: {error}") from None
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            if node.level or any(alias.name == "*" for alias in node.names):
+                raise UserError(f"{file.name}, line {node.lineno}: name the module and what is imported from it")
+            names.add(node.module or "")
     for name in sorted({name.partition(".")[0] for name in names}):
         if (file.parent / f"{name}.py").exists() or (file.parent / name / "__init__.py").exists():
             raise UserError(f"{file.name} imports {name} beside it, which workers would lack: put both into one file")
-    copy = store.home() / "plugins" / hashlib.sha256(content).hexdigest()[:16] / file.name
-    if not copy.exists():
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        store.write_atomic(copy, content)
-    return copy
+    name = f"{digest_of(content)}/{file.name}"
+    if not path_of(name).exists() or digest(name) != digest_of(content):
+        store.write_atomic(path_of(name), content)
+    return name
 
 
 def load(copies: Iterable[str]) -> None:
     """Import copies, and enter what they register into the registries of this process."""
-    for copy in map(Path, copies):
-        module = add_plugin(copy)
+    for name in copies:
+        copy, module = path_of(name), add_plugin(name)
         if module in sys.modules:
             continue
+        if digest(name) != copy.parent.name:
+            raise UserError(f"{copy} was changed in the home: remove it, so that it is copied again")
         spec = importlib.util.spec_from_file_location(module, copy)
         assert spec is not None and spec.loader is not None
         sys.modules[module] = loaded = importlib.util.module_from_spec(spec)
@@ -67,8 +72,8 @@ def load(copies: Iterable[str]) -> None:
         if encoders := getattr(loaded, "ENCODERS", {}):
             from transformers import AutoConfig, AutoModel
 
-            for name, encoder in encoders.items():
-                AutoConfig.register(name, encoder.config_class)
+            for kind, encoder in encoders.items():
+                AutoConfig.register(kind, encoder.config_class)
                 AutoModel.register(encoder.config_class, encoder)
 
 
@@ -91,8 +96,17 @@ def time_limit(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def digest(copy: str) -> str:
-    return Path(copy).parent.name
+def path_of(name: str) -> Path:
+    return store.home() / "plugins" / name
+
+
+def digest(name: str) -> str:
+    """Return the digest of a copy as it is now: who may write to the home may change it."""
+    return digest_of(path_of(name).read_bytes())
+
+
+def digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def allowed_file() -> Path:
@@ -116,6 +130,6 @@ def refuse_others(copies: Collection[str]) -> None:
     for copy in copies:
         if digest(copy) not in allowed():
             raise UserError(
-                f"{Path(copy).name} is code that you have not allowed to run. Look at it ({copy}), then run "
+                f"{Path(copy).name} is code that you have not allowed to run. Look at it ({path_of(copy)}), then run "
                 f"`ablate run FILE --trust {digest(copy)}`"
             )

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from filelock import FileLock, Timeout
 
 from contrastive.errors import UserError
-from contrastive.paths import expand_user
+from contrastive.paths import home as home
 
 EVALUATED = ("scores.json", "examples.npz", "picture.npz")  # files of evaluation; all others come from training
 LOCK_POLL = 0.1  # seconds between two tries for a lock that another process holds
@@ -29,11 +29,6 @@ NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "attempts", "attempt.json", "re
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
 MISPLACED = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENOENT)
-
-
-def home() -> Path:
-    """Return the folder of runs, caches and the MLflow database: ABLATE_HOME, or the working directory."""
-    return expand_user(os.environ.get("ABLATE_HOME") or ".").absolute()
 
 
 def check_home() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from contrastive.config import registry
 from contrastive.errors import UserError
 from contrastive.runs import claim, stopping, store
 from contrastive.training.health import GradientPathError
@@ -68,6 +69,16 @@ def failure_kind(error: BaseException) -> str:
 def failure_message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in store.FULL + store.FORBIDDEN + store.MISPLACED:
         return store.explain_os_error(error)
-    if isinstance(error, UserError | GradientPathError | Diverged | stopping.Stopped):
+    if isinstance(error, GradientPathError):
+        return f"{error}. A hinge whose margin all texts keep has none either"
+    if isinstance(error, UserError | Diverged | stopping.Stopped):
         return str(error)
-    return f"{type(error).__name__}: {error}"
+    return f"{plugin_line(error)}{type(error).__name__}: {error}"
+
+
+def plugin_line(error: BaseException) -> str:
+    """Return the last line of a user's file that was reached, as `my_loss.py, line 12: `; empty if none was."""
+    frames = traceback.extract_tb(error.__traceback__)
+    files = {str(path) for path in registry.PLUGINS.values()}
+    lines = [f"{Path(frame.filename).name}, line {frame.lineno}: " for frame in frames if frame.filename in files]
+    return lines[-1] if lines else ""

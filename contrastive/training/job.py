@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contrastive.config.cell import Cell, Training
+from contrastive.config.cell import Cell, Training, add_plugin
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Resources, Speed
 from contrastive.data import tokens as token_store
@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("config", type=Path, help="config.json of a run folder, which describes the cell")
     parser.add_argument("folder", type=Path, help="output folder; an interrupted training in it is resumed")
     arguments = parser.parse_args()
+    plugins.refuse_others(store.read_json(arguments.config)["cell"]["plugins"])
     train_rank(arguments.config, arguments.folder, Resources().checkpoint_every, None)
 
 
@@ -74,7 +75,9 @@ def prepare(request: TrainRequest) -> tuple[Tokens, EmbeddingSpec]:
     """Return the tokens to train on, with the outputs of frozen blocks if the cell reads them, and what is embedded."""
     from contrastive.models import frozen_store
 
-    plugins.load((*request.cell.plugins, *request.evaluation.plugins))
+    plugins.load(request.cell.plugins)
+    for copy in request.evaluation.plugins:
+        add_plugin(copy)
     prepared = prepare_cell_tokens(request.cell)
     spec = prepare_evaluation(request.cell, request.evaluation, prepared)
     tokens = token_store.open_tokens(prepared)

@@ -4,6 +4,7 @@ process."""
 import logging
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ProcessPoolExecutor
@@ -13,11 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from contrastive.config import registry
+from contrastive.config.cell import Cell
+from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
 from contrastive.runs import stopping
 from contrastive.runs.stopping import Stopped
 from contrastive.training import processes as worker_processes
+from contrastive.training.job import TrainRequest
 from tasks.engines.types import LOOK_EVERY, Engine, Watch, WorkerLost
 
 logger = logging.getLogger(__name__)
@@ -31,6 +36,7 @@ class Slot:
 
     def __init__(self, environment: dict[str, str]):
         self.environment, self.closed = environment, False
+        self.loaded = frozenset[str]()  # files of users that the process has imported
         self._start()
 
     def _start(self) -> None:
@@ -39,16 +45,23 @@ class Slot:
         self.pool = ProcessPoolExecutor(1, mp_context=context, initializer=_become_worker, initargs=(environment,))
 
     def run(self, work: Callable[..., Any], *arguments: Any, watch: Watch | None = None) -> Any:
-        """Run `work` in this slot's process, while `watch` checks its progress. A process that died is replaced."""
+        """Run `work` in this slot's process, while `watch` checks its progress. A process that died is replaced, and so
+        is one that has imported code of users that this work does not use: it may have changed anything."""
+        needed = own_code(work, arguments)
+        if self.loaded - needed:
+            self.pool.shutdown(wait=True)
+            self._start()
+        self.loaded = needed
         try:
-            future = self.pool.submit(work, *arguments)
+            future = self.pool.submit(_with_imports, work, *arguments)
         except (EOFError, OSError, RuntimeError) as error:  # the fork server has died, or the pool was shut down
             raise self._lost("no worker process could be started") from error
         why = "the worker process died (killed, or out of memory)"
         try:
             while True:
                 try:
-                    return future.result(timeout=LOOK_EVERY)
+                    result, self.loaded = future.result(timeout=LOOK_EVERY)
+                    return result
                 except TimeoutError:
                     if future.done():  # the work itself raised TimeoutError
                         raise
@@ -84,6 +97,26 @@ def _become_worker(environment: dict[str, str]) -> None:
     worker_processes.apply_worker_environment(environment)
 
 
+def _with_imports(work: Callable[..., Any], *arguments: Any) -> tuple[Any, frozenset[str]]:
+    """Return the result of work, and the files of users that this process has imported."""
+    result = work(*arguments)
+    own = registry.PLUGINS.items()
+    return result, frozenset(registry.copy_name(path) for module, path in own if module in sys.modules)
+
+
+def own_code(work: Any, arguments: tuple[Any, ...]) -> frozenset[str]:
+    """Return the files of users that work imports, by its arguments and those of the calls that it wraps."""
+    copies = {copy for each in arguments for copy in copies_in(each)}
+    inner = own_code(work.func, work.args) if isinstance(work, partial) else ()
+    return frozenset(copies | {*inner})
+
+
+def copies_in(argument: Any) -> tuple[str, ...]:
+    if isinstance(argument, TrainRequest):
+        return argument.cell.plugins
+    return argument.plugins if isinstance(argument, Cell | Evaluation) else ()
+
+
 class Inline(Slot):
     """The slot of the `inline` engine: this process."""
 
@@ -91,6 +124,8 @@ class Inline(Slot):
         pass
 
     def run(self, work: Callable[..., Any], *arguments: Any, watch: Watch | None = None) -> Any:
+        if own_code(work, arguments):
+            raise UserError("`plugins` need a process for themselves, so not --engine inline")
         os.environ.update(self.environment)
         return work(*arguments)
 

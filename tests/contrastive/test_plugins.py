@@ -51,6 +51,7 @@ def forget() -> None:
     LOSSES.pop("closer", None)
     for name in Objective.model_fields.keys() - KNOWN:
         del Objective.model_fields[name], SETTINGS[name]
+        delattr(Objective, name)
     for model in (Objective, Cell, Experiment):
         model.model_rebuild(force=True)
     for module in (registry, objective, names, fingerprint, load):
@@ -90,6 +91,9 @@ def test_a_loss_of_ones_own_is_read_not_run_and_its_code_is_in_the_ids_of_its_ce
     first, *rest = ids(before)
     elsewhere = ids(loaded(place, CODE.replace("return 1", "return 2")))
     assert elsewhere[1:] == ids(loaded(place))[1:] and elsewhere[0] == first  # only what a cell uses counts
+    loop = CODE.replace("def unused", "TABLE = []\nfor each in (1, 2):\n    TABLE.append(each)\n\ndef unused")
+    looped, longer = ids(loaded(place, loop)), ids(loaded(place, loop.replace("(1, 2)", "(1, 2, 3)")))
+    assert looped[0] == longer[0] == first and looped[1] != longer[1] != elsewhere[1]  # it may change what others hold
     changed = ids(loaded(place, CODE.replace("mean() /", "mean() * 2 /")))
     assert changed[0] == first and all(new != old for new, old in zip(changed[1:], rest, strict=True))
 
@@ -108,7 +112,25 @@ def test_it_is_a_loss_like_the_others_once_it_is_loaded(place: Path):
         (CODE.replace('"closer": closer', '"ce": closer'), "there is `ce` already in LOSSES"),
         (CODE.replace("temperature", "epochs"), "`epochs` is another setting of experiments"),
         (CODE.replace("temperature: float", "strength"), "annotate the setting `strength` with its type, one of bool,"),
-        (CODE.replace("*, temp", "temp"), "write `*, ` before `temperature` of closer"),
+        (CODE.replace("*, temp", "temp"), "has `temperature` by position: write `*, ` before it"),
+        (CODE.replace("temperature", "canonical"), "`canonical` is another setting of experiments"),
+        (
+            CODE.replace("temperature: float = 1.0", "gap: float = 1 / 3"),
+            "gap=1 / 3: write its default as a plain value",
+        ),
+        (
+            CODE.replace("temperature: float = 1.0", "gap: float = 'x'"),
+            "the default of `gap` is 'x', and its type float",
+        ),
+        (CODE.replace("closer(views", "closer(vectors"), "reads `views` or `logits`: name its first parameter so"),
+        (CODE.replace('"two_stage"', '"none"'), "has usual_view `none` in its facts, which does not exist"),
+        (CODE.replace("needs_batch=False", 'weight="w"'), "has weight `w` in its facts: leave it out"),
+        (CODE.replace('{"closer"', '{"a+b"'), "a+b needs a name of a to z, 0 to 9 and _"),
+        ("from torch.nn.functional import *\n" + CODE, "closer.py, line 1: name the module and what is imported"),
+        (
+            CODE.replace('"closer": closer', '"closer": normalize') + "from torch.nn.functional import normalize",
+            "cannot be",
+        ),
         (CODE + "def spread(inputs):\n    pass\nMETRICS = {'spread': spread}", "there is a score `spread` already"),
         ("import helper\n" + CODE, "imports helper beside it, which workers would lack"),
         (CODE.replace('{"closer": closer}', "dict(closer=closer)"), "LOSSES must be a dict literal"),
@@ -125,11 +147,16 @@ def test_what_cannot_be_used_is_refused_with_the_reason(code: str, said: str, pl
 def test_only_what_a_person_allowed_may_run_and_an_edit_has_to_be_allowed_again(place: Path):
     (copy,) = loaded(place).experiment.plugins
     with pytest.raises(
-        UserError, match=rf"have not allowed to run. Look at it \({copy}\).*--trust {plugins.digest(copy)}"
+        UserError, match=rf"have not allowed to run. Look at it \(.*/{copy}\).*--trust {plugins.digest(copy)}"
     ):
         plugins.refuse_others([copy])
     plugins.allow([plugins.digest(copy)])
     plugins.refuse_others([copy])
+    plugins.path_of(copy).write_text(CODE + "open('/tmp/x')\n")  # by somebody else who may write to the home
+    with pytest.raises(UserError, match="have not allowed"):
+        plugins.refuse_others([copy])
+    with pytest.raises(UserError, match="was changed in the home"):
+        plugins.load([copy])
     (edited,) = loaded(place, CODE + "# a comment\n").experiment.plugins
     with pytest.raises(UserError, match="have not allowed"):
         plugins.refuse_others([edited])

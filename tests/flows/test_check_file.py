@@ -120,8 +120,8 @@ def test_what_is_good_passes(place: Path, code: str, count: int, monkeypatch: py
     if code == STATE:  # the two processes of the first take seconds
         monkeypatch.setattr(losses, "equals_one_process", lambda name, copy: None)
     done = check(place, code)
-    assert done.exit_code == 0 and len(done.output.splitlines()) == count, done.output
-    assert all(re.match("ok   (mine|own_mean): ", line) for line in done.output.splitlines())
+    assert done.exit_code == 0 and len(done.stdout.splitlines()) == count, done.stdout
+    assert all(re.match("ok   (mine|own_mean): ", line) for line in done.stdout.splitlines())
 
 
 FAULTS = [
@@ -166,9 +166,9 @@ def test_a_fault_is_found_by_its_check(
     if title != "two processes equal one":  # which take seconds
         monkeypatch.setattr(losses, "equals_one_process", lambda name, copy: None)
     done = check(place, changed(code, old, new))
-    name, lines = "own_mean" if "hidden" in new else "mine", done.output.splitlines()
+    name, lines = "own_mean" if "hidden" in new else "mine", done.stdout.splitlines()
     after = [later for line, later in pairwise(lines) if line.startswith(f"FAIL {name}: {title}")]
-    assert done.exit_code == 1 and len(after) == 1 and said in after[0], done.output
+    assert done.exit_code == 1 and len(after) == 1 and said in after[0], done.stdout
 
 
 def test_what_cannot_be_read_is_an_error_of_its_own(place: Path):

@@ -69,6 +69,7 @@ def test_hyperparameters_are_in_words_and_only_those_that_a_row_reads():
         "loss": "ce; ce+supcon: adapted",
         "training.layer_decay": "0.9: plain",  # adapters have none
         "view": "topk_tokens: adapted",
+        "temperature": "0.1: adapted",  # the default of the loss
     }
 
 

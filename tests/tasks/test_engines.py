@@ -9,12 +9,15 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
+from contrastive.runs import plugins
 from tasks import engines
 from tasks.engines import Engine, EngineName, Stopped, Watch, WorkerLost, local
 from tests.waiting import soon
@@ -70,6 +73,25 @@ def test_workers_are_warm_and_have_their_threads():
         assert engine.run("train", threads_of_libraries) == {3}
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
+
+
+def run_own_code(evaluation: Evaluation) -> int:
+    plugins.load(evaluation.plugins)
+    return os.getpid()
+
+
+def test_a_process_that_has_run_code_of_users_does_no_work_that_does_not_use_it(tmp_path: Path):
+    """It may have changed anything, such as `torch.manual_seed`, for cells whose ids do not have it."""
+    (tmp_path / "mine.py").write_text("def mine(inputs):\n    return []\n\nMETRICS = {'mine': mine}\n")
+    own = Evaluation().model_copy(update={"plugins": (plugins.keep(tmp_path / "mine.py"),)})
+    with started("local", 1, threads=1) as engine:
+        first = engine.run("train", pid)
+        assert engine.run("evaluate", run_own_code, own) == engine.run("evaluate", run_own_code, own) == first
+        clean = engine.run("train", pid)
+        assert clean != first and engine.run("evaluate", partial(run_own_code, own)) == clean
+        assert engine.run("train", pid) != clean
+    with started("inline", None, threads=1) as engine, pytest.raises(UserError, match="not --engine inline"):
+        engine.run("evaluate", run_own_code, own)
 
 
 def test_inline_works_in_this_process():
