@@ -33,6 +33,7 @@ test: $(TESTED) $(BROWSER) ## before each commit, for four minutes; PYTEST_ARGS=
 
 # minutes are allowed to a test here: whole nights, matrices of shardings, every service killed
 test-all: $(TESTED) $(BROWSER) ## every test, for about an hour: with all products, services, clusters and a few kills
+	@$(BIN)/python -m tests.slurm
 	$(PYTEST) -m '' --timeout 1200 --fuzz-minutes 1 $(PYTEST_ARGS)
 
 BASE ?= HEAD

@@ -37,6 +37,7 @@ from flows.upkeep import apply_file
 from tasks import engines
 from tasks.cell import Job, Outcome, cell, prefix, references
 from tasks.engines import Engine, EngineName
+from tasks.engines.on_slurm import Batch
 from tasks.report import BuiltReport, report_task
 from tasks.sync import prepare_tracking, sync
 
@@ -75,7 +76,8 @@ def ablation_grid(
 
     Args:
         experiment_file: path of the experiment file, for example configs/quickstart.yaml
-        engine: local (this machine's devices), ray (the cluster at RAY_ADDRESS) or inline (one by one, to debug)
+        engine: local (this machine's devices), ray (the cluster at RAY_ADDRESS), slurm (jobs with the settings
+            resources.slurm of the file) or inline (one by one, to debug)
         gpus_per_cell: share of a GPU per cell, overrides the file; 0.5 packs two cells on one GPU, 0 uses none
         until_decided: start with two seeds and add more where undecided, instead of the seeds of the file
         max_seeds: maximum number of seeds per configuration with until_decided; 20 if left out
@@ -83,21 +85,23 @@ def ablation_grid(
         regardless: with until_decided, add seeds also where they will hardly decide (a chance below 0.1)
     """
     begin_flow()
-    resolved = load.load_experiment(Path(experiment_file))
+    file = Path(experiment_file).absolute()
+    resolved = load.load_experiment(file)
     check_seed_options(until_decided, max_seeds, budget, regardless)
     found = settled(resolved)
     if found is None:
-        run_grid(candidates(resolved.experiment), engine, gpus_per_cell)
+        run_grid(candidates(resolved.experiment), file, engine, gpus_per_cell)
         found = require_settled(resolved)
     growing = None
     if until_decided:
         most, seconds = max_seeds or USUAL_MAX_SEEDS, seconds_of("the budget", budget) if budget else None
         growing = GrowingGrid(found, most, seconds, gives_up=not regardless)
-    return run_grid(found, engine, gpus_per_cell, growing)
+    return run_grid(found, file, engine, gpus_per_cell, growing)
 
 
 def run_grid(
     resolved: LoadedExperiment,
+    file: Path,
     engine: EngineName,
     gpus_per_cell: float | None,
     growing: GrowingGrid | None = None,
@@ -110,7 +114,8 @@ def run_grid(
     for warning in problems.warnings:
         logger.warning(warning)
     plans.declare_plan(plan, growing.stopping() if growing else None)
-    with engines.start(engine, resources_of(plan, gpus_per_cell), plan.most_threads) as devices:
+    batch = Batch(file, plan.experiment.name, plan.experiment.resources.slurm, growing.most_seeds if growing else None)
+    with engines.start(engine, resources_of(plan, gpus_per_cell), plan.most_threads, batch) as devices:
         devices.check_capacity(max((status.cell.training.processes for status in plan.to_do), default=1))
         prepare_tracking(plan.experiment.name)
         if "test" in plan.experiment.evaluation.embedded():
@@ -188,7 +193,7 @@ def run_cells(plan: Plan, devices: Engine, growing: GrowingGrid | None = None) -
                     in_flight.add(begin(plan, status, fit, devices, ended))
                 if not in_flight:
                     return outcomes
-                done, ending = progress.next_ended(ended, in_flight)
+                done, ending = progress.next_ended(ended, in_flight, devices.state)
                 outcome = ending.result()
                 in_flight.remove(done)
                 outcomes.append(outcome)

@@ -27,7 +27,7 @@ ExperimentFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MORE = "More commands"
 SHIPPED = Path(__file__).parent.parent / "configs"
-EngineOption = Literal["local", "ray", "inline"]
+EngineOption = Literal["local", "ray", "slurm", "inline"]
 
 
 @app.command()
@@ -60,7 +60,9 @@ def run(
     experiment: ExperimentFile,
     engine: Annotated[
         EngineOption,
-        typer.Option(metavar="ENGINE", help="local; ray: the cluster at RAY_ADDRESS; inline: one by one, to debug."),
+        typer.Option(
+            metavar="ENGINE", help="local; ray: the cluster at RAY_ADDRESS; slurm: jobs; inline: one by one, to debug."
+        ),
     ] = "local",
     gpus_per_cell: Annotated[
         float | None,
@@ -86,11 +88,17 @@ def run(
     trust: Annotated[
         list[str] | None, typer.Option(metavar="DIGEST", help="Allow a file of `plugins` to run, by its digest.")
     ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="With --engine slurm: submit, and return at once.")] = False,
+    print_script: Annotated[bool, typer.Option("--print", help="With --engine slurm: only print the script.")] = False,
 ) -> None:
     """Train and evaluate what is missing, then write the report."""
     require_training()
-    from flows.start import run_experiment
+    from flows.start import print_or_submit, run_experiment
 
+    if print_script or detach:
+        if engine != "slurm" or until_decided:
+            raise UserError("--print and --detach need --engine slurm, without --until-decided")
+        return print_or_submit(experiment, trust or (), submit=not print_script)
     run_experiment(experiment, engine, gpus_per_cell, (until_decided, max_seeds, budget, regardless), trust or ())
 
 
@@ -364,6 +372,9 @@ def worker(
     until: Annotated[
         str, typer.Option(metavar="TIME", help="End after this time, e.g. 45m, 2h; under Slurm, with the job.")
     ] = "",
+    listed: Annotated[
+        bool, typer.Option("--listed", help="Only cells that `ablate run --engine slurm` lists.")
+    ] = False,
 ) -> None:
     """Train and evaluate cells beside other workers of this home, without Prefect and MLflow.
 
@@ -372,7 +383,7 @@ def worker(
     require_training()
     from flows.worker import run_worker
 
-    run_worker(experiment, until)
+    run_worker(experiment, until, listed)
 
 
 @app.command(rich_help_panel=MORE)

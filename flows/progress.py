@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
@@ -54,21 +54,23 @@ class Progress:
         self.bar.advance(self.task)
         self.say(f"[{self.done}/{self.total}] {job.name}: {result}")
 
-    def next_ended(self, ended: SimpleQueue[Any], running: Collection[Job]) -> Any:
-        """Return the next item of `ended`; show the progress of the running cells meanwhile."""
+    def next_ended(self, ended: SimpleQueue[Any], running: Collection[Job], state: Callable[[], str]) -> Any:
+        """Return the next item of `ended`; show the progress of the running cells meanwhile. `state`: what a scheduler
+        does, empty without one."""
         while True:
             try:
                 return ended.get(timeout=max(0.0, self.shown + self.every - time.monotonic()))
             except Empty:
                 self.shown = time.monotonic()
-                self.show(running)
+                self.show(running, state())
 
-    def show(self, running: Collection[Job]) -> None:
+    def show(self, running: Collection[Job], state: str = "") -> None:
         """Update the bar, or print a line."""
         seconds, step = time.monotonic() - self.began, self.steps_ended + sum(job.step() for job in running)
         left = f"about {human_span(seconds * (self.steps - step) / step)} left, " if 0 < step < self.steps else ""
         names = "; ".join(f"{brief_name(job.name)}, step {job.step()} of {job.steps}" for job in running)
+        doing = f"jobs: {state}" if state else f"running: {names}"
         if self.console.is_terminal:
-            self.bar.update(self.task, description=printable(f"{left}running: {names}"))
+            self.bar.update(self.task, description=printable(f"{left}{doing}"))
         else:
-            self.say(f"{human_span(seconds)}: {self.done} of {self.total} cells have ended, {left}running: {names}")
+            self.say(f"{human_span(seconds)}: {self.done} of {self.total} cells have ended, {left}{doing}")

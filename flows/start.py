@@ -9,7 +9,7 @@ from pathlib import Path
 from contrastive.errors import UserError
 from contrastive.grid.choose import candidates, settled
 from contrastive.grid.load import load_experiment
-from contrastive.grid.plan import make_plan
+from contrastive.grid.plan import declare_plan, make_plan
 from contrastive.runs import plugins
 from flows.serve import temporary_server
 from flows.terminal import SeedOptions, check_seed_options, errors_exit_with, say, tell
@@ -47,6 +47,27 @@ def run_experiment(
             say(f"report: {ablation_grid(str(experiment), engine, gpus_per_cell, *seeds)}")
     except Stopped as stopped:
         raise KeyboardInterrupt from stopped
+
+
+def print_or_submit(experiment: Path, trust: Sequence[str], submit: bool) -> None:
+    """Submit the missing cells of an experiment to Slurm, or only print the script."""
+    from flows.forecast import preflight_report
+    from tasks.engines.on_slurm import Batch
+
+    resolved = load_experiment(experiment)
+    ask_for_trust(resolved.experiment.plugins, trust)
+    plan = make_plan(settled(resolved) or candidates(resolved.experiment))
+    preflight_report(plan, engine="ray").refuse()
+    batch = Batch(experiment.absolute(), plan.experiment.name, plan.experiment.resources.slurm)
+    if not submit:
+        return say(batch.script(max(1, len(plan.to_do))))
+    if not plan.to_do:
+        return say("no cell is left; `ablate run` writes the report")
+    declare_plan(plan)
+    batch.list_cells([status.id for status in plan.to_do])
+    jobs = batch.jobs()
+    say(f"{sum(jobs.values())} jobs of it are there already" if jobs else batch.submit(len(plan.to_do)))
+    say(f"`ablate run {experiment} --engine slurm` looks in, and writes the report")
 
 
 def ask_for_trust(copies: Sequence[str], trust: Sequence[str]) -> None:

@@ -9,13 +9,16 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from contrastive.errors import UserError
 from contrastive.evaluation.prepare import lacks_embeddings
 from contrastive.grid.choose import candidates, settled
 from contrastive.grid.estimate import CostEstimator, in_order
+from contrastive.grid.expand import with_seeds
 from contrastive.grid.identity import evaluation_key, registry_choices, stages
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan, make_plan
@@ -28,6 +31,7 @@ from flows.forecast import preflight_report
 from flows.terminal import ExitWith, say, seconds_of, tell
 from tasks import engines, worker_calls
 from tasks.engines import Engine, Stopped, Watch, WorkerLost
+from tasks.engines.on_slurm import failed_at, slurm
 
 ROOM = 120.0  # seconds in which any cell can begin and write a checkpoint
 GRACE = 30.0  # seconds before the end at which running cells write their checkpoints
@@ -42,7 +46,7 @@ class HandedBack(ExitWith):
     exit_code = 75
 
 
-def run_worker(experiment: Path, until: str) -> None:
+def run_worker(experiment: Path, until: str, listed: bool = False) -> None:
     """Work until no cell of the experiment is left. Raise ExitWith if cells failed, HandedBack if cells are left."""
     tell(f"reading {experiment}")
     deadline = end_of_work(until)
@@ -51,35 +55,66 @@ def run_worker(experiment: Path, until: str) -> None:
     plugins.refuse_others(resolved.experiment.plugins)
     found = settled(resolved)
     plan = make_plan(found or candidates(resolved.experiment))
+    if listed:
+        plan = listed_plan(plan)
     preflight_report(plan).refuse()
     with registered(plan):
         start_fork_server()
         with (
             engines.start("local", plan.experiment.resources, plan.most_threads) as devices,
-            stopped_by_signals(devices),
+            stopped_by_signals(devices) as signals,
         ):
             devices.check_capacity(max((cell.training.processes for cell in plan.to_train), default=1))
             worker = Worker(plan, devices, deadline)
             worker.run()
+    if worker.left and signal.SIGTERM not in signals and (job := os.environ.get("SLURM_JOB_ID")):
+        slurm("scontrol", "requeue", job)  # its wall time is over
     worker.refuse()
     then = "records and reports them" if found else "chooses the values and goes on"
-    say(f"all {len(plan.statuses)} cells have ended; `ablate run {experiment}` {then}")
+    ended = f"all {len(plan.statuses)} cells have ended" if plan.statuses else "no cell is listed"
+    say(f"{ended}; `ablate run {experiment}` {then}")
+
+
+def listed_plan(plan: Plan) -> Plan:
+    """Return the plan of the cells that `ablate run --engine slurm` lists; raise UserError if this program would
+    compute others."""
+    path = store.home() / "workers" / plan.experiment.name / "listed.json"
+    content = store.read_json(path) if path.exists() else {"ids": [], "most_seeds": None}
+    if content["most_seeds"] is not None:
+        plan = make_plan(with_seeds(plan.resolved, content["most_seeds"]))
+    wanted = {cell: status for cell, status in plan.statuses.items() if status.id in content["ids"]}
+    if missing := len(content["ids"]) - len(wanted):
+        raise UserError(
+            f"{missing} of {len(content['ids'])} listed cells are not those of this machine: the file, the code or the "
+            "data differ from those that `ablate run` read"
+        )
+    return Plan(plan.resolved, wanted)
 
 
 def end_of_work(until: str) -> float | None:
     """Return when this worker has to end, in seconds since 1970: after the time `until`, or with its Slurm job."""
     if until:
         return time.time() + seconds_of("--until", until)
-    end = os.environ.get("SLURM_JOB_END_TIME", "")
-    return float(end) if end.isdecimal() else None
+    if (job := os.environ.get("SLURM_JOB_ID")) is None:
+        return None
+    try:
+        return datetime.fromisoformat(slurm("squeue", "--noheader", f"--jobs={job}", "-o%e").strip()).timestamp()
+    except ValueError:  # it has no end
+        return None
 
 
 @contextmanager
-def stopped_by_signals(devices: Engine) -> Iterator[None]:
-    """At SIGTERM and SIGUSR1, let running cells write a checkpoint and begin no more."""
-    before = {number: signal.signal(number, lambda *_: devices.finish()) for number in STOP_SIGNALS}
+def stopped_by_signals(devices: Engine) -> Iterator[list[int]]:
+    """At SIGTERM and SIGUSR1, let running cells write a checkpoint and begin no more. Yield the signals that came."""
+    came = list[int]()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        devices.finish()
+
+    before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:
-        yield
+        yield came
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -89,7 +124,7 @@ def stopped_by_signals(devices: Engine) -> Iterator[None]:
 def registered(plan: Plan) -> Iterator[None]:
     """Register this worker while it works. Raise UserError if another one has other code or packages, with which it
     would compute other cells."""
-    folder = store.home() / "workers" / plan.experiment.name
+    folder = store.home() / "workers" / plan.experiment.name / "at-work"
     ours = described(plan)
     for path in sorted(folder.glob("*.json")):
         with store.locked(path.with_suffix(".lock"), timeout=0) as has_ended:
@@ -130,7 +165,7 @@ class Worker:
 
     def __init__(self, plan: Plan, devices: Engine, deadline: float | None):
         self.plan, self.devices, self.deadline = plan, devices, deadline
-        self.experiment, self.began = plan.experiment, time.time()
+        self.experiment = plan.experiment
         self.key = evaluation_key(self.experiment.evaluation)
         self.fit = CostEstimator(self.experiment.evaluation, self.experiment.speed)
         by_cell = {status.cell: status for status in plan.to_do}
@@ -138,6 +173,7 @@ class Worker:
         ordered = [by_cell[cell] for cell in trained] + [each for each in plan.to_do if not each.trains]
         self.left = {status.id: status for status in ordered}
         self.failed: dict[str, str] = {}
+        self.failed_before = {cell: failed_at(store.run_folder(cell)) for cell in self.left}
 
     def run(self) -> None:
         timer = None if self.deadline is None else threading.Timer(self.seconds_left() - GRACE, self.devices.finish)
@@ -198,7 +234,7 @@ class Worker:
         """Return whether a cell has a result, or has failed since this worker began."""
         run = store.run_folder(status.id)
         found, reason = outcome(run, self.key)
-        if found == "failed" and (run / "FAILED.json").stat().st_mtime >= self.began:
+        if found == "failed" and failed_at(run) != self.failed_before[status.id]:
             self.failed[status.id] = reason
             return True
         return found in ("finished", "diverged")

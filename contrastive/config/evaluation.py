@@ -102,7 +102,8 @@ class Evaluation(Settings):
         for copy in registry.copies_to_add(values.get("plugins")):
             add_plugin(copy)
         metrics, named = registry.metrics(), values.get("metrics")
-        own = registry.plugins_with(metrics[name] for name in (named or ()) if name in metrics)
+        names = [name for name in named if isinstance(name, str)] if isinstance(named, list | tuple) else []
+        own = registry.plugins_with(metrics[name] for name in names if name in metrics)
         return values | {"plugins": own} if own else values
 
     def unmeasurable(self, data: Data) -> str:

@@ -143,6 +143,19 @@ def choices_of(choose: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     return {name: values for name, values in choose.items() if name in SETTINGS}
 
 
+class Slurm(Settings):
+    """Jobs of `ablate run --engine slurm`: an array of equal workers, each of which takes one cell after another."""
+
+    workers: Positive = Field(8, description="most jobs at a time")
+    time: str = Field("1:00:00", pattern=r"^[0-9:-]+$", description="wall time of a job, as for sbatch")
+    partition: str | None = None
+    account: str | None = None
+    gres: str | None = Field(None, description="generic resources of a job, e.g. gpu:1")
+    lines: tuple[str, ...] = Field(
+        (), description="further lines of the script, e.g. `#SBATCH --mem=32G` or `module load cuda`"
+    )
+
+
 class Resources(Settings):
     """Where and how cells run; no result depends on it."""
 
@@ -154,6 +167,7 @@ class Resources(Settings):
     )
     most_cells: Positive = Field(100_000, description="most cells of a grid; a file with more is rejected as a mistake")
     checkpoint_every: Positive = Field(200, description="optimizer steps between two checkpoints of a cell")
+    slurm: Slurm = Slurm()
     hung_after: Positive = Field(1800, description="seconds without a finished step after which a cell is restarted")
 
 

@@ -1,7 +1,7 @@
 """Engines run the work of cells; the choice of engine never changes a result.
 
-`local`: the devices of this machine. `ray`: an existing Ray cluster. `inline`: one cell after another in this process,
-for debugging.
+`local`: the devices of this machine. `ray`: an existing Ray cluster. `slurm`: jobs of a Slurm cluster. `inline`: one
+cell after another in this process, for debugging.
 """
 
 import signal
@@ -16,19 +16,24 @@ from contrastive.errors import UserError
 from contrastive.runs import stopping, store
 from contrastive.runs.stopping import Stopped
 from tasks.engines import local
+from tasks.engines.on_slurm import Batch, OnSlurm
 from tasks.engines.types import Engine, Watch, WorkerLost
 
 __all__ = ["Engine", "EngineName", "Stopped", "Watch", "WorkerLost", "start"]
 
-EngineName = Literal["local", "ray", "inline"]
+EngineName = Literal["local", "ray", "slurm", "inline"]
 
 
 @contextmanager
-def start(name: EngineName, resources: Resources, threads: int) -> Iterator[Engine]:
-    """Start an engine; stop it and all its processes at the end."""
+def start(name: EngineName, resources: Resources, threads: int, batch: Batch | None = None) -> Iterator[Engine]:
+    """Start an engine; stop it and all its processes at the end. `batch`: the jobs of `slurm`."""
     with stopping.work_permit(store.home()) as permit:
         engine: Engine
-        if name == "ray":
+        if name == "slurm":
+            if batch is None:
+                raise UserError("only `ablate run` submits to Slurm: take another engine")
+            engine = OnSlurm(permit, batch)
+        elif name == "ray":
             try:
                 from tasks.engines.on_ray import connect
             except ImportError as error:

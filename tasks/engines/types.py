@@ -70,6 +70,10 @@ class Engine(ABC):
     def max_in_flight(self) -> int:
         """Return the number of cells to submit at a time: enough that no device waits, and no more."""
 
+    def state(self) -> str:
+        """Return what a scheduler does with the work; empty if what runs is known here."""
+        return ""
+
     def finish(self) -> None:
         """Begin nothing more, and let running trainings end with a checkpoint soon."""
         self.stopped = True

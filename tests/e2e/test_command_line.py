@@ -55,30 +55,30 @@ def test_an_experiment_of_another_name_reuses_the_cells_and_reports_them(home: P
     assert ablate_in(home, "audit", path).returncode == 0
 
 
-def test_what_differs_between_two_cells_and_what_can_go(finished: Path, ablate_in: Ablate):
-    planned = json.loads(ablate_in(finished, "plan", SMOKE, "--json").stdout)["cells"]
+def test_what_differs_between_two_cells_and_what_can_go(home: Path, ablate_in: Ablate):
+    planned = json.loads(ablate_in(home, "plan", SMOKE, "--json").stdout)["cells"]
     ids = {cell["name"]: cell["id"] for cell in planned}
     first, second = [cell for name, cell in ids.items() if name.startswith("ce · ")]
-    head, again, *lines = ablate_in(finished, "diff", first, second).stdout.splitlines()
+    head, again, *lines = ablate_in(home, "diff", first, second).stdout.splitlines()
     assert head.startswith(f"{first}  ce ·") and again.startswith(f"{second}  ce ·")
     assert lines[0].split() == ["seed", "0", "→", "1"] and all("test." in line for line in lines[1:])
     other = next(cell for name, cell in ids.items() if name.startswith("ce+"))
-    differing = ablate_in(finished, "diff", first, other).stdout
+    differing = ablate_in(home, "diff", first, other).stdout
     assert (
         "\n  loss  " in differing and "\n  code of contrastive.losses.LOSSES[" in differing and "torch" not in differing
     )
 
-    named = finished / "declared" / "cells" / "smoke.json"
+    named = home / "declared" / "cells" / "smoke.json"
     store.write_json(named, sorted({*store.read_json(named)} - {first, second}))
-    left = finished / "runs" / other / "attempts" / "0001" / "resume"
+    left = home / "runs" / other / "attempts" / "0001" / "resume"
     left.mkdir()
     (left / "state.pt").write_bytes(b"0" * 3_000_000)
-    with store.locked(finished / "runs" / second / ".claim"):
-        listed = ablate_in(finished, "clean", "--dry-run").stdout
+    with store.locked(home / "runs" / second / ".claim"):
+        listed = ablate_in(home, "clean", "--dry-run").stdout
         assert left.exists() and f"3.0 MB  {left}" in listed and f"/{first}  (" in listed and second not in listed
-        assert ablate_in(finished, "clean").returncode == 0
-    assert {path.name for path in finished.glob("runs/*")} == {*ids.values()} - {first}
-    assert not left.exists() and ablate_in(finished, "show", other).returncode == 0
+        assert ablate_in(home, "clean").returncode == 0
+    assert {path.name for path in home.glob("runs/*")} == {*ids.values()} - {first}
+    assert not left.exists() and ablate_in(home, "show", other).returncode == 0
 
 
 def test_an_edit_of_the_file_reaches_the_report_which_names_a_changed_margin(home, ablate_in, tmp_path):

@@ -50,7 +50,7 @@ def test_two_workers_end_with_the_scores_of_one_run_and_a_run_records_them(
     assert [worker.returncode for worker in workers] == [0, 0], said
     assert scores(place) == scores(home) and len(scores(place)) == 8
     assert [outcomes(run) for run in (place / "runs").iterdir()] == [["done"]] * 8  # nothing was computed twice
-    assert not [*place.glob("workers/smoke/*.json")] and not (place / "mlruns").exists()
+    assert not [*place.glob("workers/smoke/at-work/*.json")] and not (place / "mlruns").exists()
     done = ablate_in(place, "run", SMOKE)
     assert done.returncode == 0 and "8 of them finished before" in done.stderr
 
@@ -96,7 +96,7 @@ def test_no_cell_is_begun_that_could_not_end_and_other_code_is_refused(tmp_path:
     source = code / "contrastive" / "training" / "terms.py"
     source.write_text(source.read_text() + "\nNEW = 1\n")
     worker = start(place, file)
-    soon(lambda: [*place.glob("workers/long/*.json")], while_runs=worker)
+    soon(lambda: [*place.glob("workers/long/at-work/*.json")], while_runs=worker)
     done = ablate_in(place, "worker", file, code=code)
     assert done.returncode == 2 and "has other code (contrastive.training.terms)" in done.stderr
     worker.terminate()

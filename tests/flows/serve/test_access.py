@@ -48,4 +48,4 @@ def test_the_environment_of_the_services(tmp_path, monkeypatch):
     monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "me:my-own")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:s3cret@there:5000")
     assert up.service_environment(tmp_path, "")["PREFECT_API_AUTH_STRING"] == "me:my-own"
-    assert "http://me:***@there:5000 (not served from here)" in up.welcome(tmp_path, "http://127.0.0.1:1", "")
+    assert "http://me:***@there:5000 (not served from here)" in up.welcome(tmp_path, "http://127.0.0.1:1", "", "x")
