@@ -28,7 +28,7 @@ def test_while_nothing_ends_a_line_says_how_far_cells_are(capfd: pytest.CaptureF
         progress.began -= 120.0
         working = [job(80, 30, "ce · seed 0"), job(40, 20, "rdrop · seed 0")]
         Timer(0.5, ended.put, ["it ended"]).start()
-        assert progress.next_ended(ended, working) == "it ended"
+        assert progress.next_ended(ended, working, str) == "it ended"
         progress.ended(working[0], "done")
     first, line, *_, last = capfd.readouterr().err.splitlines()
     assert first == "5 cells, 1 of them finished before"
