@@ -14,12 +14,13 @@ from contrastive.config.cell import SETTINGS, Cell
 from contrastive.config.experiment import Experiment
 from contrastive.config.objective import KNOWN, Objective
 from contrastive.errors import UserError
-from contrastive.grid import load, names
+from contrastive.grid import estimate, load, names
 from contrastive.grid.expand import LoadedExperiment
 from contrastive.grid.identity import evaluation_key, identities
 from contrastive.grid.load import ExperimentError, parse_experiment
 from contrastive.losses import LOSSES
-from contrastive.runs import fingerprint, plugins
+from contrastive.runs import fingerprint, plugins, store
+from contrastive.training import job
 
 TEXT = """
 name: x
@@ -225,6 +226,22 @@ def test_an_encoder_is_used_by_the_folders_that_name_its_type(place: Path):
     assert own.plugins and not plain.plugins
     after = ids(loaded(place, code.replace("pass", "training = True"), text))
     assert [new["code"] != old["code"] for new, old in zip(after, before, strict=True)] == [True, False]
+
+
+def test_a_finished_cell_of_another_file_makes_nothing_known_and_is_trained_by_hand_only_if_allowed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    own = cells_of(loaded(place, CODE.replace("temperature", "margin"), TEXT.replace("temperature", "margin")))[2]
+    run = store.run_folder("0123")
+    store.write_json(run / "config.json", {"cell": own.model_dump(mode="json")})
+    store.write_json(run / "provenance.json", {"wall_seconds": 1.0})
+    store.write_json(run / "DONE", {"files": {}})
+    assert [cell for cell, _ in estimate.finished_cells()] == [own]
+    forget()
+    assert list(estimate.finished_cells()) == [] and "margin" not in Objective.model_fields
+    monkeypatch.setattr(sys, "argv", ["job", str(run / "config.json"), str(place / "by-hand")])
+    with pytest.raises(UserError, match="closer.py is code that you have not allowed to run"):
+        job.main()
 
 
 def test_a_file_that_never_ends_is_stopped(place: Path, monkeypatch: pytest.MonkeyPatch):
