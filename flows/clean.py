@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from contrastive.errors import UserError
 from contrastive.runs import claim, store
 from flows.terminal import say
 
@@ -38,8 +39,11 @@ def is_left(path: Path) -> bool:
 
 def named_cells() -> set[str]:
     """Return the ids of the cells of all experiments that ever ran in this home."""
-    files = (store.home() / "declared" / "cells").glob("*.json")
-    return {cell for file in files for cell in store.read_json(file)}
+    declared = store.home() / "declared"
+    for file in declared.glob("*.json"):
+        if not (declared / "cells" / file.name).exists():
+            raise UserError(f"the cells of {file.stem} are not listed yet: run `ablate sync` with its file first")
+    return {cell for file in (declared / "cells").glob("*.json") for cell in store.read_json(file)}
 
 
 def remove(path: Path) -> None:

@@ -51,10 +51,10 @@ def preflight_report(plan: Plan, gpus_per_cell: float | None = None, engine: Eng
     error, and the file's setting a warning. On Ray the devices are unknown at this point, so a GPU is assumed."""
     resources = resources_of(plan, gpus_per_cell)
     share, set_in_file = resources.gpus_per_cell, "gpus_per_cell" in plan.experiment.resources.model_fields_set
-    on_gpu = engine == "ray" or devices_and_cores(resources, plan.most_threads).on_gpu
+    on_gpu = engine in ("ray", "slurm") or devices_and_cores(resources, plan.most_threads).on_gpu
     problems = preflight(plan, on_gpu=on_gpu)
-    if engine == "inline" and gpus_per_cell is not None:
-        problems.errors.append("--gpus-per-cell has no effect with --engine inline: leave out one of the two")
+    if engine in ("inline", "slurm") and gpus_per_cell is not None:
+        problems.errors.append(f"--gpus-per-cell has no effect with --engine {engine}: leave it out")
     elif share and not on_gpu:
         wrong = f"is {share:g}, but this machine has no GPU"
         if gpus_per_cell is not None:

@@ -57,7 +57,7 @@ def print_or_submit(experiment: Path, trust: Sequence[str], submit: bool) -> Non
     resolved = load_experiment(experiment)
     ask_for_trust(resolved.experiment.plugins, trust)
     plan = make_plan(settled(resolved) or candidates(resolved.experiment))
-    preflight_report(plan, engine="ray").refuse()
+    preflight_report(plan, engine="slurm").refuse()
     batch = Batch(experiment.absolute(), plan.experiment.name, plan.experiment.resources.slurm)
     if not submit:
         return say(batch.script(max(1, len(plan.to_do))))

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -21,7 +21,7 @@ from contrastive.grid.estimate import CostEstimator, in_order
 from contrastive.grid.expand import with_seeds
 from contrastive.grid.identity import evaluation_key, registry_choices, stages
 from contrastive.grid.load import load_experiment
-from contrastive.grid.plan import Plan, make_plan
+from contrastive.grid.plan import Plan, make_plan, name_cells
 from contrastive.grid.status import Status, outcome
 from contrastive.runs import claim, plugins, provenance, store
 from contrastive.runs.fingerprint import code_digests
@@ -58,6 +58,7 @@ def run_worker(experiment: Path, until: str, listed: bool = False) -> None:
     if listed:
         plan = listed_plan(plan)
     preflight_report(plan).refuse()
+    name_cells(plan.experiment.name, [status.id for status in plan.statuses.values()])  # `ablate clean` keeps them
     with registered(plan):
         start_fork_server()
         with (
@@ -125,18 +126,29 @@ def registered(plan: Plan) -> Iterator[None]:
     """Register this worker while it works. Raise UserError if another one has other code or packages, with which it
     would compute other cells."""
     folder = store.home() / "workers" / plan.experiment.name / "at-work"
-    ours = described(plan)
-    for path in sorted(folder.glob("*.json")):
-        with store.locked(path.with_suffix(".lock"), timeout=0) as has_ended:
-            if has_ended:
-                path.unlink(missing_ok=True)
-                continue
-        compare(ours, store.read_json(path))
-    path = folder / f"{socket.gethostname()}-{os.getpid()}.json"
+    ours, path = described(plan), folder / f"{socket.gethostname()}-{os.getpid()}.json"
     with store.locked(path.with_suffix(".lock")):
-        store.write_json(path, ours)
-        yield
-        path.unlink(missing_ok=True)
+        store.write_json(path, ours)  # first, so that of two that begin at once one sees the other
+        try:
+            for other in sorted({*folder.glob("*.json")} - {path}):
+                compare_if_alive(ours, other)
+            yield
+        finally:
+            forget(path)
+
+
+def compare_if_alive(ours: dict[str, Any], path: Path) -> None:
+    """Compare with another worker; forget one whose process has ended."""
+    with store.locked(path.with_suffix(".lock"), timeout=0) as has_ended:
+        if has_ended:
+            return forget(path)
+    with suppress(FileNotFoundError):  # it ends just now
+        compare(ours, store.read_json(path))
+
+
+def forget(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.with_suffix(".lock").unlink(missing_ok=True)
 
 
 def described(plan: Plan) -> dict[str, Any]:
@@ -219,15 +231,16 @@ class Worker:
             if not is_free or status.id not in self.left or self.devices.stopped:
                 return False
             ended_elsewhere = self.has_ended(status)
-            try:
-                if not ended_elsewhere:
-                    self.work(status)
-            except Stopped:
-                return True
-            if self.has_ended(status):
-                del self.left[status.id]
-                by = " by another worker" if ended_elsewhere else ""
-                say(f"{self.plan.name(status.cell)}: {self.failed.get(status.id, 'done')}{by}")
+            if not ended_elsewhere:
+                try:
+                    report = self.work(status)
+                except Stopped:
+                    return True
+                if not self.has_ended(status):  # such as on a full disk, which takes no FAILED.json
+                    self.failed[status.id] = report["error"] if report else "it has no result"
+            del self.left[status.id]
+            by = " by another worker" if ended_elsewhere else ""
+            say(f"{self.plan.name(status.cell)}: {self.failed.get(status.id, 'ended')}{by}")
         return True
 
     def has_ended(self, status: Status) -> bool:
@@ -239,21 +252,23 @@ class Worker:
             return True
         return found in ("finished", "diverged")
 
-    def work(self, status: Status) -> None:
-        """Train and evaluate a cell; try again if its process or the disk fails."""
-        run = store.run_folder(status.id)
+    def work(self, status: Status) -> dict[str, Any] | None:
+        """Train and evaluate a cell; try again if its process or the disk fails. Return the report of a failure."""
+        run, report = store.run_folder(status.id), None
         for _ in range(MOST_TRIES):
             try:
-                report = self.stages(status, run)
+                report = self.run_stages(status, run)
             except WorkerLost as error:
                 report = {"kind": "infrastructure", "error": str(error)}
-                store.write_json(run / "FAILED.json", report)
+                with suppress(OSError):
+                    store.write_json(run / "FAILED.json", report)
             if report is not None and report["kind"] == "stopped":
                 raise Stopped
             if report is None or report["kind"] != "infrastructure":
-                return
+                break
+        return report
 
-    def stages(self, status: Status, run: Path) -> dict[str, Any] | None:
+    def run_stages(self, status: Status, run: Path) -> dict[str, Any] | None:
         """Run the stages of a cell; return the failure of one, or None."""
         of, evaluation, resources = status.cell, self.experiment.evaluation, self.experiment.resources
         if store.damage(run, "TRAINED") is not None:

@@ -1,4 +1,4 @@
-"""What every loss, view, metric and pooling keeps, whatever it computes: checks of those inside and of users' own.
+"""Checks that every loss, view, metric and pooling passes, whatever it computes: those inside and those of users.
 
 Tests run them over the registries, `ablate check` over one file. No training imports them.
 """

@@ -80,7 +80,7 @@ def batch_of(*lengths: int) -> Batch:
 
 @dataclass
 class Seen:
-    """What a view asked of the encoder, its copies and its head: texts encoded, and how."""
+    """Record of what a view asked of the encoder, its copies and its head: texts encoded, and how."""
 
     plain: int = 0
     changed: int = 0

@@ -223,6 +223,16 @@ def counts_of_tokens(key: str) -> dict[str, Any] | None:
     return {name: meta[name] for name in ("sifted", "wordless", "merged")}
 
 
+def name_cells(experiment: str, cells: Collection[str]) -> set[str]:
+    """Add ids to those of an experiment's cells; return the earlier ones."""
+    with store.locked(store.home() / "locks" / f"declared-{experiment}"):
+        path = store.home() / "declared" / "cells" / f"{experiment}.json"
+        earlier: set[str] = set(store.read_json(path)) if path.exists() else set()
+        if not earlier.issuperset(cells):
+            store.write_json(path, sorted(earlier | {*cells}))
+        return earlier
+
+
 DECLARATIONS = TypeAdapter(list[Declaration])
 
 
@@ -230,11 +240,8 @@ def declare(experiment: str, now: Declaration, cells: Collection[str] = ()) -> N
     """Keep the first declaration once results exist, and append each later change. `cells`: ids of planned cells and of
     the older runs of stale ones. `now.finished` counts their results; results of cells that were planned before are
     added."""
+    earlier = name_cells(experiment, cells)
     with store.locked(store.home() / "locks" / f"declared-{experiment}"):
-        path = store.home() / "declared" / "cells" / f"{experiment}.json"
-        earlier: set[str] = set(store.read_json(path)) if path.exists() else set()
-        if not earlier.issuperset(cells):
-            store.write_json(path, sorted(earlier | {*cells}))
         others = sum(store.finished(store.run_folder(cell)) for cell in earlier - {*cells})
         now = replace(now, finished=now.finished + others)
         before = recorded_declarations(experiment) if now.finished else []

@@ -1,4 +1,4 @@
-"""What `ablate up` deploys: prefect.yaml in a checkout, otherwise each experiment file of the current folder."""
+"""Deployments of `ablate up`: prefect.yaml in a checkout, otherwise each experiment file of the current folder."""
 
 from collections.abc import Sequence
 from pathlib import Path

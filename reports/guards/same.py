@@ -22,6 +22,7 @@ FILES = {"source", "text", "label", "positive", "negative", "test", "validation"
 DATA = {*PARTS["data"].model_fields}
 SIZES = {*PARTS["encoder"].model_fields, *PARTS["objective"].model_fields, *DATA}
 FOLLOWING = {"head_lr", "encoder_lr", "layer_decay"}  # may follow from the recipe, as the objective does
+USUAL = frozenset(SETTINGS)
 AS_RUN = {"threads", "processes"}  # compared by the values that the run used, not by the settings
 OTHERS = 2  # deviating values that a sentence names
 NAMED_SETTINGS = 3  # deviating settings that a sentence names
@@ -80,10 +81,11 @@ def declared(section: RecordedSection, results: Results) -> set[str]:
 
 
 def same(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    axes = declared(section, results)
+    axes, own = declared(section, results), SETTINGS.keys() - USUAL  # those of users' losses follow them
     for check in SAME:
         values = {cell: str(value) for cell in cells if (value := check.read(cell)) is not None}
-        key = by({*check.follows} & axes)
+        follows = {*check.follows, *own} if "loss" in check.follows else {*check.follows}
+        key = by(follows & axes)
         yield from differing(check.kind, _(check.what), values, by_draw(key) if check.drawn else key, check.blocks)
 
 

@@ -48,7 +48,7 @@ class Slot:
         """Run `work` in this slot's process, while `watch` checks its progress. A process that died is replaced, and so
         is one that has imported code of users that this work does not use: it may have changed anything."""
         needed = own_code(work, arguments)
-        if self.loaded - needed:
+        if self.loaded - needed and not self.closed:
             self.pool.shutdown(wait=True)
             self._start()
         self.loaded = needed

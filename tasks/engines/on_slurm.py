@@ -155,39 +155,43 @@ class OnSlurm(Engine):
         before = failed_at(run)
         with self.listing:
             self.wanted[cell] = None
-        while not ended(run):
-            if failed_at(run) not in (None, before) and not is_worked_on(cell):
-                return store.failure(run)
-            self.check()
-            if self.problem:
-                raise UserError(self.problem)
-            if watch is not None:
-                watch.progress()  # sends curves to MLflow; workers end what hangs
-            time.sleep(LOOK_EVERY)
-        return None
+        try:
+            while not ended(run):
+                if failed_at(run) not in (None, before) and not is_worked_on(cell):
+                    return store.failure(run)
+                self.check()
+                if self.problem:
+                    raise UserError(self.problem)
+                if watch is not None:
+                    watch.progress()  # sends curves to MLflow; workers end what hangs
+                time.sleep(LOOK_EVERY)
+            return None
+        finally:
+            with self.listing:
+                self.wanted.pop(cell, None)
 
     def supervise(self) -> None:
-        """List the wanted cells, and submit workers while some are left and no job waits or runs."""
-        in_vain, listed, ids = 0, list[str](), list[str]()
+        """List the cells that are waited for, and submit workers while there are any and no job waits or runs."""
+        in_vain, listed, submitted = 0, list[str](), list[str]()
         while not self.stopped:
-            before = len(ids)
             with self.listing:
-                ids = list(self.wanted)
-            if len(ids) > before:  # more may be added now
-                self.wait(1.0)
-                continue
-            left = [cell for cell in ids if not store.finished(store.run_folder(cell))]
-            if left != listed:
-                self.batch.list_cells(left)
-            with suppress(UserError):  # Slurm's controller may be away for a while
+                waiting = list(self.wanted)
+            with suppress(UserError, OSError):  # Slurm's controller or the disk may be away for a while
+                if waiting != listed:
+                    self.batch.list_cells(waiting)
+                    if len(waiting) > len(listed):  # more may be added now
+                        listed = waiting
+                        self.wait(1.0)
+                        continue
+                    listed = waiting
                 self.seen = self.batch.jobs()
-                if left and not self.seen:
-                    in_vain = in_vain + 1 if left == listed else 0
+                if waiting and not self.seen:
+                    in_vain = in_vain + 1 if waiting == submitted else 0
                     if in_vain > MOST_IN_VAIN:
                         self.problem = f"{MOST_IN_VAIN} arrays ended in vain; their logs are in {self.batch.folder}"
                         return
-                    self.batch.submit(len(left))
-                listed = left
+                    self.batch.submit(len(waiting))
+                    submitted = waiting
             self.wait(ASK_EVERY if listed else 1.0)
 
     def wait(self, seconds: float) -> None:

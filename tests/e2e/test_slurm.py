@@ -116,6 +116,11 @@ def test_a_submitting_process_may_go(grid: Grid, undisturbed: dict[str, object])
     process = grid.run()
     said = process.communicate(timeout=120)[0]
     assert process.returncode == 0 and "report: " in said and scores(grid.home) == undisturbed, said
+    grid.file.write_text(grid.file.read_text().replace("[accuracy]", "[accuracy, macro_f1]"))  # finished cells, again
+    process = grid.run()
+    said = process.communicate(timeout=120)[0]
+    assert process.returncode == 0 and "done" in said, said
+    assert all("test.macro_f1" in str(each) for each in scores(grid.home).values())
 
 
 def test_ctrl_c_cancels_the_jobs_which_write_checkpoints(grid: Grid, undisturbed: dict[str, object]):

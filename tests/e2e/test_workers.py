@@ -51,6 +51,7 @@ def test_two_workers_end_with_the_scores_of_one_run_and_a_run_records_them(
     assert scores(place) == scores(home) and len(scores(place)) == 8
     assert [outcomes(run) for run in (place / "runs").iterdir()] == [["done"]] * 8  # nothing was computed twice
     assert not [*place.glob("workers/smoke/at-work/*.json")] and not (place / "mlruns").exists()
+    assert ablate_in(place, "clean", "--dry-run").stdout.split() == ["0.0", "MB", "would", "be", "removed"]
     done = ablate_in(place, "run", SMOKE)
     assert done.returncode == 0 and "8 of them finished before" in done.stderr
 
