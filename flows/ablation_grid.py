@@ -125,8 +125,8 @@ def run_grid(
     plan, stopping = (growing.plan(), growing.stopping()) if growing else (plan, None)
     failed = [outcome for outcome in outcomes if outcome.failed]
     name, total = plan.experiment.name, len(plan.statuses)
-    sync(plan, stopping)  # all cells, reused ones too
-    built = report_task(name)
+    synced = sync(plan, stopping)  # all cells, reused ones too
+    built = report_task(name, synced.runs)
     message = show_report(name, built)
     if failed:
         lines = [f"  {outcome.name} ({outcome.id}): {outcome.failed}" for outcome in failed]

@@ -43,7 +43,7 @@ def update_mlflow(planned: Plan, stopping: Stopping | None = None) -> str:
 
     declare_plan(planned, stopping)
     close_abandoned_runs()
-    return record_all(planned, stopping)
+    return record_all(planned, stopping).message
 
 
 def current_report(plan: Plan) -> Path | None:

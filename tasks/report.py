@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlflow import MlflowClient
+from mlflow.entities import Run
 from prefect import task
 
 from contrastive.runs import store
@@ -33,15 +34,16 @@ class BuiltReport:
 
 
 @task(name="report", task_run_name="report · {experiment}", persist_result=False)
-def report_task(experiment: str) -> BuiltReport:
-    return build_report(experiment)
+def report_task(experiment: str, runs: list[Run] | None = None) -> BuiltReport:
+    return build_report(experiment, runs=runs)
 
 
-def build_report(experiment: str, paper: bool = False) -> BuiltReport:
-    """Write the report of an experiment into the home; with `paper`, also LaTeX tables and PDF figures."""
+def build_report(experiment: str, paper: bool = False, runs: list[Run] | None = None) -> BuiltReport:
+    """Write the report of an experiment into the home; with `paper`, also LaTeX tables and PDF figures. `runs`: those
+    of the experiment, if they have been read already."""
     refuse_damaged(store.home())
     with as_tracking_error():
-        results = load(experiment, tracking_uri(store.home()))
+        results = load(experiment, tracking_uri(store.home()), runs=runs)
     with as_tracking_error(NotFetched):
         if paper:
             build_paper(results, paper_folder(experiment))

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from mlflow import MlflowClient
 from mlflow.entities import Run
@@ -26,12 +27,14 @@ from contrastive.grid.plan import (
 from contrastive.grid.status import MEASURED_OTHERWISE, Status, outcome
 from contrastive.runs import claim, store
 from contrastive.runs.recorded import Declaration, Stopping
-from reports.load import Artifacts
+from reports.load import Artifacts, all_runs
 from reports.study import SCORE
 from tasks import record
 from tasks.address import file_of, masked, tracking_uri
 from tasks.tracking import (
+    RECORDED,
     as_tracking_error,
+    by_cell,
     end_runs,
     experiment_id,
     find_runs,
@@ -46,29 +49,41 @@ CELLS = "attributes.status = 'RUNNING' AND tags.`ablate.kind` = 'cell'"
 MOST = 50_000  # most results of one MLflow search
 
 
+class Synced(NamedTuple):
+    message: str
+    runs: list[Run] | None  # all runs of the experiment; None if some were recorded anew and have to be read again
+
+
 @as_tracking_error()
-def sync(plan: Plan, stopping: Stopping | None = None, cells: Mapping[Cell, Status] | None = None) -> str:
+def sync(plan: Plan, stopping: Stopping | None = None, cells: Mapping[Cell, Status] | None = None) -> Synced:
     """Update MLflow to the run folders of an experiment, including cells that other experiments have trained.
 
     `stopping`: the record of a study. `cells`: those to record, all if None. A run with the mark of its folder is kept.
     """
     client, name, key = open_tracker(store.home()), plan.experiment.name, evaluation_key(plan.experiment.evaluation)
-    held, count = runs_of_cells(client, name), 0
+    before = all_runs(client, experiment_id(client, name))
+    held, count = by_cell(before), 0
+    changed = all(run.data.tags.get("ablate.kind") != "grid" for run in before)
     for cell, status in (plan.statuses if cells is None else cells).items():
         folder, sections, runs = store.run_folder(status.id), plan.resolved.titles[cell], held.get(status.id, [])
         if not folder.exists():
             continue
         count += 1
-        if runs and runs[0].data.tags.get(record.EVALUATION) == key and outcome(folder, key)[1] == MEASURED_OTHERWISE:
+        tags = record.quick_tags(folder, sections, key)
+        held_key = runs[0].data.tags.get(record.EVALUATION) if runs else None
+        if held_key == key and MEASURED_OTHERWISE in tags[RECORDED]:
             continue  # evaluated for another experiment since; the run holds the scores of this one
-        if not record.is_recorded(runs, record.quick_tags(folder, sections, key)):
+        if not record.is_recorded(runs, tags):
             record.record_cell(client, name, folder, sections, key)
+            changed = True
         elif runs[0].info.run_name != (label := plan.name(cell)):
             client.update_run(runs[0].info.run_id, name=label)
+            changed = True
     grid = recorded_grid(plan, known_references(plan), stopping)
     grid = replace(grid, declared=restore_declarations(name, held_declarations(client, name)))
     record.record_grid(client, name, grid.document())
-    return f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
+    message = f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
+    return Synced(message, None if changed else before)
 
 
 @as_tracking_error()
@@ -100,7 +115,7 @@ def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
     for _, runs, differences in compare_cells(client, plan):
         if differences:
             remove_runs(client, runs)
-    return sync(plan, stopping)
+    return sync(plan, stopping).message
 
 
 def compare_cells(client: MlflowClient, plan: Plan) -> Iterator[tuple[str, list[Run], list[str]]]:

@@ -123,9 +123,13 @@ def remove_runs(client: MlflowClient, runs: list[Run]) -> None:
 
 
 def runs_of_cells(client: MlflowClient, experiment: str) -> dict[str, list[Run]]:
-    """Return the runs of each cell, newest first; there should be one."""
-    runs: dict[str, list[Run]] = {}
-    for run in all_runs(client, experiment_id(client, experiment)):
+    return by_cell(all_runs(client, experiment_id(client, experiment)))
+
+
+def by_cell(runs: list[Run]) -> dict[str, list[Run]]:
+    """Return the runs of each cell, newest first as given; there should be one."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
         if "ablate.cell" in run.data.tags:
-            runs.setdefault(run.data.tags["ablate.cell"], []).append(run)
-    return runs
+            found.setdefault(run.data.tags["ablate.cell"], []).append(run)
+    return found

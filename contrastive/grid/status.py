@@ -41,8 +41,11 @@ def statuses(cells: Iterable[Cell], evaluation: Evaluation) -> list[Status]:
 
 def up_to_date(folder: Path, key: str) -> bool:
     """Return whether a run is finished and was evaluated with these settings and the current code."""
-    if not store.finished(folder):
-        return False
+    return store.finished(folder) and evaluated_as(folder, key)
+
+
+def evaluated_as(folder: Path, key: str) -> bool:
+    """Return whether the scores of a run are those of these settings and the current code."""
     try:
         return bool(store.read_json(folder / "scores.json")["key"] == key)
     except (OSError, ValueError, KeyError, TypeError):
@@ -58,7 +61,7 @@ def result_mark(folder: Path, key: str) -> str:
 def outcome(folder: Path, key: str) -> tuple[str, str]:
     """Return finished, diverged, failed or unfinished, and the reason. Other evaluation settings mean unfinished."""
     is_finished = store.finished(folder)
-    if is_finished and (not key or up_to_date(folder, key)):
+    if is_finished and (not key or evaluated_as(folder, key)):
         return "finished", ""
     failure = store.failure(folder)
     if failure is None:
@@ -69,9 +72,9 @@ def outcome(folder: Path, key: str) -> tuple[str, str]:
 def _status(cell: Cell, name: str, document: dict[str, Any], key: str, present: set[str], older: "Older") -> Status:
     folder = store.run_folder(name)
     if name in present:
-        damage = store.damage(folder, "TRAINED")
-        if damage is None and up_to_date(folder, key):
+        if (folder / "TRAINED").exists() and up_to_date(folder, key):  # DONE covers the files of TRAINED too
             return Status(cell, name, "reuse")
+        damage = store.damage(folder, "TRAINED")
         if damage is None:
             why = "evaluated with other settings" if (folder / "DONE").exists() else "not evaluated yet"
             return Status(cell, name, "evaluate", why)
