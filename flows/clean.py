@@ -20,6 +20,11 @@ def clean(dry_run: bool) -> None:
     say(f"{total / 1e6:9.1f} MB  {'would be removed' if dry_run else 'removed'}")
 
 
+def give_back(host: str) -> None:
+    """Remove the lock files of a machine that is gone."""
+    say("\n".join(map(str, store.break_lock_files([host]))) or f"{host} holds no lock file in {store.home()}")
+
+
 def superfluous() -> Iterator[tuple[Path, str]]:
     """Yield what can go, and why; nothing of a cell that a process works on."""
     named = named_cells()

@@ -273,11 +273,13 @@ def diff(
 @app.command(rich_help_panel=MORE)
 def clean(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go, with sizes.")] = False,
+    gone: Annotated[str, typer.Option(metavar="HOST", help="Only remove the lock files of this lost machine.")] = "",
 ) -> None:
     """Remove cells that no experiment of this home names, and files that attempts left in finished cells."""
     from flows.clean import clean as remove_superfluous
+    from flows.clean import give_back
 
-    remove_superfluous(dry_run)
+    give_back(gone) if gone else remove_superfluous(dry_run)
 
 
 @app.command(rich_help_panel=MORE)
@@ -423,8 +425,15 @@ def check(
 @app.command(rich_help_panel=MORE)
 def doctor(
     gpu: Annotated[bool, typer.Option("--gpu", help="Also train small cells on the GPU, for about a minute.")] = False,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Only check, on two machines at once, that they see each other's locks.")
+    ] = False,
 ) -> None:
     """Check that this machine has what a run needs."""
+    if shared:
+        from flows.shared_home import compare_locks
+
+        raise typer.Exit(compare_locks())
     from flows.doctor import show_checks
 
     raise typer.Exit(show_checks(gpu))

@@ -117,10 +117,11 @@ def attempt_line(attempt: dict[str, Any]) -> str:
     if missing := {"number", "stage", "host", "pid", "began"} - attempt.keys():
         return f"an attempt with a damaged attempt.json, which lacks {', '.join(sorted(missing))}"
     lasted = f"{attempt['ended'] - attempt['began']:.0f} s" if "ended" in attempt else "no end recorded"
+    kind = f"{attempt['kind']}: " if "kind" in attempt else ""
     began = datetime.fromtimestamp(attempt["began"]).isoformat(" ", "seconds")
     return (
         f"attempt {attempt['number']}: {attempt['stage']} on {attempt['host']} (process {attempt['pid']}), {began}, "
-        f"{lasted}: {attempt.get('outcome', 'running, or killed')}"
+        f"{lasted}: {kind}{attempt.get('outcome', 'running, or killed')}"
     )
 
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -31,12 +32,11 @@ from flows.forecast import preflight_report
 from flows.terminal import ExitWith, say, seconds_of, tell
 from tasks import engines, worker_calls
 from tasks.engines import Engine, Stopped, Watch, WorkerLost
-from tasks.engines.on_slurm import failed_at, slurm
+from tasks.engines.on_slurm import cell_lock, failed_at, slurm
 
 ROOM = 120.0  # seconds in which any cell can begin and write a checkpoint
 GRACE = 30.0  # seconds before the end at which running cells write their checkpoints
 POLL = 2.0  # seconds between two looks for a cell that nobody works on
-MOST_TRIES = 3  # of a cell whose process or disk fails
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
 
@@ -155,7 +155,8 @@ def described(plan: Plan) -> dict[str, Any]:
     choices = {(stages(cell), registry_choices(cell)) for cell in plan.resolved.cells}
     files = {module: digest for each in choices for module, digest in code_digests(*each).items()}
     run = provenance.describe_run("")
-    return {"files": files, "packages": run["packages"], "cpu": run["hardware"]["cpu"], "host": socket.gethostname()}
+    where = {"cpu": run["hardware"]["cpu"], "host": socket.gethostname(), "job": os.environ.get("SLURM_JOB_ID", "")}
+    return {"files": files, "packages": run["packages"]} | where
 
 
 def compare(ours: dict[str, Any], other: dict[str, Any]) -> None:
@@ -185,6 +186,7 @@ class Worker:
         ordered = [by_cell[cell] for cell in trained] + [each for each in plan.to_do if not each.trains]
         self.left = {status.id: status for status in ordered}
         self.failed: dict[str, str] = {}
+        self.told: set[str] = set()  # hosts
         self.failed_before = {cell: failed_at(store.run_folder(cell)) for cell in self.left}
 
     def run(self) -> None:
@@ -213,7 +215,16 @@ class Worker:
         """Work on one cell after another, and wait for those of other workers, which may hand them back."""
         while not self.devices.stopped and (fitting := [each for each in list(self.left.values()) if self.fits(each)]):
             if not any(self.try_one(status) for status in fitting):
+                self.tell_of_lock_files()
                 time.sleep(POLL)
+
+    def tell_of_lock_files(self) -> None:
+        """Say once which other machines hold the cells that are left, if they use lock files: they may be gone."""
+        files = [cell_lock(cell).with_name(cell + store.LOCK_FILE) for cell in list(self.left)]
+        hosts = {store.holder(file).partition("?")[0] for file in files} - {"", socket.gethostname()} - self.told
+        self.told |= hosts
+        for host in hosts:
+            tell(f"waiting for cells of {host}; if that machine is gone: ablate clean --gone {host}")
 
     def fits(self, status: Status) -> bool:
         """Return whether there is time to finish a cell, or to begin it and write a checkpoint."""
@@ -227,7 +238,7 @@ class Worker:
 
     def try_one(self, status: Status) -> bool:
         """Work on a cell unless another worker does; return whether it was free."""
-        with store.locked(store.home() / "workers" / "cells" / status.id, timeout=0) as is_free:
+        with store.locked(cell_lock(status.id), timeout=0) as is_free:
             if not is_free or status.id not in self.left or self.devices.stopped:
                 return False
             ended_elsewhere = self.has_ended(status)
@@ -253,20 +264,26 @@ class Worker:
         return found in ("finished", "diverged")
 
     def work(self, status: Status) -> dict[str, Any] | None:
-        """Train and evaluate a cell; try again if its process or the disk fails. Return the report of a failure."""
-        run, report = store.run_folder(status.id), None
-        for _ in range(MOST_TRIES):
+        """Train and evaluate a cell, as often as its failures allow. Return the report of the last failure."""
+        run, tries = store.run_folder(status.id), Counter[str]()
+        if claim.lost_in_a_row(run) >= claim.TRIES["infrastructure"]:
+            return save_failure(
+                run, "infrastructure", "lost several times in a row before a checkpoint: killed, or out of memory"
+            )
+        while True:
             try:
                 report = self.run_stages(status, run)
             except WorkerLost as error:
-                report = {"kind": "infrastructure", "error": str(error)}
-                with suppress(OSError):
-                    store.write_json(run / "FAILED.json", report)
-            if report is not None and report["kind"] == "stopped":
+                claim.note_end(run, error.kind, str(error))
+                report = save_failure(run, error.kind, str(error))
+            if report is None:
+                return None
+            if report["kind"] == "stopped":
+                claim.note_end(run, "preempted")
                 raise Stopped
-            if report is None or report["kind"] != "infrastructure":
-                break
-        return report
+            tries[report["kind"]] += 1
+            if tries[report["kind"]] >= claim.TRIES.get(report["kind"], 1):
+                return report
 
     def run_stages(self, status: Status, run: Path) -> dict[str, Any] | None:
         """Run the stages of a cell; return the failure of one, or None."""
@@ -282,6 +299,13 @@ class Worker:
         stage = "train" if lacks_embeddings(run, evaluation) else "evaluate"
         report = self.devices.run(stage, worker_calls.evaluate, status.id, evaluation)
         return dict(report) if report else None
+
+
+def save_failure(run: Path, kind: str, error: str) -> dict[str, Any]:
+    report = {"kind": kind, "error": error}
+    with suppress(OSError):  # a full disk
+        store.write_json(run / "FAILED.json", report)
+    return report
 
 
 def progress(run: Path) -> tuple[str, int]:

@@ -38,13 +38,13 @@ class CellFailed(RuntimeError):
         self.kind = kind
 
 
-def infrastructure(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
+def may_try_again(_task: Any, run: TaskRun, state: State[Any]) -> bool:
     """Return whether to retry: only after failures that the work did not cause."""
-    error = state.data
-    return isinstance(error, WorkerLost) or (isinstance(error, CellFailed) and error.kind == "infrastructure")
+    kind = state.data.kind if isinstance(state.data, WorkerLost | CellFailed) else ""
+    return run.run_count < claim.TRIES.get(kind, 1)
 
 
-AGAIN: dict[str, Any] = {"retries": 2, "retry_condition_fn": infrastructure}
+AGAIN: dict[str, Any] = {"retries": max(claim.TRIES.values()) - 1, "retry_condition_fn": may_try_again}
 
 
 def raise_failure(report: dict[str, Any] | None) -> None:
@@ -129,7 +129,11 @@ def train(job: Job, engine: Engine) -> None:
     watch = Watch(job.curves.send_new, job.hung_after)
     processes = job.request.cell.training.processes
     work = worker_calls.train, job.request, job.status.id
-    raise_failure(engine.run("train", *work, processes=processes, assist=assist, watch=watch))
+    try:
+        raise_failure(engine.run("train", *work, processes=processes, assist=assist, watch=watch))
+    except WorkerLost as error:
+        claim.note_end(store.run_folder(job.status.id), error.kind, str(error))
+        raise
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,7 @@ def cell(job: Job, engine: Engine) -> Outcome:
         raise
     except WorkerLost as error:
         failed = str(error)
-        store.write_json(store.run_folder(status.id) / "FAILED.json", {"kind": "infrastructure", "error": failed})
+        store.write_json(store.run_folder(status.id) / "FAILED.json", {"kind": error.kind, "error": failed})
     with or_warning(f"{job.name} is not recorded in MLflow; `ablate sync` will record it"):
         record(job.name, status.id, job.experiment, job.sections, evaluation_key(job.request.evaluation))
     return Outcome(job.name, status.id, failed, diverged)

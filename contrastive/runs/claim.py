@@ -1,8 +1,9 @@
 """Lock a cell for one process at a time, and number the attempts at its stages.
 
 The holder keeps the lock for its whole attempt; the system frees it when the process ends, for whatever reason.
-It works in the attempt's folder, and `publish` moves the files into the run folder. A process that hangs keeps the
-others waiting until its engine kills it after `resources.hung_after`.
+It works in the attempt's folder, and `publish` moves the files into the run folder, unless another attempt has finished
+the stage meanwhile, which happens only where locks do not hold. A process that hangs keeps the others waiting until its
+engine kills it after `resources.hung_after`.
 """
 
 import os
@@ -16,12 +17,15 @@ from typing import Any
 
 from contrastive.runs import stopping, store
 
+# How often each kind of failure is tried in one command; others once. Preempted work is handed back, without limit.
+TRIES = {"infrastructure": 3, "hung": 2}
+
 
 class Attempt:
     """One try at a stage of a cell, in a folder of its own."""
 
-    def __init__(self, run: Path, number: int):
-        self.run, self.number = run, number
+    def __init__(self, run: Path, number: int, finished: Callable[[], bool]):
+        self.run, self.number, self.finished = run, number, finished
         self.folder = run / "attempts" / f"{number:04}"
 
     def note(self, **facts: Any) -> None:
@@ -30,7 +34,9 @@ class Attempt:
         store.write_json(path, _read_attempt(path) | {"number": self.number} | facts)
 
     def publish(self, marker: str) -> None:
-        """Move the files of this attempt into the run folder, and mark the stage finished."""
+        """Move the files of this attempt into the run folder, and mark the stage finished, unless it is already."""
+        if self.finished():
+            return
         store.clear_stage(self.run, marker)
         (self.run / "FAILED.json").unlink(missing_ok=True)
         if marker == "TRAINED":
@@ -51,9 +57,8 @@ def begin_attempt(run: Path, stage: str, finished: Callable[[], bool]) -> Iterat
         if finished():
             yield None
             return
-        outcome, attempt, cpu = "done", _next(run), time.process_time()
+        outcome, attempt, cpu = "done", _next(run, finished), time.process_time()
         try:
-            attempt.folder.mkdir(parents=True)
             worker = {"host": socket.gethostname(), "pid": os.getpid(), "place": os.getcwd()}
             attempt.note(stage=stage, began=round(time.time(), 1), **worker)
             yield attempt
@@ -77,7 +82,7 @@ def hold(run: Path, wait: bool = True) -> Iterator[bool]:
 
 def is_held(run: Path) -> bool:
     """Return whether a process holds the lock on a cell."""
-    if not (run / ".claim").exists():
+    if not run.is_dir():
         return False
     with hold(run, wait=False) as is_free:
         return not is_free
@@ -121,13 +126,41 @@ def _move(folder: Path, run: Path) -> None:
             os.replace(path, run / path.name)
 
 
-def _next(run: Path) -> Attempt:
-    """Return the next attempt; mark the latest one as lost if it recorded no end."""
+def _next(run: Path, finished: Callable[[], bool]) -> Attempt:
+    """Create the folder of the next attempt; mark the latest one as lost if it recorded no end."""
     last = latest_attempt(run)
     path = run / "attempts" / last / "attempt.json"
     if (document := _read_attempt(path)) and "ended" not in document:
         store.write_json(path, document | {"outcome": "lost"})
-    return Attempt(run, 1 + int(last or 0))
+    number = 1 + int(last or 0)
+    while True:
+        attempt = Attempt(run, number, finished)
+        try:
+            attempt.folder.mkdir(parents=True)
+            return attempt
+        except FileExistsError:  # where locks do not hold, another process has just begun it
+            number += 1
+
+
+def note_end(run: Path, kind: str, outcome: str = "") -> None:
+    """Note why the latest attempt ended, for `ablate show`; with `outcome` also for a process that could not."""
+    with suppress(OSError, ValueError):
+        facts = {"outcome": outcome, "ended": round(time.time(), 1)} if outcome else {}
+        Attempt(run, int(latest_attempt(run)), lambda: False).note(kind=kind, **facts)
+
+
+def lost_in_a_row(run: Path) -> int:
+    """Count the latest attempts that were lost, with their machine or all their processes, before a new checkpoint."""
+    failed = run / "FAILED.json"
+    since = failed.stat().st_mtime if failed.exists() else 0.0
+    count = 0
+    for attempt in reversed(attempts(run)):
+        state = run / "attempts" / f"{attempt['number']:04}" / "resume" / "state.pt"
+        has_checkpoint = state.exists() and state.stat().st_mtime > attempt["began"]
+        if "ended" in attempt or has_checkpoint or attempt["began"] < since:
+            break
+        count += 1
+    return count
 
 
 def invalidate_damaged(run: Path) -> str:

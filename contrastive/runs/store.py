@@ -11,18 +11,19 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from filelock import FileLock, Timeout
+from filelock import FileLock, SoftFileLock, Timeout
 
 from contrastive.errors import UserError
 from contrastive.paths import home as home
 
 EVALUATED = ("scores.json", "examples.npz", "picture.npz")  # files of evaluation; all others come from training
+LOCK_FILE = ".held"  # ending of lock files, where the system's locks do not hold
 LOCK_POLL = 0.1  # seconds between two tries for a lock that another process holds
 NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "attempts", "attempt.json", "resume")
 
@@ -113,15 +114,42 @@ def locked(path: Path, timeout: float = -1, give_up: Callable[[], bool] | None =
     """Hold an exclusive lock on `path`; the system frees it if the process dies.
 
     Yield False if the lock is not free within `timeout` seconds (-1: wait for ever) or before `give_up` returns True.
+    Where machines do not see each other's locks (`ablate doctor --shared`), a file that exists is the lock. It outlives
+    its process: others on the same machine then remove it, and `ablate clean --gone` those of a machine that is gone.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path, poll_interval=LOCK_POLL, fallback_to_soft=False)  # a soft lock would outlive its process
+    lock: FileLock | SoftFileLock
+    if lock_files_mark().exists():
+        lock = SoftFileLock(f"{path}{LOCK_FILE}", poll_interval=LOCK_POLL)
+    else:
+        lock = FileLock(path, poll_interval=LOCK_POLL, fallback_to_soft=False)
     try:
         held = lock.acquire(timeout, cancel_check=give_up)
     except Timeout:
         held = None
     with held or nullcontext():
         yield held is not None
+
+
+def lock_files_mark() -> Path:
+    """Return the file that tells all programs of this home to use lock files."""
+    return home() / "locks" / "use-lock-files"
+
+
+def holder(path: Path) -> str:
+    """Return the host that a lock file names; empty if it is gone or unreadable."""
+    try:
+        return path.read_text(encoding="ascii").split("\n")[1]
+    except (OSError, ValueError, IndexError):
+        return ""
+
+
+def break_lock_files(hosts: Collection[str]) -> list[Path]:
+    """Remove the lock files of machines that are gone; return them."""
+    found = [path for path in home().rglob(f"*{LOCK_FILE}") if holder(path).partition("?")[0] in hosts]
+    for path in found:
+        path.unlink(missing_ok=True)
+    return found
 
 
 def clear_stage(folder: Path, marker: str) -> None:

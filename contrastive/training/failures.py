@@ -28,6 +28,7 @@ def run_stage(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict
 def record_failure(folder: Path, error: BaseException) -> dict[str, Any]:
     """Write the failure report into the cell's folder, unless the cell was only stopped; return the report."""
     report = failure_report(error)
+    claim.note_end(folder, report["kind"])
     if report["kind"] == "stopped":
         return report
     try:
@@ -58,7 +59,7 @@ def failure_kind(error: BaseException) -> str:
     if isinstance(error, stopping.Stopped):
         return "stopped"
     if isinstance(error, UserError):
-        return "config"
+        return "settings"
     if isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or "can't allocate memory" in str(error):
         return "memory"
     if isinstance(error, OSError):

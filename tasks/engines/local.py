@@ -55,8 +55,8 @@ class Slot:
         try:
             future = self.pool.submit(_with_imports, work, *arguments)
         except (EOFError, OSError, RuntimeError) as error:  # the fork server has died, or the pool was shut down
-            raise self._lost("no worker process could be started") from error
-        why = "the worker process died (killed, or out of memory)"
+            raise self._lost(WorkerLost("no worker process could be started")) from error
+        why = WorkerLost("the worker process died (killed, or out of memory)")
         try:
             while True:
                 try:
@@ -71,13 +71,13 @@ class Slot:
         except (BrokenProcessPool, CancelledError) as error:  # cancelled: the slot was closed before a worker started
             raise self._lost(why) from error
 
-    def _lost(self, why: str) -> Stopped | WorkerLost:
+    def _lost(self, why: WorkerLost) -> Stopped | WorkerLost:
         """Replace the worker process, unless this slot was closed; return the error to raise."""
         if self.closed:
             return Stopped()
         self.pool.shutdown(wait=False)
         self._start()
-        return WorkerLost(why)
+        return why
 
     def _kill(self) -> None:
         for process in list((self.pool._processes or {}).values()):

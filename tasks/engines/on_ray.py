@@ -91,7 +91,7 @@ class OnRay(Engine):
 
         If another one fails, or the first hangs, all are cancelled and WorkerLost is raised.
         """
-        why, waiting = LOST, begun
+        why, waiting = WorkerLost(LOST), begun
         try:
             while begun[0] in waiting:
                 ended, waiting = ray.wait(waiting, timeout=LOOK_EVERY)
@@ -108,7 +108,7 @@ class OnRay(Engine):
             raise error.cause from error
         except exceptions.RayError as error:
             self.check()
-            raise WorkerLost(why) from error
+            raise why from error
         finally:
             for task in waiting:
                 ray.cancel(task, force=True)

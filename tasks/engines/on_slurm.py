@@ -91,6 +91,11 @@ class Batch:
         listed = slurm("squeue", "--noheader", "--array", f"--user={getpass.getuser()}", f"--name={self.name}", "-o%T")
         return Counter(listed.split())
 
+    def hosts(self) -> set[str]:
+        """Return the hosts whose workers, as far as they did not end by themselves, were jobs."""
+        workers = [store.read_json(path) for path in (self.folder / "at-work").glob("*.json")]
+        return {each["host"] for each in workers} - {each["host"] for each in workers if not each.get("job")}
+
     def cancel(self) -> None:
         slurm("scancel", f"--user={getpass.getuser()}", f"--name={self.name}")
 
@@ -186,6 +191,7 @@ class OnSlurm(Engine):
                     listed = waiting
                 self.seen = self.batch.jobs()
                 if waiting and not self.seen:
+                    store.break_lock_files(self.batch.hosts())  # of lost nodes
                     in_vain = in_vain + 1 if waiting == submitted else 0
                     if in_vain > MOST_IN_VAIN:
                         self.problem = f"{MOST_IN_VAIN} arrays ended in vain; their logs are in {self.batch.folder}"
@@ -230,7 +236,12 @@ def failed_at(run: Path) -> float | None:
         return None
 
 
+def cell_lock(cell: str) -> Path:
+    """Return the lock of the worker that has a cell."""
+    return store.home() / "workers" / "cells" / cell
+
+
 def is_worked_on(cell: str) -> bool:
     """Return whether a worker has a cell."""
-    with store.locked(store.home() / "workers" / "cells" / cell, timeout=0) as is_free:
+    with store.locked(cell_lock(cell), timeout=0) as is_free:
         return not is_free

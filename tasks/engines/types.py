@@ -15,23 +15,31 @@ LOOK_EVERY = 2.0  # seconds between two checks of running work
 class WorkerLost(RuntimeError):
     """The process that did the work died: killed, out of memory, or a crash below Python."""
 
+    kind = "infrastructure"
+
+
+class Hung(WorkerLost):
+    """The process was killed because its work made no progress."""
+
+    kind = "hung"
+
 
 class Watch:
-    """Detects hung work: `look` calls `progress`, and returns a reason to kill if nothing has changed for too long."""
+    """Detects hung work: `look` calls `progress`, and returns an error to kill with if nothing changed for too long."""
 
     def __init__(self, progress: Callable[[], object], patience: float):
         """`progress` returns None before the work has begun: waiting for a device is not hanging."""
         self.progress, self.patience = progress, patience
         self.seen, self.since = progress(), time.monotonic()
 
-    def look(self) -> str:
-        """Return the reason to kill the work, or '' while it makes progress."""
+    def look(self) -> Hung | None:
+        """Return the reason to kill the work; None while it makes progress."""
         if (now := self.progress()) is None or now != self.seen:
             self.seen, self.since = now, time.monotonic()
         idle = time.monotonic() - self.since
         if idle <= self.patience:
-            return ""
-        return f"no step ended for {idle:.0f} s; the work was considered hung and was killed"
+            return None
+        return Hung(f"no step ended for {idle:.0f} s; the work was considered hung and was killed")
 
 
 class Engine(ABC):

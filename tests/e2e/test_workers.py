@@ -2,6 +2,7 @@
 undisturbed run."""
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from contrastive.runs import claim, store
 from tests.e2e.conftest import ABLATE, SMOKE, Ablate, kept
 from tests.e2e.planted import copy_of_the_code
+from tests.lying_locks import lying_locks
 from tests.waiting import soon
 
 pytestmark = pytest.mark.full
@@ -25,8 +27,8 @@ sections: [{title: Recipes, rows: {ce: {}}}]
 """
 
 
-def start(home: Path, file: Path, *options: str) -> subprocess.Popen[str]:
-    environment = kept({"ABLATE_HOME": str(home), "OMP_NUM_THREADS": "1"})
+def start(home: Path, file: Path, *options: str, settings: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    environment = kept({"ABLATE_HOME": str(home), "OMP_NUM_THREADS": "1"} | (settings or {}))
     command = [ABLATE, "worker", str(file), *options]
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -102,3 +104,68 @@ def test_no_cell_is_begun_that_could_not_end_and_other_code_is_refused(tmp_path:
     assert done.returncode == 2 and "has other code (contrastive.training.terms)" in done.stderr
     worker.terminate()
     worker.wait(60)
+
+
+def test_where_locks_do_not_hold_lock_files_keep_workers_apart(tmp_path: Path, undisturbed: dict[str, object]):
+    file, place, lying = tmp_path / "long.yaml", tmp_path / "shared", lying_locks(tmp_path)
+    file.write_text(LONG)
+    store.write_atomic(place / "locks" / "use-lock-files", "")  # as `ablate doctor --shared` does
+    lost, *others = [start(place, file, settings=lying) for _ in range(3)]
+    soon(
+        lambda: any(log.stat().st_size > 3000 for log in place.glob("runs/*/attempts/*/metrics.jsonl")),
+        while_runs=lost,
+    )
+    lost.kill()
+    said = [worker.communicate(timeout=150)[0] for worker in others]
+    assert [worker.returncode for worker in others] == [0, 0], said
+    assert scores(place) == undisturbed and not [*place.rglob("*.held")]
+    assert all(outcomes(run) in (["done"], ["lost", "done"]) for run in (place / "runs").iterdir())
+
+
+FAILING = """
+import os, signal, time
+from contrastive.config.facts import LossFacts
+
+def ill(views, *, kind: str):
+    if kind == "code":
+        raise RuntimeError("a mistake")
+    if kind == "memory":
+        raise MemoryError("no room")
+    if kind == "infrastructure":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "hung":
+        time.sleep(1000)
+    return views.pow(2).mean() * (float("inf") if kind == "diverged" else 1)
+
+ILL_FACTS = LossFacts(vectors=1, needs_batch=False, usual_view="two_stage")
+LOSSES = {"ill": ill}
+"""
+ROWS = """
+plugins: [failing.py]
+resources: {hung_after: 6}
+sections:
+  - {title: Ill, rows: {"{kind}": {loss: ce+ill, axes: {kind: [code, memory, infrastructure, hung, diverged, none]}}}}
+"""
+
+
+def test_each_kind_of_failure_is_tried_as_often_as_it_may_be_and_named(ablate_in: Ablate, tmp_path: Path):
+    file, place = tmp_path / "failing.yaml", tmp_path / "home"
+    (tmp_path / "failing.py").write_text(FAILING)
+    file.write_text(LONG.replace("train: 1600", "train: 160").replace("[0, 1]", "[0]").partition("sections")[0] + ROWS)
+    assert "--trust" in ablate_in(place, "run", file).stderr
+    (copy,) = place.glob("plugins/*/failing.py")
+    done = ablate_in(place, "run", file, "--trust", copy.parent.name)
+    assert done.returncode == 1 and "4 of 6 cells failed, the others are done" in done.stderr, done.stderr
+    tried = {}
+    for run in (place / "runs").iterdir():
+        kind = store.read_json(claim.current_folder(run) / "config.json")["cell"]["objective"]["kind"]
+        shown = ablate_in(place, "show", run.name).stdout
+        tried[kind] = re.findall(r"^attempt \d: train on .*?s: (\w+)", shown, re.MULTILINE)
+    assert tried == {
+        "code": ["code"],
+        "memory": ["memory"],
+        "infrastructure": ["infrastructure"] * 3,
+        "hung": ["hung"] * 2,
+        "diverged": ["diverged"],
+        "none": ["done"],
+    }

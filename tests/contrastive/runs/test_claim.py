@@ -6,10 +6,12 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contrastive.runs import claim, stopping, store
+from tests.lying_locks import lying_locks
 
 WORKER = """
 import sys, time
@@ -32,9 +34,10 @@ with claim.begin_attempt(run, "train", lambda: store.damage(run, "TRAINED") is N
 
 
 class Worker:
-    def __init__(self, run: Path, name: str, seconds: float):
+    def __init__(self, run: Path, name: str, seconds: float, settings: dict[str, str] | None = None):
         command = [sys.executable, "-c", WORKER, str(run), name, str(seconds)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen(command, env=os.environ | (settings or {}), text=True, **pipes)
 
     def says(self) -> str:
         assert self.process.stdout is not None
@@ -48,6 +51,20 @@ class Worker:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     return tmp_path / "runs" / "cell"
+
+
+@pytest.fixture
+def lying(tmp_path: Path) -> dict[str, str]:
+    """Settings with which locks of the system hold nothing, as on some shared file systems."""
+    return lying_locks(tmp_path) | {"ABLATE_HOME": str(tmp_path)}
+
+
+@pytest.fixture(params=["locks", "lock files"])
+def settings(request: pytest.FixtureRequest, tmp_path: Path, lying: dict[str, str]) -> dict[str, str]:
+    if request.param == "locks":
+        return {}
+    store.write_atomic(tmp_path / "locks" / "use-lock-files", "")
+    return lying
 
 
 def publish(run: Path, name: str, text: str) -> None:
@@ -67,8 +84,8 @@ def outcomes(run: Path) -> list[str]:
     return [known.get("outcome", "") for known in claim.attempts(run)]
 
 
-def test_of_many_at_once_one_works_and_the_others_find_it_done(run: Path):
-    workers = [Worker(run, str(i), 1.0) for i in range(4)]
+def test_of_many_at_once_one_works_and_the_others_find_it_done(run: Path, settings: dict[str, str]):
+    workers = [Worker(run, str(i), 1.0, settings) for i in range(4)]
     said = [worker.rest() for worker in workers]
     assert sorted("published" in text for text in said) == [False, False, False, True]
     assert sum("finished by another" in text for text in said) == 3
@@ -76,8 +93,12 @@ def test_of_many_at_once_one_works_and_the_others_find_it_done(run: Path):
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_a_killed_holder_is_followed_at_once_and_its_attempt_kept(is_stopped: bool, run: Path):
+def test_a_killed_holder_is_followed_at_once_and_its_attempt_kept(
+    is_stopped: bool, run: Path, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
     """One that is stopped keeps its cell until its engine kills it, after `hung_after`; nothing of it is taken over."""
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
     assert not claim.is_held(run) and not run.exists()
     first = Worker(run, "first", 600)
     assert (first.says(), first.says()) == ("ready", "holds 1")
@@ -90,6 +111,34 @@ def test_a_killed_holder_is_followed_at_once_and_its_attempt_kept(is_stopped: bo
     assert second.says() == "holds 2"
     assert "published" in second.rest()
     assert trained(run) == "second" and outcomes(run) == ["lost", "done"]
+
+
+def test_where_locks_lie_a_late_writer_changes_nothing(run: Path, lying: dict[str, str]):
+    late = Worker(run, "late", 2.0, lying)
+    assert (late.says(), late.says()) == ("ready", "holds 1")
+    early = Worker(run, "early", 0.1, lying)
+    assert "holds 2" in early.rest()
+    marker = (run / "TRAINED").read_bytes()
+    assert trained(run) == "early" and late.process.poll() is None
+    assert late.rest() == "published\n" and trained(run) == "early" and (run / "TRAINED").read_bytes() == marker
+
+
+def test_attempts_that_were_lost_before_a_checkpoint_are_counted(run: Path):
+    def lose(with_checkpoint: bool) -> None:
+        with claim.begin_attempt(run, "train", lambda: False) as work:
+            assert work is not None
+            if with_checkpoint:
+                store.write_atomic(work.folder / "resume" / "state.pt", "")
+        known = store.read_json(work.folder / "attempt.json")
+        store.write_json(work.folder / "attempt.json", {k: known[k] for k in known.keys() - {"ended", "outcome"}})
+
+    counts = []
+    for with_checkpoint in (False, False, True, False):
+        lose(with_checkpoint)
+        counts.append(claim.lost_in_a_row(run))
+    assert counts == [1, 2, 0, 1]
+    store.write_json(run / "FAILED.json", {})
+    assert claim.lost_in_a_row(run) == 0
 
 
 def test_an_attempt_ends_with_what_stopped_it_and_its_log_is_the_cells_until_another_one_succeeded(run: Path):
