@@ -67,8 +67,9 @@ def run_worker(experiment: Path, until: str, listed: bool = False) -> None:
         ):
             devices.check_capacity(max((cell.training.processes for cell in plan.to_train), default=1))
             worker = Worker(plan, devices, deadline)
+            begins = any(worker.fits(status) for status in worker.left.values())
             worker.run()
-    if worker.left and signal.SIGTERM not in signals and (job := os.environ.get("SLURM_JOB_ID")):
+    if begins and worker.left and signal.SIGTERM not in signals and (job := slurm_job()):
         slurm("scontrol", "requeue", job)  # its wall time is over
     worker.refuse()
     then = "records and reports them" if found else "chooses the values and goes on"
@@ -96,12 +97,19 @@ def end_of_work(until: str) -> float | None:
     """Return when this worker has to end, in seconds since 1970: after the time `until`, or with its Slurm job."""
     if until:
         return time.time() + seconds_of("--until", until)
-    if (job := os.environ.get("SLURM_JOB_ID")) is None:
+    if not (job := slurm_job()):
         return None
     try:
         return datetime.fromisoformat(slurm("squeue", "--noheader", f"--jobs={job}", "-o%e").strip()).timestamp()
     except ValueError:  # it has no end
         return None
+
+
+def slurm_job() -> str:
+    """Return the Slurm job that this is; empty if it is none. In an array, one SLURM_JOB_ID is that of the whole."""
+    if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
+        return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
+    return os.environ.get("SLURM_JOB_ID", "")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged")
 CONFIGURATION = """ClusterName=t
 SlurmctldHost=localhost
 SlurmUser=root
-AuthInfo=socket={folder}/munge/sock
+AuthInfo=socket={folder}/munge/sock,cred_expire=10
 SlurmctldPort={port}
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool/%n
@@ -33,7 +33,10 @@ ReturnToService=2
 SlurmdTimeout=10
 KillWait=20
 MpiDefault=none
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 PartitionName=p Nodes=ALL Default=YES State=UP
+PartitionName=urgent Nodes=ALL PriorityTier=2 State=UP
 NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port={first} CPUs=8
 NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port={second} CPUs=8
 """

@@ -2,21 +2,24 @@
 those of an undisturbed run."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psutil
 import pytest
 
 from contrastive.runs import store
 from flows.serve.servers import any_free_port
 from tests.e2e.conftest import ABLATE, kept
-from tests.e2e.test_workers import LONG, scores, start
+from tests.e2e.test_workers import LONG, outcomes, scores, start
 from tests.slurm import Slurm, why_not
-from tests.waiting import soon
+from tests.waiting import gone_within, soon
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 JOBS = """resources:
@@ -65,13 +68,31 @@ class Grid:
         logs = self.home.glob("runs/*/attempts/*/metrics.jsonl")
         return [log for log in logs if log.stat().st_size > 3000]
 
+    def held(self) -> list[psutil.Process]:
+        """Suspend the trainings that have begun well, so that none ends before it is harmed; return their processes."""
+        pids = [store.read_json(log.parent / "attempt.json")["pid"] for log in self.trains()]
+        processes = [psutil.Process(pid) for pid in pids]
+        for process in processes:
+            process.suspend()
+        return processes
+
     def jobs(self) -> list[str]:
-        return self.slurm.ask("squeue", "-h", "-r", "-t", "RUNNING", "-o", "%i").split()
+        return sorted(self.slurm.ask("squeue", "-h", "-r", "-t", "RUNNING", "-p", "p", "-o", "%i").split())
+
+    def restarts(self, job: str) -> int:
+        """Return how often Slurm has requeued a job."""
+        (count,) = re.findall(r"Restarts=(\d+)", self.slurm.ask("scontrol", "show", "job", job))
+        return int(count)
+
+    def outcomes(self) -> list[list[str]]:
+        """Return how the trainings of each cell ended."""
+        return sorted(outcomes(run) for run in (self.home / "runs").iterdir())
 
 
 @pytest.fixture
-def grid(tmp_path: Path, slurm: Slurm, prefect_home: Path, server: str) -> Grid:
-    return Grid(tmp_path, slurm, {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server})
+def grid(tmp_path: Path, slurm: Slurm, prefect_home: Path, server: str) -> Iterator[Grid]:
+    yield Grid(tmp_path, slurm, {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server})
+    slurm.ask("scancel", "--user=root")  # such as a job that was requeued and has found nothing to do
 
 
 def cancel_a_job(grid: Grid) -> None:
@@ -92,20 +113,109 @@ def lose_the_controller(grid: Grid) -> None:
     soon(lambda: grid.slurm.ask("sinfo", "-h", "-o", "%T %D") != "")
 
 
+def preempt(grid: Grid) -> None:
+    """A job of a partition that goes first takes both nodes, and Slurm requeues all others."""
+    options = ["--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=true"]
+    assert "Submitted" in grid.slurm.ask("sbatch", *options)
+    soon(lambda: not grid.jobs())
+
+
+def end_the_time_of_a_job(grid: Grid) -> None:
+    """The last job of an array, whose number is that of the array, gets the signal of its wall time; it requeues itself
+    and no other one."""
+    grid.slurm.ask("scancel", "--batch", "--signal=USR1", grid.jobs()[-1])
+
+
+def lose_a_node(grid: Grid) -> None:
+    """All processes of a node are killed; it comes back once its jobs run elsewhere."""
+    jobs = grid.jobs()
+    node = grid.slurm.ask("squeue", "-h", "-j", jobs[0], "-o", "%N")
+    grid.slurm.kill(node)
+    of_jobs = [process for process in psutil.process_iter() if runs_on(process, node, grid.slurm)]
+    steps = [process.parent() for process in of_jobs]
+    killed = {*of_jobs, *(step for step in steps if step is not None and step.name() == "slurmstepd")}
+    for process in killed:
+        process.kill()
+    assert len(killed) > len(of_jobs) and gone_within(30, killed)
+    soon(lambda: grid.slurm.ask("squeue", "-h", "-r", "-t", "RUNNING", "-w", node, "-o", "%i") == "" and grid.jobs())
+    grid.slurm.start(node, "slurmd", "-D", "-N", node)
+    soon(lambda: "down" not in grid.slurm.ask("sinfo", "-h", "-o", "%T"))
+
+
+def runs_on(process: psutil.Process, node: str, slurm: Slurm) -> bool:
+    """Return whether a process belongs to a job on a node."""
+    try:
+        return (slurm.environment | {"SLURMD_NODENAME": node}).items() <= process.environ().items()
+    except psutil.Error:  # it has ended
+        return False
+
+
 def nothing(grid: Grid) -> None:
     pass
 
 
-@pytest.mark.parametrize("harm", [nothing, cancel_a_job, kill_a_worker, lose_the_controller])
+STOPPED, LOST = ["Stopped", "done"], ["lost", "done"]
+
+
+@pytest.mark.parametrize(
+    ("harm", "ends", "restarts"),
+    [
+        (nothing, [["done"], ["done"]], [0, 0]),
+        (cancel_a_job, [STOPPED, ["done"]], [0, 0]),
+        (kill_a_worker, [["done"], LOST], [0, 0]),
+        (preempt, [STOPPED, STOPPED], [1, 1]),
+        (end_the_time_of_a_job, [STOPPED, ["done"]], [0, 1]),
+        (lose_a_node, [LOST, LOST], [1, 1]),
+        (lose_the_controller, None, None),
+    ],
+)
 def test_the_scores_are_those_of_an_undisturbed_run(
-    harm: Callable[[Grid], None], grid: Grid, undisturbed: dict[str, object]
+    harm: Callable[[Grid], None],
+    ends: list[list[str]] | None,
+    restarts: list[int] | None,
+    grid: Grid,
+    undisturbed: dict[str, object],
 ):
     process = grid.run()
-    soon(grid.trains, 120, while_runs=process)
+    trainings = soon(lambda: len(held := grid.held()) == 2 and held, 120, while_runs=process)
+    jobs = grid.jobs()
     harm(grid)
+    resume(trainings)
     said = process.communicate(timeout=240)[0]
     assert process.returncode == 0, said
     assert scores(grid.home) == undisturbed and "report: " in said
+    assert [each.count("done") for each in grid.outcomes()] == [1, 1]
+    if ends is not None:
+        assert (grid.outcomes(), [grid.restarts(job) for job in jobs]) == (ends, restarts), said
+
+
+def test_near_its_wall_time_a_job_writes_a_checkpoint_and_requeues_itself(grid: Grid, undisturbed: dict[str, object]):
+    grid.file.write_text(LONG + JOBS.replace('time: "5"', 'time: "3"'))  # the signal comes in the first minute
+    process = grid.run()
+    trainings = soon(lambda: len(held := grid.held()) == 2 and held, 120, while_runs=process)
+    jobs, permits = grid.jobs(), len([*grid.home.glob("permits/*")])
+    soon(lambda: len([*grid.home.glob("permits/*")]) == permits - 2, while_runs=process)  # both have got the signal
+    resume(trainings)
+    said = process.communicate(timeout=240)[0]
+    assert process.returncode == 0 and scores(grid.home) == undisturbed, said
+    assert grid.outcomes() == [STOPPED, STOPPED] and [grid.restarts(job) for job in jobs] == [1, 1]
+
+
+def test_a_job_too_short_for_any_cell_ends_and_is_not_requeued(grid: Grid):
+    lines = '"#SBATCH --signal=B:USR1@1", '  # not at once, when it would end the shell
+    grid.file.write_text(LONG + JOBS.replace('time: "5"', 'time: "1"').replace("lines: [", f"lines: [{lines}"))
+    said = grid.run("--detach").communicate(timeout=60)[0]
+    assert "Submitted batch job" in said, said
+    logs = grid.home / "workers" / "long"
+    soon(lambda: len([log for log in logs.glob("slurm-*") if "2 cells are left" in log.read_text()]) == 2, 120)
+    soon(lambda: not grid.slurm.ask("squeue", "-h"), 60)
+    assert not [*grid.home.glob("runs/*/attempts")]
+
+
+def resume(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
 
 
 def test_a_submitting_process_may_go(grid: Grid, undisturbed: dict[str, object]):
