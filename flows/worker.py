@@ -70,7 +70,8 @@ def run_worker(experiment: Path, until: str, listed: bool = False) -> None:
             begins = any(worker.fits(status) for status in worker.left.values())
             worker.run()
     if begins and worker.left and signal.SIGTERM not in signals and (job := slurm_job()):
-        slurm("scontrol", "requeue", job)  # its wall time is over
+        with suppress(UserError):  # where jobs may not be requeued, another one goes on
+            slurm("scontrol", "requeue", job)  # its wall time is over
     worker.refuse()
     then = "records and reports them" if found else "chooses the values and goes on"
     ended = f"all {len(plan.statuses)} cells have ended" if plan.statuses else "no cell is listed"
@@ -163,7 +164,7 @@ def described(plan: Plan) -> dict[str, Any]:
     choices = {(stages(cell), registry_choices(cell)) for cell in plan.resolved.cells}
     files = {module: digest for each in choices for module, digest in code_digests(*each).items()}
     run = provenance.describe_run("")
-    where = {"cpu": run["hardware"]["cpu"], "host": socket.gethostname(), "job": os.environ.get("SLURM_JOB_ID", "")}
+    where = {"cpu": run["hardware"]["cpu"], "host": socket.gethostname(), "job": slurm_job()}
     return {"files": files, "packages": run["packages"]} | where
 
 

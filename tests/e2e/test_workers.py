@@ -118,7 +118,7 @@ def test_where_locks_do_not_hold_lock_files_keep_workers_apart(tmp_path: Path, u
     lost.kill()
     said = [worker.communicate(timeout=150)[0] for worker in others]
     assert [worker.returncode for worker in others] == [0, 0], said
-    assert scores(place) == undisturbed and not [*place.rglob("*.held")]
+    assert scores(place) == undisturbed and not [*place.glob("runs/*/.claim.held")]
     assert all(outcomes(run) in (["done"], ["lost", "done"]) for run in (place / "runs").iterdir())
 
 
