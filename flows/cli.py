@@ -377,11 +377,20 @@ def worker(
     listed: Annotated[
         bool, typer.Option("--listed", help="Only cells that `ablate run --engine slurm` lists.")
     ] = False,
+    print_job: Annotated[
+        Literal["k8s"] | None, typer.Option("--print", help="Only print a Job of Kubernetes that runs workers.")
+    ] = None,
 ) -> None:
     """Train and evaluate cells beside other workers of this home, without Prefect and MLflow.
 
     Exit code 0: no cell is left; 1: some failed; 75: stopped or out of time, and cells are left.
     """
+    if print_job:
+        if until or listed:
+            raise UserError("--print k8s takes no --until and no --listed")
+        from flows.on_kubernetes import print_job as print_kubernetes
+
+        return print_kubernetes(experiment)
     require_training()
     from flows.worker import run_worker
 

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 from tests.waiting import soon
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged")
 CONFIGURATION = """ClusterName=t
-SlurmctldHost=localhost
+SlurmctldHost={host}
 SlurmUser=root
 AuthInfo=socket={folder}/munge/sock,cred_expire=10
 SlurmctldPort={port}
@@ -37,9 +38,10 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=p Nodes=ALL Default=YES State=UP
 PartitionName=urgent Nodes=ALL PriorityTier=2 State=UP
-NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port={first} CPUs=8
-NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port={second} CPUs=8
+NodeName=n1 {one} Port={first} CPUs=8
+NodeName=n2 {two} Port={second} CPUs=8
 """
+LOOPBACK = "NodeHostname=localhost NodeAddr=127.0.0.1"
 
 
 def why_not() -> str:
@@ -53,6 +55,8 @@ def why_not() -> str:
 class Slurm:
     """Controller, two nodes and munge, which run until `stop`."""
 
+    places: ClassVar = {"host": "localhost", "one": LOOPBACK, "two": LOOPBACK}
+
     def __init__(self, folder: Path, ports: tuple[int, int, int]):
         self.folder, self.ports = folder, ports
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -62,7 +66,7 @@ class Slurm:
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
         port, first, second = ports
-        configuration = CONFIGURATION.format(folder=folder, port=port, first=first, second=second)
+        configuration = CONFIGURATION.format(folder=folder, port=port, first=first, second=second, **self.places)
         (folder / "slurm.conf").write_text(configuration)
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
         munge = [f"--{name}-file={folder}/munge/{name}" for name in ("key", "pid", "log", "seed")]

@@ -116,6 +116,7 @@ def test_where_locks_do_not_hold_lock_files_keep_workers_apart(tmp_path: Path, u
         while_runs=lost,
     )
     lost.kill()
+    lost.wait()  # otherwise it would seem to live
     said = [worker.communicate(timeout=150)[0] for worker in others]
     assert [worker.returncode for worker in others] == [0, 0], said
     assert scores(place) == undisturbed and not [*place.glob("runs/*/.claim.held")]
