@@ -276,15 +276,14 @@ class Worker:
         """Train and evaluate a cell, as often as its failures allow. Return the report of the last failure."""
         run, tries = store.run_folder(status.id), Counter[str]()
         if claim.lost_in_a_row(run) >= claim.TRIES["infrastructure"]:
-            return save_failure(
+            return fail(
                 run, "infrastructure", "lost several times in a row before a checkpoint: killed, or out of memory"
             )
         while True:
             try:
                 report = self.run_stages(status, run)
             except WorkerLost as error:
-                claim.note_end(run, error.kind, str(error))
-                report = save_failure(run, error.kind, str(error))
+                report = fail(run, error.kind, str(error))
             if report is None:
                 return None
             if report["kind"] == "stopped":
@@ -310,7 +309,9 @@ class Worker:
         return dict(report) if report else None
 
 
-def save_failure(run: Path, kind: str, error: str) -> dict[str, Any]:
+def fail(run: Path, kind: str, error: str) -> dict[str, Any]:
+    """Report a failure of the latest attempt, which could not do so itself."""
+    claim.note_end(run, kind, error)
     report = {"kind": kind, "error": error}
     with suppress(OSError):  # a full disk
         store.write_json(run / "FAILED.json", report)

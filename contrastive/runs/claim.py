@@ -151,16 +151,19 @@ def note_end(run: Path, kind: str, outcome: str = "") -> None:
 
 def lost_in_a_row(run: Path) -> int:
     """Count the latest attempts that were lost, with their machine or all their processes, before a new checkpoint."""
-    failed = run / "FAILED.json"
-    since = failed.stat().st_mtime if failed.exists() else 0.0
-    count = 0
-    for attempt in reversed(attempts(run)):
-        state = run / "attempts" / f"{attempt['number']:04}" / "resume" / "state.pt"
-        has_checkpoint = state.exists() and state.stat().st_mtime > attempt["began"]
-        if "ended" in attempt or has_checkpoint or attempt["began"] < since:
-            break
-        count += 1
+    count, before = 0, None
+    for attempt in attempts(run):
+        checkpoint = _checkpoint(run, attempt)
+        is_in_vain = "ended" not in attempt and checkpoint in (None, before)
+        count, before = count + 1 if is_in_vain else 0, checkpoint
     return count
+
+
+def _checkpoint(run: Path, attempt: dict[str, Any]) -> int | None:
+    """Return what identifies the checkpoint of an attempt, which begins with that of an earlier one; None without."""
+    with suppress(OSError, KeyError):
+        return (run / "attempts" / f"{attempt['number']:04}" / "resume" / "state.pt").stat().st_ino
+    return None
 
 
 def invalidate_damaged(run: Path) -> str:

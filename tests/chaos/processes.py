@@ -9,7 +9,11 @@ import psutil
 from tests.waiting import left_after
 
 FORKED = {"ablate-worker": "worker", "ablate-job": "child of a training"}  # by name
-STARTED = {"flow": ("ablate\0run", "prefect.engine"), "Prefect worker": ("prefect\0worker\0start",)}
+STARTED = {
+    "command": ("ablate\0worker",),
+    "flow": ("ablate\0run", "prefect.engine"),
+    "Prefect worker": ("prefect\0worker\0start",),
+}
 
 
 def of(home: Path) -> list[psutil.Process]:

@@ -87,6 +87,8 @@ def test_a_worker_that_goes_loses_nothing(number: signal.Signals, tmp_path: Path
     assert other.communicate(timeout=150)[0].endswith("records and reports them\n") and other.returncode == 0
     stopped = [outcomes(run) for run in left if len(outcomes(run)) > 1]
     assert stopped and all(each == ["lost" if number == signal.SIGKILL else "Stopped", "done"] for each in stopped)
+    kinds = {attempt.get("kind") for run in left for attempt in claim.attempts(run)}
+    assert ("preempted" in kinds) == (number != signal.SIGKILL)
     assert scores(place) == undisturbed
 
 
@@ -136,16 +138,18 @@ def ill(views, *, kind: str):
         os.kill(os.getpid(), signal.SIGKILL)
     if kind == "hung":
         time.sleep(1000)
-    return views.pow(2).mean() * (float("inf") if kind == "diverged" else 1)
+    return (views[:, 0] - views[:, 1]).pow(2).mean() * (float("inf") if kind == "diverged" else 1)
 
-ILL_FACTS = LossFacts(vectors=1, needs_batch=False, usual_view="two_stage")
+ILL_FACTS = LossFacts(vectors=2, needs_batch=False, usual_view="two_stage")
 LOSSES = {"ill": ill}
 """
 ROWS = """
 plugins: [failing.py]
 resources: {hung_after: 6}
 sections:
-  - {title: Ill, rows: {"{kind}": {loss: ce+ill, axes: {kind: [code, memory, infrastructure, hung, diverged, none]}}}}
+  - title: Ill
+    rows: {"{kind}": {loss: ce+ill, axes: {kind: [code, memory, infrastructure, hung, diverged, fine]}}}
+    baseline: fine
 """
 
 
@@ -155,7 +159,7 @@ def test_each_kind_of_failure_is_tried_as_often_as_it_may_be_and_named(ablate_in
     file.write_text(LONG.replace("train: 1600", "train: 160").replace("[0, 1]", "[0]").partition("sections")[0] + ROWS)
     assert "--trust" in ablate_in(place, "run", file).stderr
     (copy,) = place.glob("plugins/*/failing.py")
-    done = ablate_in(place, "run", file, "--trust", copy.parent.name)
+    done = ablate_in(place, "run", file, "--engine", "local", "--trust", copy.parent.name)
     assert done.returncode == 1 and "4 of 6 cells failed, the others are done" in done.stderr, done.stderr
     tried = {}
     for run in (place / "runs").iterdir():
@@ -168,5 +172,5 @@ def test_each_kind_of_failure_is_tried_as_often_as_it_may_be_and_named(ablate_in
         "infrastructure": ["infrastructure"] * 3,
         "hung": ["hung"] * 2,
         "diverged": ["diverged"],
-        "none": ["done"],
+        "fine": ["done"],
     }

@@ -127,18 +127,22 @@ def test_attempts_that_were_lost_before_a_checkpoint_are_counted(run: Path):
     def lose(with_checkpoint: bool) -> None:
         with claim.begin_attempt(run, "train", lambda: False) as work:
             assert work is not None
+            state, (earlier, *_) = work.folder / "resume" / "state.pt", [*run.glob("attempts/*/resume/state.pt"), None]
             if with_checkpoint:
-                store.write_atomic(work.folder / "resume" / "state.pt", "")
+                store.write_atomic(state, "")
+            elif earlier:  # an attempt begins with the last checkpoint
+                state.parent.mkdir()
+                os.link(earlier, state)
         known = store.read_json(work.folder / "attempt.json")
         store.write_json(work.folder / "attempt.json", {k: known[k] for k in known.keys() - {"ended", "outcome"}})
 
     counts = []
-    for with_checkpoint in (False, False, True, False):
+    for with_checkpoint in (False, False, True, False, False):
         lose(with_checkpoint)
         counts.append(claim.lost_in_a_row(run))
-    assert counts == [1, 2, 0, 1]
-    store.write_json(run / "FAILED.json", {})
-    assert claim.lost_in_a_row(run) == 0
+    assert counts == [1, 2, 0, 1, 2]
+    claim.note_end(run, "infrastructure", "lost")
+    assert claim.lost_in_a_row(run) == 0 and claim.attempts(run)[-1]["outcome"] == "lost"
 
 
 def test_an_attempt_ends_with_what_stopped_it_and_its_log_is_the_cells_until_another_one_succeeded(run: Path):
