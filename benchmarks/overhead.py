@@ -18,13 +18,13 @@ from pathlib import Path
 from benchmarks import nothing
 from benchmarks.turns import Run, start, take_turns
 
-VARIANTS = ("flow", "Ray Tune", "ray.get", "flow with MLflow", "Ray Tune with MLflow", "flow, all finished")
+VARIANTS = ("worker", "flow", "Ray Tune", "ray.get", "flow with MLflow", "Ray Tune with MLflow", "flow, all finished")
 
 
 def measure(variant: str, cells: int) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(ABLATE_HOME=folder, PREFECT_HOME=f"{folder}/prefect", PREFECT_LOGGING_LEVEL="CRITICAL")
-        others = {"Ray Tune": ray_tune, "Ray Tune with MLflow": ray_tune, "ray.get": ray_get}
+        others = {"worker": worker, "Ray Tune": ray_tune, "Ray Tune with MLflow": ray_tune, "ray.get": ray_get}
         seconds = others.get(variant, flow)(cells, Path(folder), variant)
     return {"seconds": seconds, "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
@@ -48,6 +48,19 @@ def flow(cells: int, folder: Path, variant: str) -> float:
             assert temporary_server.send_last_events()  # what Prefect's server has still to note is part of the price
             seconds.append(time.perf_counter() - began)
     return seconds[-1]
+
+
+def worker(cells: int, folder: Path, variant: str) -> float:
+    """Eight processes of `ablate worker`, without Prefect and MLflow."""
+    from flows.worker import run_worker
+    from tasks import worker_calls
+
+    worker_calls.train, worker_calls.evaluate = nothing.train, nothing.evaluate
+    file = nothing.experiment(folder, cells)
+    file.write_text(file.read_text() + "resources: {slots: 8}\n")
+    began = time.perf_counter()
+    run_worker(file, until="")
+    return time.perf_counter() - began
 
 
 def ray_tune(cells: int, folder: Path, variant: str) -> float:

@@ -195,7 +195,7 @@ class Worker:
         ordered = [by_cell[cell] for cell in trained] + [each for each in plan.to_do if not each.trains]
         self.left = {status.id: status for status in ordered}
         self.failed: dict[str, str] = {}
-        self.told: set[str] = set()  # hosts
+        self.begun, self.told = set[str](), set[str]()  # cells, and hosts
         self.failed_before = {cell: failed_at(store.run_folder(cell)) for cell in self.left}
 
     def run(self) -> None:
@@ -222,8 +222,11 @@ class Worker:
 
     def serve(self) -> None:
         """Work on one cell after another, and wait for those of other workers, which may hand them back."""
-        while not self.devices.stopped and (fitting := [each for each in list(self.left.values()) if self.fits(each)]):
-            if not any(self.try_one(status) for status in fitting):
+        while not self.devices.stopped:
+            waiting = list(self.left.values())
+            if not any(self.fits(status) and self.try_one(status) for status in waiting):
+                if not any(map(self.fits, waiting)):
+                    return
                 self.tell_of_lock_files()
                 time.sleep(POLL)
 
@@ -247,9 +250,12 @@ class Worker:
 
     def try_one(self, status: Status) -> bool:
         """Work on a cell unless another worker does; return whether it was free."""
+        if status.id in self.begun:
+            return False
         with store.locked(cell_lock(status.id), timeout=0) as is_free:
             if not is_free or status.id not in self.left or self.devices.stopped:
                 return False
+            self.begun.add(status.id)
             ended_elsewhere = self.has_ended(status)
             if not ended_elsewhere:
                 try:

@@ -20,7 +20,7 @@ def describe_run(device: str) -> dict[str, Any]:
     return {
         "commit": commit(),
         "finished": time.strftime("%Y-%m-%d", time.gmtime()),
-        "packages": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "packages": packages(),
         "hardware": {
             "device": device,
             "cpu": processor(),
@@ -29,6 +29,11 @@ def describe_run(device: str) -> dict[str, Any]:
         },
         "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }
+
+
+@cache  # reading them takes as long as all else that a cell of nothing does
+def packages() -> dict[str, str]:
+    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 
 @cache  # the process keeps the code that it loaded, even if files change later
@@ -50,6 +55,7 @@ def commit() -> str:
     return head.stdout.strip() + ("+" if changed.strip() else "")
 
 
+@cache
 def processor() -> str:
     if sys.platform == "linux":
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
