@@ -58,7 +58,7 @@ class Batch:
         lines = [
             f"--job-name={self.name}",
             f"--array=0-{min(cells, most) - 1}%{settings.workers}",
-            f"--output={self.folder}/slurm-%A-%a.log",
+            f'--output="{self.folder}/slurm-%A-%a.log"',
             f"--time={settings.time}",
             "--requeue",
             "--open-mode=append",
