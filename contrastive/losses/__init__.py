@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from contrastive.losses.cross_entropy import ce, mlm, rdrop
+from contrastive.losses.learned_scale import Clip, Siglip
 from contrastive.losses.ntxent import clear, dcl, dclw, declutr, dropout_ntxent, ntxent, simcse, simcse_sup
 from contrastive.losses.pairwise import align_uniform, bert_ct
 from contrastive.losses.projected import Barlow, Byol, Moco, Sccl, Simclr, Swav, Vicreg
@@ -33,6 +34,8 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "barlow": Barlow,
     "vicreg": Vicreg,
     "bert_ct": bert_ct,
+    "siglip": Siglip,
+    "clip": Clip,
     "sccl": Sccl,
     "declutr": declutr,
     "clear": clear,

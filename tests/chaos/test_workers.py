@@ -8,15 +8,17 @@ import resource
 import signal
 import subprocess
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.chaos import grid, processes
 from tests.chaos.command import Command
 from tests.chaos.test_kills import GRACE, count_faults, next_target
 from tests.e2e.preloaded import ABLATE
-from tests.waiting import alive, left_after, soon
+from tests.waiting import alive, left_after
 
 pytestmark = pytest.mark.full
 KINDS = ("child of a training", "command", "worker")
@@ -70,10 +72,10 @@ def test_whatever_happens_to_workers_the_cells_are_as_if_nothing_had(home, tmp_p
             if harm == "fill the disk":
                 resource.prlimit(target.pid, resource.RLIMIT_FSIZE, (4096, 4096))
                 continue
-            if harm == "stop" and kind != "command":  # its command finds that it hangs
+            if harm == "stop" and kind != "command":  # its command finds that a training hangs
                 os.kill(target.pid, signal.SIGSTOP)
-                soon(lambda target=target: not alive([target]), 60)
-            else:
+                left_after(45, lambda target=target: alive([target]))
+            with suppress(psutil.NoSuchProcess):
                 target.kill()
             faults["orphaned"] += len(left_after(GRACE, lambda family=family: alive(family[1:])))
         workers.run_to_its_end()

@@ -276,6 +276,23 @@ def standardised(rows: Tensor, epsilon: float) -> Tensor:
     return centred / torch.sqrt(mean(list(centred**2)) + epsilon)
 
 
+def siglip(views: Tensor, *, mask: Tensor, module: nn.Module) -> Tensor:
+    kept, total = pairs(views, mask), 0
+    for i, first in enumerate(kept[0]):
+        for j, second in enumerate(kept[1]):
+            logit = torch.exp(module.scale[0]) * F.cosine_similarity(first, second, dim=0) + module.bias[0]
+            total = total - torch.log(torch.sigmoid(logit if i == j else -logit)) / len(kept[0])
+    return views.sum() * 0 + total
+
+
+def clip(views: Tensor, *, mask: Tensor, module: nn.Module) -> Tensor:
+    first, second = (F.normalize(rows, dim=-1) for rows in pairs(views, mask))
+    if not len(first):
+        return views.sum() * 0
+    logits, own = first @ second.T * torch.exp(module.scale), torch.arange(len(first))
+    return (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
+
+
 PML, INFO_NCE, LOOP = "pytorch-metric-learning", "info-nce-pytorch", "the formula, term by term"
 
 # name of the loss: what its oracle is, in words; the oracle
@@ -299,6 +316,8 @@ ORACLES: dict[str, tuple[str, Callable[..., Tensor]]] = {
     "barlow": (LOOP, barlow),
     "vicreg": (LOOP, vicreg),
     "bert_ct": ("PyTorch's binary cross-entropy, pair by pair", bert_ct),
+    "siglip": (LOOP, siglip),
+    "clip": ("PyTorch's cross-entropy, in both directions", clip),
     "sccl": (f"{PML} `NTXentLoss` + {LOOP}", sccl),
     "declutr": (f"{PML} `NTXentLoss`, each anchor span a sample", declutr),
     "clear": (f"{PML} `NTXentLoss`", ntxent),
