@@ -14,6 +14,8 @@ UNSEEN = re.compile(
 class UserError(ValueError):
     """A mistake in the user's input or environment; shown without a traceback. The message says what to do."""
 
+    kind = "settings"  # of the failure of a cell
+
 
 def printable(text: str) -> str:
     """Escape control and invisible characters as `\\u001b`; keep newlines and tabs."""

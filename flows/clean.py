@@ -1,11 +1,14 @@
 """`ablate clean`: remove what no declared experiment of this home needs any more."""
 
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from contrastive.errors import UserError
 from contrastive.runs import claim, store
 from flows.terminal import say
+from tasks.engines.on_slurm import slurm
 
 
 def clean(dry_run: bool) -> None:
@@ -22,7 +25,14 @@ def clean(dry_run: bool) -> None:
 
 def give_back(host: str) -> None:
     """Remove the lock files of a machine that is gone."""
-    say("\n".join(map(str, store.break_lock_files([host]))) or f"{host} holds no lock file in {store.home()}")
+    if host == socket.gethostname():
+        raise UserError(f"{host} is this machine: whoever needs a lock file of a process that ended here removes it")
+    jobs = list[str]()
+    with suppress(UserError):  # there is no Slurm, or it does not know the machine
+        jobs = slurm("squeue", "--noheader", f"--nodelist={host}", "-o%i").split()
+    if jobs:
+        raise UserError(f"{host} runs jobs ({', '.join(jobs[:5])}): it is not gone")
+    say("\n".join(map(str, store.break_lock_files(host))) or f"{host} holds no lock file in {store.home()}")
 
 
 def superfluous() -> Iterator[tuple[Path, str]]:
@@ -43,12 +53,12 @@ def is_left(path: Path) -> bool:
 
 
 def named_cells() -> set[str]:
-    """Return the ids of the cells of all experiments that ever ran in this home."""
+    """Return the ids of the cells that experiments of this home had when they were last planned to run."""
     declared = store.home() / "declared"
     for file in declared.glob("*.json"):
-        if not (declared / "cells" / file.name).exists():
+        if not (declared / "cells" / file.name).with_suffix(".now").exists():
             raise UserError(f"the cells of {file.stem} are not listed yet: run `ablate sync` with its file first")
-    return {cell for file in (declared / "cells").glob("*.json") for cell in store.read_json(file)}
+    return {cell for file in (declared / "cells").glob("*.now") for cell in store.read_json(file)}
 
 
 def remove(path: Path) -> None:

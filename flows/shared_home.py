@@ -54,7 +54,9 @@ def compare_locks() -> int:
             "those that run, and begin again. If a machine is lost, `ablate clean --gone HOST` gives back its cells"
         )
         return 1
-    say(f"ok   {here} and {other} see each other's locks")
+    say(f"ok   {here} and {other} see each other's locks in {store.home()}")
+    if here == other:
+        say("note both ran on one machine, which says nothing of two")
     return 0
 
 

@@ -10,7 +10,7 @@ from contrastive.errors import UserError
 from contrastive.grid.choose import candidates, settled
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import declare_plan, make_plan
-from contrastive.runs import plugins
+from contrastive.runs import plugins, store
 from flows.serve import temporary_server
 from flows.terminal import SeedOptions, check_seed_options, errors_exit_with, say, tell
 from tasks.engines import EngineName
@@ -52,7 +52,7 @@ def run_experiment(
 def print_or_submit(experiment: Path, trust: Sequence[str], submit: bool) -> None:
     """Submit the missing cells of an experiment to Slurm, or only print the script."""
     from flows.forecast import preflight_report
-    from tasks.engines.on_slurm import Batch
+    from tasks.engines.on_slurm import Batch, failed_at
 
     resolved = load_experiment(experiment)
     ask_for_trust(resolved.experiment.plugins, trust)
@@ -64,7 +64,7 @@ def print_or_submit(experiment: Path, trust: Sequence[str], submit: bool) -> Non
     if not plan.to_do:
         return say("no cell is left; `ablate run` writes the report")
     declare_plan(plan)
-    batch.list_cells([status.id for status in plan.to_do])
+    batch.list_cells({status.id: failed_at(store.run_folder(status.id)) for status in plan.to_do})
     jobs = batch.jobs()
     say(f"{sum(jobs.values())} jobs of it are there already" if jobs else batch.submit(len(plan.to_do)))
     say(f"`ablate run {experiment} --engine slurm` looks in, and writes the report")

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -15,8 +15,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from contrastive.config.cell import Cell
+from contrastive.data import data_digest
 from contrastive.errors import UserError
 from contrastive.evaluation.prepare import lacks_embeddings
+from contrastive.grid import frozen_readers
 from contrastive.grid.choose import candidates, settled
 from contrastive.grid.estimate import CostEstimator, in_order
 from contrastive.grid.expand import with_seeds
@@ -24,7 +27,7 @@ from contrastive.grid.identity import evaluation_key, registry_choices, stages
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan, make_plan, name_cells
 from contrastive.grid.status import Status, outcome
-from contrastive.runs import claim, plugins, provenance, store
+from contrastive.runs import claim, plugins, provenance, stopping, store
 from contrastive.runs.fingerprint import code_digests
 from contrastive.training.job import TrainRequest
 from contrastive.training.processes import start_fork_server
@@ -55,10 +58,12 @@ def run_worker(experiment: Path, until: str, listed: bool = False) -> None:
     plugins.refuse_others(resolved.experiment.plugins)
     found = settled(resolved)
     plan = make_plan(found or candidates(resolved.experiment))
+    failed_before: dict[str, float | None] = {}
     if listed:
-        plan = listed_plan(plan)
+        plan, failed_before = listed_plan(plan)
     preflight_report(plan).refuse()
-    name_cells(plan.experiment.name, [status.id for status in plan.statuses.values()])  # `ablate clean` keeps them
+    if not listed:  # `ablate clean` keeps them
+        name_cells(plan.experiment.name, [status.id for status in plan.statuses.values()])
     with registered(plan):
         start_fork_server()
         with (
@@ -66,7 +71,7 @@ def run_worker(experiment: Path, until: str, listed: bool = False) -> None:
             stopped_by_signals(devices) as signals,
         ):
             devices.check_capacity(max((cell.training.processes for cell in plan.to_train), default=1))
-            worker = Worker(plan, devices, deadline)
+            worker = Worker(plan, devices, deadline, failed_before)
             begins = any(worker.fits(status) for status in worker.left.values())
             worker.run()
     if begins and worker.left and signal.SIGTERM not in signals and (job := slurm_job()):
@@ -78,20 +83,21 @@ def run_worker(experiment: Path, until: str, listed: bool = False) -> None:
     say(f"{ended}; `ablate run {experiment}` {then}")
 
 
-def listed_plan(plan: Plan) -> Plan:
-    """Return the plan of the cells that `ablate run --engine slurm` lists; raise UserError if this program would
-    compute others."""
+def listed_plan(plan: Plan) -> tuple[Plan, dict[str, float | None]]:
+    """Return the plan of the cells that `ablate run --engine slurm` lists, and when they had failed before; raise
+    UserError if this program would compute others."""
     path = store.home() / "workers" / plan.experiment.name / "listed.json"
-    content = store.read_json(path) if path.exists() else {"ids": [], "most_seeds": None}
+    content = store.read_json(path) if path.exists() else {"cells": {}, "most_seeds": None}
     if content["most_seeds"] is not None:
         plan = make_plan(with_seeds(plan.resolved, content["most_seeds"]))
-    wanted = {cell: status for cell, status in plan.statuses.items() if status.id in content["ids"]}
-    if missing := len(content["ids"]) - len(wanted):
+    listed = content["cells"]
+    wanted = {cell: status for cell, status in plan.statuses.items() if status.id in listed}
+    if missing := len(listed) - len(wanted):
         raise UserError(
-            f"{missing} of {len(content['ids'])} listed cells are not those of this machine: the file, the code or the "
-            "data differ from those that `ablate run` read"
+            f"{missing} of {len(listed)} listed cells are not those of this machine: the file, the code or the data "
+            "differ from those that `ablate run` read"
         )
-    return Plan(plan.resolved, wanted)
+    return Plan(plan.resolved, wanted), listed
 
 
 def end_of_work(until: str) -> float | None:
@@ -115,12 +121,12 @@ def slurm_job() -> str:
 
 @contextmanager
 def stopped_by_signals(devices: Engine) -> Iterator[list[int]]:
-    """At SIGTERM and SIGUSR1, let running cells write a checkpoint and begin no more. Yield the signals that came."""
+    """At SIGTERM and SIGUSR1, hand running cells back and begin no more. Yield the signals that came."""
     came = list[int]()
 
     def stop(number: int, frame: FrameType | None) -> None:
         came.append(number)
-        devices.finish()
+        hand_back(devices)
 
     before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:
@@ -128,6 +134,15 @@ def stopped_by_signals(devices: Engine) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def hand_back(devices: Engine) -> None:
+    """Let running cells write a checkpoint, and end soon what writes none, such as an evaluation."""
+    stopping.preempt(devices.permit)
+    devices.finish()
+    last = threading.Timer(GRACE, devices.stop)
+    last.daemon = True
+    last.start()
 
 
 @contextmanager
@@ -164,18 +179,18 @@ def described(plan: Plan) -> dict[str, Any]:
     choices = {(stages(cell), registry_choices(cell)) for cell in plan.resolved.cells}
     files = {module: digest for each in choices for module, digest in code_digests(*each).items()}
     run = provenance.describe_run("")
+    data = {f"{each.source}, column {each.text}": data_digest(each) for each in plan.resolved.data_names}
     where = {"cpu": run["hardware"]["cpu"], "host": socket.gethostname(), "job": slurm_job()}
-    return {"files": files, "packages": run["packages"]} | where
+    return {"code": files, "packages": run["packages"], "data": data} | where
 
 
 def compare(ours: dict[str, Any], other: dict[str, Any]) -> None:
-    """Raise UserError if the code or the packages of a worker differ from another's; tell if the processors do."""
-    for part in ("files", "packages"):
+    """Raise UserError if code, packages or data of a worker differ from another's; tell if the processors do."""
+    for part in ("code", "packages", "data"):
         both = ours[part].keys() & other[part].keys()
         if differing := sorted(name for name in both if ours[part][name] != other[part][name]):
-            what = "code" if part == "files" else "packages"
             raise UserError(
-                f"a worker on {other['host']} has other {what} ({', '.join(differing[:5])}): its cells would not be "
+                f"a worker on {other['host']} has other {part} ({', '.join(differing[:5])}): its cells would not be "
                 "those of this worker; end it, or give both the same"
             )
     if ours["cpu"] != other["cpu"]:
@@ -185,7 +200,8 @@ def compare(ours: dict[str, Any], other: dict[str, Any]) -> None:
 class Worker:
     """Works on the cells of a plan that no other worker has, longest first."""
 
-    def __init__(self, plan: Plan, devices: Engine, deadline: float | None):
+    def __init__(self, plan: Plan, devices: Engine, deadline: float | None, failed_before: Mapping[str, float | None]):
+        """`failed_before`: when cells had failed before they were listed; others that failed are tried again."""
         self.plan, self.devices, self.deadline = plan, devices, deadline
         self.experiment = plan.experiment
         self.key = evaluation_key(self.experiment.evaluation)
@@ -196,10 +212,12 @@ class Worker:
         self.left = {status.id: status for status in ordered}
         self.failed: dict[str, str] = {}
         self.begun, self.told = set[str](), set[str]()  # cells, and hosts
-        self.failed_before = {cell: failed_at(store.run_folder(cell)) for cell in self.left}
+        self.failed_before = {cell: failed_at(store.run_folder(cell)) for cell in self.left} | {**failed_before}
 
     def run(self) -> None:
-        timer = None if self.deadline is None else threading.Timer(self.seconds_left() - GRACE, self.devices.finish)
+        timer = None
+        if self.deadline is not None:
+            timer = threading.Timer(self.seconds_left() - 2 * GRACE, hand_back, [self.devices])
         if timer is not None:
             timer.start()
         slots = max(1, self.devices.max_in_flight() // 2)
@@ -243,7 +261,7 @@ class Worker:
         if self.deadline is None:
             return True
         seconds = self.fit.seconds(status.cell)
-        return self.seconds_left() > GRACE + min(ROOM, ROOM if seconds is None else seconds)
+        return self.seconds_left() > 2 * GRACE + min(ROOM, ROOM if seconds is None else seconds)
 
     def seconds_left(self) -> float:
         return float("inf") if self.deadline is None else self.deadline - time.time()
@@ -255,12 +273,16 @@ class Worker:
         with store.locked(cell_lock(status.id), timeout=0) as is_free:
             if not is_free or status.id not in self.left or self.devices.stopped:
                 return False
+            if claim.is_held(store.run_folder(status.id)):  # by `ablate run`
+                return False
             self.begun.add(status.id)
             ended_elsewhere = self.has_ended(status)
             if not ended_elsewhere:
+                say(f"{self.plan.name(status.cell)}: begun")
                 try:
                     report = self.work(status)
                 except Stopped:
+                    self.devices.finish()  # unless it is stopped already, its permit is lost
                     return True
                 if not self.has_ended(status):  # such as on a full disk, which takes no FAILED.json
                     self.failed[status.id] = report["error"] if report else "it has no result"
@@ -276,28 +298,34 @@ class Worker:
         if found == "failed" and failed_at(run) != self.failed_before[status.id]:
             self.failed[status.id] = reason
             return True
-        return found in ("finished", "diverged")
+        return found == "diverged" or (found == "finished" and store.damage(run, "TRAINED") is None)
 
     def work(self, status: Status) -> dict[str, Any] | None:
         """Train and evaluate a cell, as often as its failures allow. Return the report of the last failure."""
         run, tries = store.run_folder(status.id), Counter[str]()
         if claim.lost_in_a_row(run) >= claim.TRIES["infrastructure"]:
-            return fail(
-                run, "infrastructure", "lost several times in a row before a checkpoint: killed, or out of memory"
-            )
+            why = "lost several times in a row before a checkpoint: killed, or out of memory"
+            return claim.report_loss(run, "infrastructure", why)
         while True:
             try:
                 report = self.run_stages(status, run)
             except WorkerLost as error:
-                report = fail(run, error.kind, str(error))
+                report = claim.report_loss(run, error.kind, str(error))
             if report is None:
                 return None
-            if report["kind"] == "stopped":
-                claim.note_end(run, "preempted")
+            if report["kind"] in claim.NO_FAILURE:
                 raise Stopped
             tries[report["kind"]] += 1
             if tries[report["kind"]] >= claim.TRIES.get(report["kind"], 1):
                 return report
+
+    def store_frozen_outputs(self, of: Cell) -> None:
+        """Store the outputs of frozen blocks that a training reads, once for all cells; no step ends meanwhile."""
+        stores = [*frozen_readers.stores_read(of, self.experiment.speed, ())]
+        if stores:
+            prepared = self.devices.run("evaluate", worker_calls.prepare, of)
+            for reader, speed, split in stores:
+                self.devices.run("train", worker_calls.prefix, reader, speed, prepared, split)
 
     def run_stages(self, status: Status, run: Path) -> dict[str, Any] | None:
         """Run the stages of a cell; return the failure of one, or None."""
@@ -306,7 +334,9 @@ class Worker:
             request = TrainRequest(
                 of, self.plan.name(of), resources.checkpoint_every, evaluation, self.experiment.speed
             )
-            watch = Watch(lambda: progress(run), resources.hung_after)
+            self.store_frozen_outputs(of)
+            before = claim.latest_attempt(run)
+            watch = Watch(lambda: progress(run, before), resources.hung_after)
             work = worker_calls.train, request, status.id
             if report := self.devices.run("train", *work, processes=of.training.processes, watch=watch):
                 return dict(report)
@@ -315,16 +345,9 @@ class Worker:
         return dict(report) if report else None
 
 
-def fail(run: Path, kind: str, error: str) -> dict[str, Any]:
-    """Report a failure of the latest attempt, which could not do so itself."""
-    claim.note_end(run, kind, error)
-    report = {"kind": kind, "error": error}
-    with suppress(OSError):  # a full disk
-        store.write_json(run / "FAILED.json", report)
-    return report
-
-
-def progress(run: Path) -> tuple[str, int]:
-    """Return what changes while a cell trains: its attempt, and the size of its log."""
+def progress(run: Path, before: str) -> tuple[str, int] | None:
+    """Return what changes while a cell trains: its attempt, and the size of its log; None until an attempt begins."""
+    if (attempt := claim.latest_attempt(run)) == before:
+        return None
     log = claim.current_folder(run) / "metrics.jsonl"
-    return claim.latest_attempt(run), log.stat().st_size if log.exists() else 0
+    return attempt, log.stat().st_size if log.exists() else 0

@@ -33,14 +33,17 @@ logger = logging.getLogger(__name__)
 class CellFailed(RuntimeError):
     """A cell ended without a result; the message is the reason."""
 
-    def __init__(self, kind: str, reason: str):
+    def __init__(self, kind: str, reason: str, may_try_again: bool = True):
         super().__init__(reason)
-        self.kind = kind
+        self.kind, self.may_try_again = kind, may_try_again
 
 
 def may_try_again(_task: Any, run: TaskRun, state: State[Any]) -> bool:
     """Return whether to retry: only after failures that the work did not cause."""
-    kind = state.data.kind if isinstance(state.data, WorkerLost | CellFailed) else ""
+    error = state.data
+    if isinstance(error, CellFailed) and not error.may_try_again:
+        return False
+    kind = error.kind if isinstance(error, WorkerLost | CellFailed) else ""
     return run.run_count < claim.TRIES.get(kind, 1)
 
 
@@ -48,10 +51,10 @@ AGAIN: dict[str, Any] = {"retries": max(claim.TRIES.values()) - 1, "retry_condit
 
 
 def raise_failure(report: dict[str, Any] | None) -> None:
-    if report is not None and report["kind"] == "stopped":
+    if report is not None and report["kind"] in claim.NO_FAILURE:
         raise Stopped
     if report is not None:
-        raise CellFailed(report["kind"], report["error"])
+        raise CellFailed(report["kind"], report["error"], may_try_again=not report.get("by_workers"))
 
 
 @task(name="prepare", task_run_name="prepare · {cell.data.source}", persist_result=False, **AGAIN)
@@ -132,7 +135,7 @@ def train(job: Job, engine: Engine) -> None:
     try:
         raise_failure(engine.run("train", *work, processes=processes, assist=assist, watch=watch))
     except WorkerLost as error:
-        claim.note_end(store.run_folder(job.status.id), error.kind, str(error))
+        claim.report_loss(store.run_folder(job.status.id), error.kind, str(error))
         raise
 
 
@@ -164,7 +167,7 @@ def cell(job: Job, engine: Engine) -> Outcome:
         raise
     except WorkerLost as error:
         failed = str(error)
-        store.write_json(store.run_folder(status.id) / "FAILED.json", {"kind": error.kind, "error": failed})
+        claim.report_loss(store.run_folder(status.id), error.kind, failed)
     with or_warning(f"{job.name} is not recorded in MLflow; `ablate sync` will record it"):
         record(job.name, status.id, job.experiment, job.sections, evaluation_key(job.request.evaluation))
     return Outcome(job.name, status.id, failed, diverged)

@@ -111,6 +111,8 @@ class Lora(Settings):
     alpha: float = Field(16.0, gt=0)
     dropout: float = Field(0.0, ge=0, lt=1)
     targets: tuple[str, ...] = Field((), description="module names; left out: the query and value projections")
+    dora: bool = Field(False, description="DoRA: also train the length of each column of the adapted weights")
+    rslora: bool = Field(False, description="rsLoRA: scale the adapters by alpha/√r instead of alpha/r")
 
 
 class Tune(Settings):

@@ -12,7 +12,7 @@ from contrastive.errors import brief_name
 
 POOLED = "|".join(registry.keys("contrastive.models.pooling", "POOLINGS"))
 Vectors = Annotated[str, StringConstraints(pattern=rf"^({POOLED}|first_last|layer:(0|[1-9][0-9]{{0,2}}):({POOLED}))$")]
-Post = Annotated[str, StringConstraints(pattern=r"^(whiten|whiten:[1-9][0-9]{0,5}|standardise|flow)$")]
+Post = Annotated[str, StringConstraints(pattern=r"^((first|whiten):[1-9][0-9]{0,5}|whiten|standardise|flow)$")]
 
 # Official metric of each GLUE task; accuracy for the others.
 KNOWN_FOR = {"cola": "matthews", "mrpc": "f1", "qqp": "f1", "stsb": "spearman"}
@@ -82,7 +82,9 @@ class Evaluation(Settings):
         (), description="vectors to evaluate besides those used in training: cls, mean, first_last, layer:8:mean …"
     )
     post: tuple[Post, ...] = Field(
-        (), description="transformations to evaluate besides none: whiten, whiten:256 (columns kept), standardise, flow"
+        (),
+        description="transformations to evaluate besides none: first:256 (numbers kept), whiten, whiten:256, "
+        "standardise, flow",
     )
     transfer: tuple[Transfer, ...] = Field((), description="transfer data on which finished encoders are evaluated")
     test: Positive | None = Field(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PlainSerializer, create_model, model_validator
+from pydantic import AfterValidator, Field, PlainSerializer, StringConstraints, create_model, model_validator
 
 from contrastive.config import registry
 from contrastive.config.base import Name, Positive, Seed, Settings
@@ -147,12 +147,16 @@ class Slurm(Settings):
     """Jobs of `ablate run --engine slurm`: an array of equal workers, each of which takes one cell after another."""
 
     workers: Positive = Field(8, description="most jobs at a time")
-    time: str = Field("1:00:00", pattern=r"^[0-9:-]+$", description="wall time of a job, as for sbatch")
+    time: str = Field(
+        "1:00:00",
+        pattern=r"^([5-9]|[1-9]\d+|\d+:\d+(:\d+)?|\d+-\d+(:\d+){0,2})$",
+        description='wall time of a job of 5 minutes or more: "30" (minutes), "4:00:00" or "1-00:00:00"',
+    )
     partition: str | None = None
     account: str | None = None
     gres: str | None = Field(None, description="generic resources of a job, e.g. gpu:1")
-    lines: tuple[str, ...] = Field(
-        (), description="further lines of the script, e.g. `#SBATCH --mem=32G` or `module load cuda`"
+    lines: tuple[Annotated[str, StringConstraints(pattern=r"^[^-]")], ...] = Field(
+        (), description="further lines of the script, such as `#SBATCH --mem=32G` or `module load cuda`"
     )
 
 

@@ -29,7 +29,7 @@ def _known_loss(value: str) -> str:
 
 def _in_order(value: tuple[int, ...] | None) -> tuple[int, ...] | None:
     if value is not None and len(set(value)) < len(value):
-        raise ValueError(f"{list(value)} names a block twice")
+        raise ValueError(f"{list(value)} names a number twice")
     return None if value is None else tuple(sorted(value))
 
 
@@ -84,6 +84,12 @@ class Objective(Settings):
     middle: Annotated[int, Field(ge=0)] | None = Field(
         None, description="number of the middle block; left out: half way up"
     )
+    matryoshka: Annotated[tuple[Positive, ...] | None, AfterValidator(_in_order)] = Field(
+        None,
+        min_length=1,
+        description="widths; the losses of vectors are also computed on so many first numbers, and all are summed",
+        examples=[[32, 64, 128]],
+    )
     translators: tuple[Weights, Weights] | None = Field(
         None,
         description="two models, to translate into another language and back, each package:NAME, "
@@ -103,6 +109,8 @@ class Objective(Settings):
                 return f"the loss `{loss.name}` needs `{missing}`"
         if not self.compares():
             return ""
+        if self.matryoshka and (whole := [entry.name for entry in self.loss_entries() if entry.is_class]):
+            return f"matryoshka cuts vectors, but `{whole[0]}` has weights or a state for whole ones: leave one out"
         view = self.view_entry()
         if "slow" in view.tools and self.view and not any("targets" in entry.settings for entry in self.loss_entries()):
             return f"no loss of `{self.loss}` reads the slow copy that the view `{self.view}` keeps"
@@ -180,6 +188,8 @@ class Objective(Settings):
         }
         if self.compares():
             names |= {"view", *self.view_entry().settings} - set(self.view_facts().unread)
+        if any(entry.input_name == "views" for entry in self.loss_entries()):
+            names.add("matryoshka")
         return names & set(Objective.model_fields)
 
     def default_values(self, name: str) -> set[Any]:

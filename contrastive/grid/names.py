@@ -31,7 +31,8 @@ def short_value(name: str, value: Any) -> str:
     if name == "tune" and isinstance(value, Tune):
         blocks = value.last_blocks
         if value.lora is not None:
-            return f"LoRA r={value.lora.r}" + ("" if blocks is None else f" in the {last_blocks(blocks)}")
+            name = "DoRA" if value.lora.dora else "rsLoRA" if value.lora.rslora else "LoRA"
+            return f"{name} r={value.lora.r}" + ("" if blocks is None else f" in the {last_blocks(blocks)}")
         return "full" if blocks is None else ("head only" if blocks == 0 else last_blocks(blocks))
     if name == "translators" and value is not None:
         return " and ".join(model.split("@")[0].rstrip("/").rsplit("/", 1)[-1] for model in value)

@@ -227,6 +227,7 @@ def name_cells(experiment: str, cells: Collection[str]) -> set[str]:
     """Add ids to those of an experiment's cells; return the earlier ones."""
     with store.locked(store.home() / "locks" / f"declared-{experiment}"):
         path = store.home() / "declared" / "cells" / f"{experiment}.json"
+        store.write_json(path.with_suffix(".now"), sorted(cells))  # `ablate clean` removes others
         earlier: set[str] = set(store.read_json(path)) if path.exists() else set()
         if not earlier.issuperset(cells):
             store.write_json(path, sorted(earlier | {*cells}))

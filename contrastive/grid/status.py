@@ -8,7 +8,7 @@ from typing import Any, Literal
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.grid.identity import cell_id, evaluation_key, identities, registry_choices, stages
-from contrastive.runs import store
+from contrastive.runs import claim, store
 from contrastive.runs.fingerprint import canonical_json, code_digests
 
 MEASURED_OTHERWISE = "evaluated with other settings; `ablate run` evaluates it again"
@@ -85,6 +85,8 @@ def _status(cell: Cell, name: str, document: dict[str, Any], key: str, present: 
             return Status(cell, name, "run", f"failed before: {failure['error']}")
         if (folder / "TRAINED").exists():
             return Status(cell, name, "stale", f"damaged: {damage}")
+        if claim.is_held(folder):
+            return Status(cell, name, "run", f"running on {(claim.attempts(folder) or [{}])[-1].get('host', '')}")
         return Status(cell, name, "run", "interrupted")
     return older.explain(cell, name, document)
 

@@ -50,6 +50,8 @@ def with_adapters(backbone: nn.Module, how: Tune, blocks: range) -> nn.Module:
         lora_dropout=how.lora.dropout,
         target_modules=targets,
         layers_to_transform=list(blocks) if blocks.start else None,
+        use_dora=how.lora.dora,
+        use_rslora=how.lora.rslora,
     )
     try:
         with warnings.catch_warnings():

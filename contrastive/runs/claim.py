@@ -19,6 +19,7 @@ from contrastive.runs import stopping, store
 
 # How often each kind of failure is tried in one command; others once. Preempted work is handed back, without limit.
 TRIES = {"infrastructure": 3, "hung": 2}
+NO_FAILURE = ("stopped", "preempted")
 
 
 class Attempt:
@@ -57,18 +58,18 @@ def begin_attempt(run: Path, stage: str, finished: Callable[[], bool]) -> Iterat
         if finished():
             yield None
             return
-        outcome, attempt, cpu = "done", _next(run, finished), time.process_time()
+        ended, attempt, cpu = {"outcome": "done"}, _next(run, finished), time.process_time()
         try:
             worker = {"host": socket.gethostname(), "pid": os.getpid(), "place": os.getcwd()}
             attempt.note(stage=stage, began=round(time.time(), 1), **worker)
             yield attempt
         except BaseException as error:
-            outcome = f"{type(error).__name__}: {error}"
+            ended = {"kind": kind_of(error), "outcome": f"{type(error).__name__}: {error}"}
             raise
         finally:
             with suppress(OSError):  # the disk is full, which was reported already
                 spent = round(time.process_time() - cpu, 3)  # of this process
-                attempt.note(ended=round(time.time(), 1), outcome=outcome, cpu_seconds=spent)
+                attempt.note(ended=round(time.time(), 1), cpu_seconds=spent, **ended)
 
 
 @contextmanager
@@ -142,17 +143,35 @@ def _next(run: Path, finished: Callable[[], bool]) -> Attempt:
             number += 1
 
 
-def note_end(run: Path, kind: str, outcome: str = "") -> None:
-    """Note why the latest attempt ended, for `ablate show`; with `outcome` also for a process that could not."""
-    with suppress(OSError, ValueError):
-        facts = {"outcome": outcome, "ended": round(time.time(), 1)} if outcome else {}
-        Attempt(run, int(latest_attempt(run)), lambda: False).note(kind=kind, **facts)
+def kind_of(error: BaseException) -> str:
+    """Return the kind of a failure, which decides how often it is tried again."""
+    if isinstance(error, stopping.Stopped) and stopping.is_preempted():
+        return "preempted"
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return "memory"
+    if "can't allocate memory" in str(error):
+        return "memory"
+    return str(getattr(error, "kind", "infrastructure" if isinstance(error, OSError) else "code"))
+
+
+def report_loss(run: Path, kind: str, error: str) -> dict[str, Any]:
+    """Write and return the failure report of an attempt whose processes died, unless another works on the cell now."""
+    report = {"kind": kind, "error": error}
+    with suppress(OSError, ValueError), hold(run, wait=False) as is_free:  # a full disk; no attempt yet
+        if is_free:
+            store.write_json(run / "FAILED.json", report)
+            latest = Attempt(run, int(latest_attempt(run)), lambda: False)
+            if "ended" not in _read_attempt(latest.folder / "attempt.json"):
+                latest.note(kind=kind, outcome=error, ended=round(time.time(), 1))
+    return report
 
 
 def lost_in_a_row(run: Path) -> int:
-    """Count the latest attempts that were lost, with their machine or all their processes, before a new checkpoint."""
+    """Count the latest trainings that were lost, with their machine or all their processes, before a new checkpoint."""
     count, before = 0, None
     for attempt in attempts(run):
+        if attempt.get("stage") == "evaluate":
+            continue
         checkpoint = _checkpoint(run, attempt)
         is_in_vain = "ended" not in attempt and checkpoint in (None, before)
         count, before = count + 1 if is_in_vain else 0, checkpoint

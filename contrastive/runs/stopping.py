@@ -20,6 +20,8 @@ _revoked = ""  # the permit that this process has found removed
 class Stopped(RuntimeError):
     """The work was stopped on request; this is no failure."""
 
+    kind = "stopped"
+
     def __init__(self) -> None:
         super().__init__("stopped; run the same command again to continue")
 
@@ -34,6 +36,21 @@ def work_permit(home: Path) -> Iterator[Path]:
         yield path
     finally:
         path.unlink(missing_ok=True)
+        _preempted(path).unlink(missing_ok=True)
+
+
+def preempt(permit: Path) -> None:
+    """Stop work because its machine is wanted for something else, so that it is handed back."""
+    _preempted(permit).touch()
+    permit.unlink(missing_ok=True)
+
+
+def is_preempted() -> bool:
+    return VARIABLE in os.environ and _preempted(Path(os.environ[VARIABLE])).exists()
+
+
+def _preempted(permit: Path) -> Path:
+    return permit.with_suffix(".preempted")
 
 
 def stop_requested() -> bool:

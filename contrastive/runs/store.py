@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -144,9 +144,9 @@ def holder(path: Path) -> str:
         return ""
 
 
-def break_lock_files(hosts: Collection[str]) -> list[Path]:
-    """Remove the lock files of machines that are gone; return them."""
-    found = [path for path in home().rglob(f"*{LOCK_FILE}") if holder(path).partition("?")[0] in hosts]
+def break_lock_files(host: str) -> list[Path]:
+    """Remove the lock files of a machine that is gone; return them."""
+    found = [path for path in home().rglob(f"*{LOCK_FILE}") if holder(path).partition("?")[0] == host]
     for path in found:
         path.unlink(missing_ok=True)
     return found

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from contrastive.config import registry
 from contrastive.errors import UserError
 from contrastive.runs import claim, stopping, store
@@ -28,8 +26,7 @@ def run_stage(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict
 def record_failure(folder: Path, error: BaseException) -> dict[str, Any]:
     """Write the failure report into the cell's folder, unless the cell was only stopped; return the report."""
     report = failure_report(error)
-    claim.note_end(folder, report["kind"])
-    if report["kind"] == "stopped":
+    if report["kind"] in claim.NO_FAILURE:
         return report
     try:
         with claim.hold(folder, wait=False) as is_free:
@@ -45,26 +42,12 @@ def failure_report(error: BaseException) -> dict[str, Any]:
     """Return the content of FAILED.json for an exception."""
     if isinstance(error, JobFailed):
         return error.report
-    report: dict[str, Any] = {"kind": failure_kind(error), "error": failure_message(error)}
+    report: dict[str, Any] = {"kind": claim.kind_of(error), "error": failure_message(error)}
     if isinstance(error, Diverged):
         report["step"] = error.step
     if not isinstance(error, UserError):
         report["traceback"] = "".join(traceback.format_exception(error))
     return report
-
-
-def failure_kind(error: BaseException) -> str:
-    if isinstance(error, Diverged):
-        return "diverged"
-    if isinstance(error, stopping.Stopped):
-        return "stopped"
-    if isinstance(error, UserError):
-        return "settings"
-    if isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or "can't allocate memory" in str(error):
-        return "memory"
-    if isinstance(error, OSError):
-        return "infrastructure"
-    return "code"
 
 
 def failure_message(error: BaseException) -> str:

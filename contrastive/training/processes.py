@@ -24,7 +24,7 @@ class JobFailed(RuntimeError):
 
     def __init__(self, report: dict[str, Any]):
         super().__init__(report["error"])
-        self.report = report
+        self.report, self.kind = report, report["kind"]
 
 
 def start_fork_server(*more: str) -> ForkServerContext:

@@ -2,7 +2,8 @@
 values."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from contrastive.config import registry
 from contrastive.config.objective import Objective
+from contrastive.errors import UserError
 from contrastive.losses import LOSSES
 from contrastive.losses.similarity import least
 from contrastive.views.types import Output, VectorGroup
@@ -19,7 +21,8 @@ from contrastive.views.types import Output, VectorGroup
 def loss_terms(
     output: Output, labels: Int[Tensor, " n"], objective: Objective, modules: nn.ModuleDict
 ) -> dict[str, Float[Tensor, ""]]:
-    """Compute every term of the objective, unweighted. Terms on views are averaged over the output's groups (layers).
+    """Compute every term of the objective, unweighted. Terms on views are averaged over the output's groups (layers),
+    and summed over the widths of `matryoshka`.
 
     `modules` are the losses that have a state or heads of their own.
     """
@@ -35,10 +38,11 @@ def loss_terms(
             values_of_terms[name] = loss(output.guesses.surprise, hidden=output.guesses.hidden)
         else:
             values = [
-                loss(group.vectors, **loss_arguments(name, keywords, labels, group, objective))
+                loss(each.vectors, **loss_arguments(name, keywords, labels, each, objective))
                 for group in output.groups
+                for each in nested(group, objective.matryoshka or ())
             ]
-            values_of_terms[name] = sum(values[1:], values[0]) / len(values)
+            values_of_terms[name] = sum(values[1:], values[0]) / len(output.groups)
     return values_of_terms
 
 
@@ -48,8 +52,24 @@ def loss_floors(output: Output, labels: Int[Tensor, " n"], objective: Objective)
     for name in objective.term_weights():
         if (positives := registry.loss_entries()[name].facts.positives) is not None:
             values = [least(positives, labels, group.mask) for group in output.groups]
-            floors[name] = sum(values[1:], values[0]) / len(values)
+            widths = 1 + len(objective.matryoshka or ())
+            floors[name] = widths * sum(values[1:], values[0]) / len(values)
     return floors
+
+
+def nested(group: VectorGroup, widths: Sequence[int]) -> Iterator[VectorGroup]:
+    """Yield the vectors of a group whole, then their first numbers for each width."""
+    yield group
+    size = group.vectors.shape[-1]
+    for width in widths:
+        if width >= size:
+            raise UserError(f"matryoshka has the width {width}, but vectors have {size} numbers: list smaller widths")
+        cut = {
+            name: tensor[..., :width]
+            for name in ("vectors", "targets", "negatives")
+            if (tensor := getattr(group, name)) is not None
+        }
+        yield replace(group, **cut)
 
 
 def compares_vectors(objective: Objective) -> bool:

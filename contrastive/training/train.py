@@ -51,6 +51,8 @@ CHECK_EVERY = 20  # steps between two checks of the vectors' shape and of each t
 class Diverged(ArithmeticError):
     """A loss or a weight became infinite or NaN: a result, not a fault."""
 
+    kind = "diverged"
+
     def __init__(self, step: int, name: str, value: float):
         super().__init__(f"{name} became {value} at step {step}")
         self.step = step

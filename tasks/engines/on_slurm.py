@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,9 +77,9 @@ class Batch:
             ]
         )
 
-    def list_cells(self, ids: Iterable[str]) -> None:
-        """Write the list from which workers take cells."""
-        store.write_json(self.folder / "listed.json", {"ids": list(ids), "most_seeds": self.most_seeds})
+    def list_cells(self, cells: Mapping[str, float | None]) -> None:
+        """Write the list from which workers take cells: each with the time at which it had failed before."""
+        store.write_json(self.folder / "listed.json", {"cells": cells, "most_seeds": self.most_seeds})
 
     def submit(self, cells: int) -> str:
         """Submit the array; return the answer of sbatch."""
@@ -90,11 +90,6 @@ class Batch:
         """Count the jobs by state, such as RUNNING and PENDING."""
         listed = slurm("squeue", "--noheader", "--array", f"--user={getpass.getuser()}", f"--name={self.name}", "-o%T")
         return Counter(listed.split())
-
-    def hosts(self) -> set[str]:
-        """Return the hosts whose workers, as far as they did not end by themselves, were jobs."""
-        workers = [store.read_json(path) for path in (self.folder / "at-work").glob("*.json")]
-        return {each["host"] for each in workers} - {each["host"] for each in workers if not each.get("job")}
 
     def cancel(self) -> None:
         slurm("scancel", f"--user={getpass.getuser()}", f"--name={self.name}")
@@ -118,7 +113,7 @@ def largest_array() -> int:
     for line in slurm("scontrol", "show", "config").splitlines():
         name, _, value = line.partition("=")
         if name.strip() == "MaxArraySize":
-            return int(value) if value.strip().isdecimal() else USUAL_ARRAY
+            return max(1, int(value)) if value.strip().isdecimal() else USUAL_ARRAY
     return USUAL_ARRAY
 
 
@@ -127,7 +122,8 @@ class OnSlurm(Engine):
 
     def __init__(self, permit: Path, batch: Batch):
         super().__init__(permit)
-        self.batch, self.wanted, self.seen = batch, dict[str, None](), Counter[str]()
+        self.batch, self.wanted, self.seen = batch, dict[str, float | None](), Counter[str]()
+        self.failed_before = dict[str, float | None]()
         self.listing, self.problem = threading.Lock(), ""
         environment = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", stopping.VARIABLE: str(permit)}
         self.here = Slot(environment)  # for what the cells share: tokens and references
@@ -157,13 +153,12 @@ class OnSlurm(Engine):
     def result(self, cell: str, ended: Callable[[Path], bool], watch: Watch | None) -> dict[str, Any] | None:
         """Wait for a stage of a cell; return the report of its failure, or None."""
         run = store.run_folder(cell)
-        before = failed_at(run)
         with self.listing:
-            self.wanted[cell] = None
+            before = self.wanted[cell] = self.failed_before.setdefault(cell, failed_at(run))
         try:
             while not ended(run):
                 if failed_at(run) not in (None, before) and not is_worked_on(cell):
-                    return store.failure(run)
+                    return (store.failure(run) or {}) | {"by_workers": True}  # which have tried as often as they may
                 self.check()
                 if self.problem:
                     raise UserError(self.problem)
@@ -177,10 +172,10 @@ class OnSlurm(Engine):
 
     def supervise(self) -> None:
         """List the cells that are waited for, and submit workers while there are any and no job waits or runs."""
-        in_vain, listed, submitted = 0, list[str](), list[str]()
+        in_vain, refused, listed, submitted = 0, 0, dict[str, float | None](), dict[str, float | None]()
         while not self.stopped:
             with self.listing:
-                waiting = list(self.wanted)
+                waiting = dict(self.wanted)
             with suppress(UserError, OSError):  # Slurm's controller or the disk may be away for a while
                 if waiting != listed:
                     self.batch.list_cells(waiting)
@@ -191,14 +186,20 @@ class OnSlurm(Engine):
                     listed = waiting
                 self.seen = self.batch.jobs()
                 if waiting and not self.seen:
-                    store.break_lock_files(self.batch.hosts())  # of lost nodes
                     in_vain = in_vain + 1 if waiting == submitted else 0
                     if in_vain > MOST_IN_VAIN:
                         self.problem = f"{MOST_IN_VAIN} arrays ended in vain; their logs are in {self.batch.folder}"
                         return
-                    self.batch.submit(len(waiting))
-                    submitted = waiting
-            self.wait(ASK_EVERY if listed else 1.0)
+                    try:
+                        self.batch.submit(len(waiting))
+                    except UserError as error:
+                        refused += 1
+                        if refused == MOST_IN_VAIN:
+                            self.problem = str(error)
+                            return
+                        raise
+                    submitted, refused = waiting, 0
+            self.wait(ASK_EVERY if listed and not refused else 1.0)
 
     def wait(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -225,6 +226,9 @@ class OnSlurm(Engine):
     def stop(self) -> None:
         super().finish()
         self.supervisor.join()
+        with suppress(UserError, OSError):  # also an array that was submitted meanwhile, and what is left of others
+            if self.batch.jobs():
+                self.batch.cancel()
         self.here.close()
 
 

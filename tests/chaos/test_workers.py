@@ -62,7 +62,7 @@ class Workers(Command):
 
 def test_whatever_happens_to_workers_the_cells_are_as_if_nothing_had(home, tmp_path, environment, truth, request):
     chance, faults = random.Random(request.config.getoption("--seed")), Counter[str]()
-    experiment = grid.write(tmp_path / "experiment", resources={"checkpoint_every": 10, "hung_after": 20})
+    experiment = grid.write(tmp_path / "experiment", resources={"checkpoint_every": 10, "hung_after": 40})
     workers = Workers(home, experiment, environment | jumping_clock(tmp_path))
     try:
         for kind in itertools.islice(itertools.cycle(KINDS), request.config.getoption("--kills")):
@@ -74,7 +74,7 @@ def test_whatever_happens_to_workers_the_cells_are_as_if_nothing_had(home, tmp_p
                 continue
             if harm == "stop" and kind != "command":  # its command finds that a training hangs
                 os.kill(target.pid, signal.SIGSTOP)
-                left_after(45, lambda target=target: alive([target]))
+                left_after(60, lambda target=target: alive([target]))
             with suppress(psutil.NoSuchProcess):
                 target.kill()
             faults["orphaned"] += len(left_after(GRACE, lambda family=family: alive(family[1:])))

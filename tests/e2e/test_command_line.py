@@ -68,7 +68,7 @@ def test_what_differs_between_two_cells_and_what_can_go(home: Path, ablate_in: A
         "\n  loss  " in differing and "\n  code of contrastive.losses.LOSSES[" in differing and "torch" not in differing
     )
 
-    named = home / "declared" / "cells" / "smoke.json"
+    named = home / "declared" / "cells" / "smoke.now"
     store.write_json(named, sorted({*store.read_json(named)} - {first, second}))
     left = home / "runs" / other / "attempts" / "0001" / "resume"
     left.mkdir()

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import psutil
 import pytest
 
-from contrastive.runs import store
+from contrastive.runs import claim, store
 from flows.serve.servers import any_free_port
 from tests.e2e.conftest import ABLATE, kept
 from tests.e2e.test_workers import LONG, outcomes, scores, start
@@ -231,6 +231,26 @@ def test_a_submitting_process_may_go(grid: Grid, undisturbed: dict[str, object])
     said = process.communicate(timeout=120)[0]
     assert process.returncode == 0 and "done" in said, said
     assert all("test.macro_f1" in str(each) for each in scores(grid.home).values())
+
+
+def test_what_slurm_refuses_is_said(grid: Grid):
+    grid.file.write_text(grid.file.read_text().replace("slurm: {", "slurm: {partition: nowhere, "))
+    process = grid.run()
+    said = process.communicate(timeout=120)[0]
+    assert process.returncode == 2 and "invalid partition specified" in said, said
+
+
+def test_an_evaluation_that_cannot_be_done_is_tried_once(grid: Grid):
+    grid.file.write_text(
+        grid.file.read_text().replace("[accuracy]", "[svm], folds: 39").replace("epochs: 5", "epochs: 1")
+    )
+    process = grid.run()
+    said = process.communicate(timeout=150)[0]
+    assert process.returncode == 1 and said.count("39 folds need") == 2, said
+    for run in (grid.home / "runs").iterdir():
+        kinds = [(each["stage"], each.get("kind", "done")) for each in claim.attempts(run)]
+        assert kinds == [("train", "done"), ("evaluate", "settings")]
+    assert not grid.slurm.ask("squeue", "-h")
 
 
 def test_ctrl_c_cancels_the_jobs_which_write_checkpoints(grid: Grid, undisturbed: dict[str, object]):

@@ -56,6 +56,10 @@ def test_two_workers_end_with_the_scores_of_one_run_and_a_run_records_them(
     assert ablate_in(place, "clean", "--dry-run").stdout.split() == ["0.0", "MB", "would", "be", "removed"]
     done = ablate_in(place, "run", SMOKE)
     assert done.returncode == 0 and "8 of them finished before" in done.stderr
+    damaged = next((place / "runs").iterdir())
+    (damaged / "TRAINED").unlink()
+    assert start(place, SMOKE).communicate(timeout=150)[0].count(": begun") == 1
+    assert outcomes(damaged) == ["done", "done"] and scores(place) == scores(home)
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,20 @@ def inverse(spread: Float[np.ndarray, " d"], vectors: Float[np.ndarray, "n d"]) 
     return np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
 
 
+def first(
+    train: Float[np.ndarray, "n d"], *, columns: int
+) -> Callable[[Float[np.ndarray, "m d"]], Float[np.ndarray, "m k"]]:
+    """Keep the first numbers of embeddings, as Matryoshka trains them to be used. Kusupati et al., "Matryoshka
+    Representation Learning", 2022."""
+    if columns > train.shape[1]:
+        raise UserError(f"first:{columns} keeps {columns} columns, but the embeddings have {train.shape[1]}")
+
+    def apply(vectors: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m k"]:
+        return vectors[:, :columns]
+
+    return apply
+
+
 def whiten(
     train: Float[np.ndarray, "n d"], *, columns: int | None = None
 ) -> Callable[[Float[np.ndarray, "m d"]], Float[np.ndarray, "m k"]]:

@@ -57,6 +57,8 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "encoder.tune.lora.alpha": (LORA, {"lora": {"alpha": 32}}),
     "encoder.tune.lora.dropout": (LORA, {"lora": {"dropout": 0.1}}),
     "encoder.tune.lora.targets": (LORA, {"lora": {"targets": ["query"]}}),
+    "encoder.tune.lora.dora": (LORA, {"lora": {"dora": True}}),
+    "encoder.tune.lora.rslora": (LORA, {"lora": {"rslora": True}}),
     "encoder.scratch.layers": ({"encoder__scratch": {}}, {"layers": 1}),
     "encoder.scratch.hidden": ({"encoder__scratch": {}}, {"hidden": 32}),
     "encoder.scratch.heads": ({"encoder__scratch": {}}, {"heads": 4}),
@@ -79,6 +81,7 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "objective.layers": (LAYERS, [1]),
     "objective.level": (LAYERS, "token"),
     "objective.middle": ({"objective__view": "multiview"}, 1),
+    "objective.matryoshka": ({"objective__loss": "simcse"}, [4]),
     "objective.translators": (TRANSLATED, SAME),
 }
 

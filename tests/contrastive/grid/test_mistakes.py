@@ -36,7 +36,7 @@ IN_SETTINGS = [
     (SPLITS, "metrics: [foo, accuracy, bar]", 15, "there is no metric `foo`, `bar`"),
     (MODEL, '"scratch:bert", scratch: {heads: 3}', 3, "hidden is 64, which is not a multiple of heads (3)"),
     (K, "k: [4, 129]", 9, "k is 129, but a text has at most 128 tokens (data.max_length)"),
-    (K, "layers: [[1, 0, 1]]", 11, "[1, 0, 1] names a block twice"),
+    (K, "layers: [[1, 0, 1]]", 11, "[1, 0, 1] names a number twice"),
     (SPLITS, f"{SPLITS}, post: [flow, 'whiten:65']", 15, "whiten:65 keeps 65 columns, but the vectors of scratch"),
     (SPLITS, f"{SPLITS}, transfer: [{TESTED}, {TESTED}]", 15, 'other transfer data also has the name "reviews"'),
     ("values: [test.accuracy", "values: [transfer.reviews.accuracy", 14, "is not evaluated"),

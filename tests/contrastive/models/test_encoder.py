@@ -127,6 +127,23 @@ def test_lora_trains_its_adapters_and_the_head(architecture: str):
     assert tuning.default_targets(backbone(architecture)) == targets[architecture]
 
 
+@both
+def test_dora_and_rslora_begin_at_the_encoder_and_scale_as_published(architecture: str):
+    ids = torch.arange(5, 17).reshape(2, 6)
+    for lora in (Lora(r=4, alpha=6, dora=True), Lora(r=4, alpha=6, rslora=True)):
+        torch.manual_seed(0)
+        plain = backbone(architecture).eval()
+        before = plain(input_ids=ids).last_hidden_state
+        adapted = tuning.apply_tuning(plain, Tune(lora=lora))
+        torch.testing.assert_close(adapted(input_ids=ids).last_hidden_state, before)
+        (layer, *_) = (module for module in adapted.modules() if hasattr(module, "lora_A"))
+        assert layer.scaling["default"] == (6 / 4 if lora.dora else 6 / 4**0.5)
+        lengths = [p for name, p in adapted.named_parameters() if "magnitude" in name and p.requires_grad]
+        assert len(lengths) == (3 * 2 if lora.dora else 0)
+        if lora.dora:
+            torch.testing.assert_close(lengths[0], layer.get_base_layer().weight.norm(dim=1))
+
+
 def test_wrong_settings_say_what_there_is():
     with pytest.raises(UserError, match="last_blocks is 4, but this encoder has 3 blocks"):
         tuning.apply_tuning(backbone(), Tune(last_blocks=4))
@@ -175,14 +192,16 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("adapters", [False, True], ids=["plain", "LoRA"])
-def test_the_row_is_that_of_the_whole_matrix_in_every_block(name: str, adapters: bool):
+@pytest.mark.parametrize(
+    "adapters", [None, Lora(r=2), Lora(r=2, dora=True), Lora(r=2, rslora=True)], ids=["plain", "LoRA", "DoRA", "rsLoRA"]
+)
+def test_the_row_is_that_of_the_whole_matrix_in_every_block(name: str, adapters: Lora | None):
     torch.manual_seed(0)
     model = AutoModel.from_config(CONFIGS[name], attn_implementation="eager").eval()
     for parameter in model.parameters():  # biases and norms too: none of them may be forgotten
         torch.nn.init.normal_(parameter, std=0.3)
     if adapters:
-        model = apply_tuning(model, Tune(lora=Lora(r=2)))
+        model = apply_tuning(model, Tune(lora=adapters))
         for key, parameter in model.named_parameters():
             if "lora" in key:
                 torch.nn.init.normal_(parameter, std=0.3)

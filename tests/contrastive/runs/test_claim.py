@@ -141,8 +141,16 @@ def test_attempts_that_were_lost_before_a_checkpoint_are_counted(run: Path):
         lose(with_checkpoint)
         counts.append(claim.lost_in_a_row(run))
     assert counts == [1, 2, 0, 1, 2]
-    claim.note_end(run, "infrastructure", "lost")
-    assert claim.lost_in_a_row(run) == 0 and claim.attempts(run)[-1]["outcome"] == "lost"
+    with claim.begin_attempt(run, "evaluate", lambda: False):
+        pass
+    assert claim.lost_in_a_row(run) == 2
+    with claim.hold(run):
+        claim.report_loss(run, "infrastructure", "lost")
+    assert claim.lost_in_a_row(run) == 2 and store.failure(run) is None  # another attempt was at work
+    lose(with_checkpoint=False)
+    claim.report_loss(run, "infrastructure", "lost")
+    assert claim.lost_in_a_row(run) == 0 and claim.attempts(run)[-1]["kind"] == "infrastructure"
+    assert store.failure(run) == {"kind": "infrastructure", "error": "lost"}
 
 
 def test_an_attempt_ends_with_what_stopped_it_and_its_log_is_the_cells_until_another_one_succeeded(run: Path):
