@@ -303,12 +303,8 @@ def grouped(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], re
         inside.sort(key=lambda row: row.verdict == "reference")
         heads = [] if common else [baselines[cells] for cells in dict.fromkeys(row.beside for row in inside)]
         if len(heads) > 1:
-            inside = [with_baseline(row) for row in inside]
+            against = [_("{label} against {baseline}", label=row.label, baseline=row.against) for row in inside]
+            inside = [replace(row, label=label) for row, label in zip(inside, against, strict=True)]
         if inside:
             groups.append(Group(title, inside[0].anchor, [*heads, *inside]))
     return [Group("", groups[0].anchor, common), *groups] if common and groups else groups
-
-
-def with_baseline(row: ForestRow) -> ForestRow:
-    """Name the baseline in the label of a row whose question has several."""
-    return replace(row, label=_("{label} against {baseline}", label=row.label, baseline=row.against))
