@@ -250,10 +250,7 @@ class Ledger:
             self.folder.tell(f"proposal {known.number} again, with the same code: nothing runs")
             return known
         if candidate == baseline:
-            raise UserError(
-                "the proposal is the baseline's own command; give the baseline a folder of its own, such as "
-                "--baseline 'cd ../best && …'"
-            )
+            raise UserError("the proposal is the baseline's own command: give the baseline a folder of its own")
         self._measure(len(self.proposals) + 1, baseline, self.code_of(baseline))
         code = self.code_of(candidate, baseline)
         if others := [run for run in self._runs(len(self.proposals) + 1) if run.code != code]:

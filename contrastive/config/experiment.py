@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PlainSerializer, create_model, model_validator
 
 from contrastive.config import registry
-from contrastive.config.base import Name, Positive, Seed, Settings
+from contrastive.config.base import Name, Positive, Seed, Settings, Share
 from contrastive.config.cell import PARTS, SETTINGS, Data, Encoder, Training, add_plugin
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
@@ -162,8 +162,8 @@ class Resources(Settings):
     slots: Positive | None = Field(
         None, description="cells that run at a time; left out: as many as fit on the devices"
     )
-    gpus_per_cell: float = Field(
-        1.0, ge=0, le=1, description="share of a GPU per cell or process; 0.5: two cells on a GPU, 0: no GPU"
+    gpus_per_cell: Share = Field(
+        1.0, description="share of a GPU per cell or process; 0.5: two cells on a GPU, 0: no GPU"
     )
     most_cells: Positive = Field(100_000, description="most cells of a grid; a file with more is rejected as a mistake")
     checkpoint_every: Positive = Field(200, description="optimizer steps between two checkpoints of a cell")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_serializer
 
 from contrastive.config import registry
-from contrastive.config.base import Area, Positive, Settings, Weights, check_name
+from contrastive.config.base import Area, Count, Positive, Settings, Weights, check_name
 from contrastive.config.facts import FactsVariant, LossFacts, ViewFacts
 from contrastive.config.registry import RegistryEntry
 from contrastive.errors import brief_name
@@ -77,13 +77,11 @@ class Objective(Settings):
     clusters: Positive = Field(
         5, description="number of k-means clusters: of tokens per text (view), or of texts (loss)"
     )
-    layers: Annotated[tuple[Annotated[int, Field(ge=0)], ...] | None, AfterValidator(_in_order)] = Field(
+    layers: Annotated[tuple[Count, ...] | None, AfterValidator(_in_order)] = Field(
         None, min_length=1, description="numbers of blocks, from 0", examples=[[8, 9, 10, 11]]
     )
     level: Literal["sentence", "token"] = "sentence"
-    middle: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="number of the middle block; left out: half way up"
-    )
+    middle: Count | None = Field(None, description="number of the middle block; left out: half way up")
     translators: tuple[Weights, Weights] | None = Field(
         None,
         description="two models, to translate into another language and back, each package:NAME, "
@@ -112,10 +110,8 @@ class Objective(Settings):
             return f"the view `{view.name}` needs `{name}` {_setting_help(name)}"
         if self.view_facts().judged and not self.supervised():
             supervised = next(name for name, entry in registry.loss_entries().items() if entry.facts.supervised)
-            return (
-                f"the view {self.view_with_variant()} is computed from the cross-entropy, which `{self.loss}` does not "
-                f"contain: write `{supervised}+{self.loss}`, or take another view"
-            )
+            chosen, term = self.view_with_variant(), f"{supervised}+{self.loss}"
+            return f"the view {chosen} follows the cross-entropy, which `{self.loss}` does not contain: write `{term}`"
         return ""
 
     def _missing_setting(self, entry: RegistryEntry[Any]) -> str:
@@ -273,10 +269,7 @@ def _loss_view_conflict(loss: RegistryEntry[LossFacts], objective: Objective) ->
         return f"{loss.name} needs the view {' or '.join(names)}, which keeps a slow copy of the encoder, not {view}"
     if "negatives" in loss.settings and not facts.partners:
         names = fitting(lambda entry: entry.facts.partners)
-        return (
-            f"{loss.name} needs the view {' or '.join(names)}, which has positives and hard negatives from the data, "
-            f"not {view}"
-        )
+        return f"{loss.name} needs the view {' or '.join(names)}, which has positives and hard negatives, not {view}"
     if number is not None and facts.vectors != number:
         names = fitting(lambda entry: entry.facts.vectors == number and not {"slow", "small"} & {*entry.tools})
         return f"{loss.name} compares {number} views of a text: take {', '.join(names)}, not {view}"
