@@ -332,9 +332,7 @@ def settings(path: Path, metric: str, lower: bool | None) -> Settings:
         write_atomic(file, json.dumps(asdict(Settings(metric, lower_is_better(metric, lower)))))
     for begun in read_lines(file, Settings):
         if metric not in ("", begun.metric) or lower not in (None, begun.lower):
-            raise UserError(
-                f"this ledger began with --metric `{brief(begun.metric)}` {'--lower' if begun.lower else '--higher'}; "
-                "leave both out, or begin another ledger"
-            )
+            option = "--lower" if begun.lower else "--higher"
+            raise UserError(f"this ledger began with --metric `{brief(begun.metric)}` {option}; leave both out")
         return begun
     raise damaged(file, 1, "it needs a metric and lower")

@@ -86,9 +86,7 @@ def run(
         int | None, option("N", "Most seeds for --until-decided (default 20).", min=2, max=LARGEST_MAX_SEEDS)
     ] = None,
     budget: Annotated[str, option("TIME", "Add no more seeds after this time, e.g. 45s, 90m, 2h.")] = "",
-    regardless: Annotated[
-        bool, flag("--regardless", "With --until-decided: add seeds also where they will hardly decide.")
-    ] = False,
+    regardless: Annotated[bool, flag("--regardless", "Add seeds also where they will hardly decide.")] = False,
     trust: Annotated[list[str] | None, option("DIGEST", "Allow a file of `plugins` to run, by its digest.")] = None,
     detach: Annotated[bool, flag("--detach", "With --engine slurm: submit, and return at once.")] = False,
     print_script: Annotated[bool, flag("--print", "With --engine slurm: only print the script.")] = False,

@@ -24,9 +24,7 @@ def find_run_folder(beginning: str) -> Path:
     runs = store.home() / "runs"
     matching = sorted(path for path in runs.glob("*") if path.name.startswith(beginning)) if runs.is_dir() else []
     if len(matching) != 1:
-        raise UserError(
-            f"{len(matching)} ids of cells in {runs} begin with `{beginning}`; `ablate plan FILE` lists all"
-        )
+        raise UserError(f"{len(matching)} ids in {runs} begin with `{beginning}`; `ablate plan FILE` lists all ids")
     return matching[0]
 
 

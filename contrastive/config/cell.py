@@ -40,9 +40,7 @@ class Augment(Settings):
     A setting that is left out changes nothing.
     """
 
-    crop: Area = Field(
-        None, description="least and most of the area that a crop keeps, resized to the whole; SimCLR: [0.08, 1]"
-    )
+    crop: Area = Field(None, description="least and most of the area that a crop keeps; SimCLR: [0.08, 1]")
     flip: bool = Field(False, description="mirror every second image, left to right")
     shift: Share = Field(0.0, description="move by up to this part of the side, in both directions")
     rotate: float = Field(0.0, ge=0, le=180, description="turn by up to so many degrees, to both sides")
@@ -67,9 +65,7 @@ class Data(Settings):
         "for images also a folder with one folder per class, or npz)",
     )
     images: Images | None = Field(None, description="the data are images of this size; left out: texts")
-    text: Column = Field(
-        "text", description="column that holds the text, or the path of an image; of an npz, the array"
-    )
+    text: Column = Field("text", description="column of the text, or of the path of an image; of an npz, the array")
     label: Column = Field("label", description="column that holds the label")
     positive: Column | None = Field(None, description="column with a text of the same meaning")
     negative: Column | None = Field(None, description="column with a text of a different meaning (hard negative)")
@@ -154,13 +150,9 @@ class Encoder(Settings):
         "scratch:convnet or scratch:vit",
     )
     tune: Tune = Tune()
-    pooling: Annotated[str, AfterValidator(_known_pooling)] = Field(
-        "cls", description="how a text's tokens become one vector"
-    )
+    pooling: Annotated[str, AfterValidator(_known_pooling)] = Field("cls", description="how tokens become a vector")
     dropout: Dropout = Field(0.1, description="dropout of the head and of views made by dropout")
-    attention_dropout: Dropout | None = Field(
-        None, description="dropout of attention weights; left out: the model's own; 0 allows the fast kernel"
-    )
+    attention_dropout: Dropout | None = Field(None, description="left out: the model's own; 0 allows the fast kernel")
     scratch: Scratch | None = None
 
     def conflict(self) -> str:
@@ -172,9 +164,7 @@ class Encoder(Settings):
 class Training(Settings):
     epochs: Positive = 3
     batch_size: Positive = 16
-    micro_batch: Positive | None = Field(
-        None, description="texts encoded at a time (GradCache); losses see the whole batch; left out: the whole batch"
-    )
+    micro_batch: Positive | None = Field(None, description="texts encoded at a time (GradCache); left out: the batch")
     accumulate: Positive = Field(1, description="batches per optimizer step; adds no negatives to a contrastive term")
     head_lr: float = Field(1e-4, gt=0, le=1e30)
     encoder_lr: float = Field(2e-5, gt=0, le=1e30)
@@ -191,9 +181,7 @@ class Training(Settings):
         "spread over seeds excludes the effect of the order",
     )
     threads: int = Field(1, ge=1, le=1024, description="CPU threads per cell; they change the last bits of results")
-    processes: int = Field(
-        1, ge=1, le=1024, description="processes that share each batch, one device each (Accelerate)"
-    )
+    processes: int = Field(1, ge=1, le=1024, description="processes that share a batch, a device each (Accelerate)")
     augment: Augment | None = Field(None, description="how each pass of training changes its images")
     sharding: str | None = Field(
         None,

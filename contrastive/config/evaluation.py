@@ -76,11 +76,9 @@ class Evaluation(Settings):
         ("accuracy", "macro_f1", "ece", "svm", "knn", "kmeans", "uniformity", "anisotropy", "retrieval"), min_length=1
     )
     folds: int = Field(5, ge=2)
-    vectors: tuple[Vectors, ...] = Field(
-        (), description="vectors to evaluate besides those used in training: cls, mean, first_last, layer:8:mean …"
-    )
+    vectors: tuple[Vectors, ...] = Field((), description="further vectors: cls, mean, first_last, layer:8:mean …")
     post: tuple[Post, ...] = Field(
-        (), description="transformations to evaluate besides none: whiten, whiten:256 (columns kept), standardise, flow"
+        (), description="post-processing: whiten, whiten:256 (columns kept), standardise, flow"
     )
     transfer: tuple[Transfer, ...] = Field((), description="transfer data on which finished encoders are evaluated")
     test: Positive | None = Field(

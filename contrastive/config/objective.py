@@ -52,9 +52,7 @@ class Objective(Settings):
     alpha: float = Field(1.0, ge=0, description="weight of the terms besides the cross-entropy")
     mlm_weight: float = Field(0.1, gt=0, description="weight of the masked-language-model loss")
     temperature: float | None = Field(None, gt=0, description="left out: the default of the loss")
-    beta: float | None = Field(
-        None, ge=0, description="weight of texts of the same class; the other view of the same text weighs 1"
-    )
+    beta: float | None = Field(None, ge=0, description="weight of texts of the same class; that of the same text is 1")
     sigma: float | None = Field(None, gt=0, description="sharpness of the weight of the positive")
     rate: float | None = Field(None, gt=0, lt=1, description="share of a text that is changed")
     change: (
@@ -63,20 +61,14 @@ class Objective(Settings):
     queue: Positive | None = Field(None, description="number of keys of earlier batches kept as negatives")
     projector: Positive | None = Field(None, description="hidden width of the projector of a loss")
     projection: Positive | None = Field(None, description="output dimensions of the projector")
-    decay: float | None = Field(
-        None, gt=0, lt=1, description="part of the slow copy of the encoder that a step keeps, at first"
-    )
-    prototypes: int | None = Field(
-        None, ge=2, le=100_000, description="number of prototypes to which the batch is assigned"
-    )
+    decay: float | None = Field(None, gt=0, lt=1, description="part of the slow copy that a step keeps, at first")
+    prototypes: int | None = Field(None, ge=2, le=100_000, description="prototypes to which the batch is assigned")
     redundancy: float | None = Field(None, ge=0, description="weight of correlations between dimensions")
     chunk: Positive | None = Field(None, description="rows of the similarity matrix in memory at a time; left out: all")
     k: Positive = Field(30, description="tokens per text")
     crops: Positive | None = Field(None, le=64, description="number of small crops of an image")
     area: Area = Field(None, description="least and most of the image that a small crop keeps")
-    clusters: Positive = Field(
-        5, description="number of k-means clusters: of tokens per text (view), or of texts (loss)"
-    )
+    clusters: Positive = Field(5, description="k-means clusters: of tokens per text (view), or of texts (loss)")
     layers: Annotated[tuple[Count, ...] | None, AfterValidator(_in_order)] = Field(
         None, min_length=1, description="numbers of blocks, from 0", examples=[[8, 9, 10, 11]]
     )
