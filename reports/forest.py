@@ -221,11 +221,6 @@ class Chart:
         return f"{100 * (min(max(value, low), high) - low) / (high - low):.2f}%"
 
 
-def winner(rows: Sequence[ForestRow]) -> ForestRow | None:
-    """Return the row with the largest significant gain."""
-    return max((row for row in rows if row.verdict == "better"), key=lambda row: row.gain, default=None)
-
-
 def forest_rows(compared: Sequence[PrimaryComparison], results: Results) -> list[ForestRow]:
     """Return a row for each comparison, the largest gain first. A comparison that several sections share, with the same
     verdict, is shown in the first; of two configurations that are each other's baseline, the first comparison."""

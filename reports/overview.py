@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from contrastive.errors import brief
-from reports.answers import Answer, answers
+from reports.answers import Answer, answers, winner
 from reports.chosen import given_rows
 from reports.compare import Places, Section
-from reports.forest import Chart, ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
+from reports.forest import Chart, ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows
 from reports.guards import Guard
 from reports.markdown import SPLITS, split_of, unit
 from reports.messages import _, listed, n_
