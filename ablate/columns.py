@@ -106,10 +106,7 @@ def runs_of(table: Table, given: Columns) -> Runs:
 def check_exist(table: Table, given: Columns) -> None:
     for name in given.names:
         if name not in table.frame.columns:
-            hint = nearest_name(name, table.frame.columns)
-            raise UserError(
-                f"{table.name} has no column {brief_name(name)}{hint}; it has {comma_list([*table.frame.columns])}"
-            )
+            raise UserError(f"{table.name} has no column {brief_name(name)}{nearest_name(name, table.frame.columns)}")
 
 
 def check_steps(table: Table, known: Columns, seed: str | None) -> None:
@@ -194,10 +191,7 @@ def one_line_a_run(table: Table, known: Columns, seed: str | None, failed: set[s
     place of its first one. A run of which a line failed has failed."""
     metric, value = known.metric, known.value
     if metric is None or value is None or seed is None:
-        raise UserError(
-            f"{table.name}: a table with one score a line needs the columns of its score, its value and its seed:\n"
-            "--metric COLUMN --value COLUMN --seed COLUMN"
-        )
+        raise UserError(f"{table.name}: for one score a line, say --metric COLUMN --value COLUMN --seed COLUMN")
     keys = [*known.row, *filter(None, [known.data]), seed]
     frame = table.frame[[*keys, metric, value]]
     for _, same in frame[frame.duplicated([*keys, metric], keep=False)].groupby([*keys, metric], sort=False):
@@ -253,9 +247,7 @@ def check_values(name: str, frame: pd.DataFrame, known: Columns, seed: str | Non
             if number is None:
                 wrong.append(f"{name}, {place}: {score} is `{brief_name(line[score])}`, which is not a number")
             elif LARGEST < abs(number) < math.inf:
-                wrong.append(
-                    f"{name}, {place}: {score} is `{brief_name(line[score])}`, too large; write nan if it diverged"
-                )
+                wrong.append(f"{name}, {place}: {score} is `{brief_name(line[score])}`, too large: nan if it diverged")
         if seed and whole(line[seed]) is None:
             wrong.append(f"{name}, {place}: {seed} is `{brief_name(line[seed])}`, which is not a whole number")
         if len(known.row) == 1 and is_empty(line[known.row[0]]):
@@ -279,9 +271,7 @@ def why_unpaired(lines: pd.DataFrame, scores: pd.DataFrame, known: Columns, numb
     """
     labels = lines.groupby("seed")["label"].nunique()
     if known.paired and ((known.seed or numbers) is None or (labels < 2).all()):
-        raise UserError(
-            "--paired pairs runs by their seeds, but no two rows share any; name their column: --seed COLUMN"
-        )
+        raise UserError("--paired pairs runs by their seeds, but no two rows share any: --seed COLUMN names them")
     if known.paired or not lines.duplicated(["data", "label"]).any():
         return ""
     if numbers:

@@ -250,10 +250,7 @@ class Ledger:
             self.folder.tell(f"proposal {known.number} again, with the same code: nothing runs")
             return known
         if candidate == baseline:
-            raise UserError(
-                "the proposal is the baseline's own command; give the baseline a folder of its own, such as "
-                "--baseline 'cd ../best && …'"
-            )
+            raise UserError("the proposal is the baseline's own command: give the baseline a folder of its own")
         self._measure(len(self.proposals) + 1, baseline, self.code_of(baseline))
         code = self.code_of(candidate, baseline)
         if others := [run for run in self._runs(len(self.proposals) + 1) if run.code != code]:
@@ -335,9 +332,7 @@ def settings(path: Path, metric: str, lower: bool | None) -> Settings:
         write_atomic(file, json.dumps(asdict(Settings(metric, lower_is_better(metric, lower)))))
     for begun in read_lines(file, Settings):
         if metric not in ("", begun.metric) or lower not in (None, begun.lower):
-            raise UserError(
-                f"this ledger began with --metric `{brief(begun.metric)}` {'--lower' if begun.lower else '--higher'}; "
-                "leave both out, or begin another ledger"
-            )
+            option = "--lower" if begun.lower else "--higher"
+            raise UserError(f"this ledger began with --metric `{brief(begun.metric)}` {option}; leave both out")
         return begun
     raise damaged(file, 1, "it needs a metric and lower")

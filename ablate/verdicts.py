@@ -118,15 +118,12 @@ def section_of(runs: Runs, question: Question, title: str) -> RecordedSection:
 
 def baseline_of(names: list[str], wanted: str | None, table: str) -> str:
     if wanted is not None and wanted not in names:
-        hint = nearest_name(wanted, names)
-        raise UserError(f"{table} has no row `{brief_name(wanted)}`{hint}; it has {comma_list(names)}")
+        raise UserError(f"{table} has no row `{brief_name(wanted)}`{nearest_name(wanted, names)}")
     if wanted is not None:
         return wanted
     usual = [name for name in names if name.lower() in BASELINES]
     if len(usual) != 1 and len(names) > 1:
-        raise UserError(
-            f"name the row that all others are compared with ({comma_list(names)}):\n--baseline {quote(names[0])}"
-        )
+        raise UserError(f"say which row is the baseline ({comma_list(names)}):\n--baseline {quote(names[0])}")
     return usual[0] if usual else names[0]
 
 
@@ -166,9 +163,7 @@ def percent(runs: Runs, score: str) -> float:
     largest = values.groupby([runs.lines["data"], runs.lines["label"]]).idxmax().dropna().map(values).sort_values()
     if 0 < largest.iloc[0] <= 1:
         rows = [" ".join(filter(None, reversed(row))) for row in (largest.index[0], largest.index[-1])]
-        raise UserError(
-            f"{runs.name}: {rows[0]} has {score} as a fraction, {rows[1]} in percent; write all in the same way"
-        )
+        raise UserError(f"{runs.name}: {rows[0]} has {score} as a fraction, {rows[1]} in percent; write all alike")
     return 100.0
 
 

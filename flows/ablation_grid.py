@@ -17,6 +17,7 @@ from prefect.states import Completed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
+from contrastive.config.base import Share
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
 from contrastive.grid import frozen_readers, load
@@ -43,7 +44,6 @@ from tasks.sync import prepare_tracking, sync
 
 GRACE = 25.0  # seconds for running cells to write a checkpoint; Prefect kills the flow after 30 s
 USUAL_MAX_SEEDS = 20  # if max_seeds is left out
-Share = Annotated[float, Field(ge=0, le=1)]
 Seeds = Annotated[int, Field(ge=2, le=LARGEST_MAX_SEEDS)]
 
 logger = logging.getLogger(__name__)
@@ -51,10 +51,6 @@ logger = logging.getLogger(__name__)
 EndedQueue: TypeAlias = SimpleQueue[tuple[Job, PrefectFuture[Outcome]]]
 # threads that wait for cells; `Engine.max_in_flight` limits the cells
 supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=10_000)
-
-
-class GridFailed(ExitWith):
-    """Some cells failed. The other cells are done, and the report names the failures."""
 
 
 def experiment_of_run() -> str:
@@ -132,7 +128,7 @@ def run_grid(
         lines = [f"  {outcome.name} ({outcome.id}): {outcome.failed}" for outcome in failed]
         others = ", the others are done" if len(failed) < total else ""
         headline = f"{len(failed)} of {total} cells failed{others}; report: {built.path}"
-        raise GridFailed("\n".join([headline, *lines]))
+        raise ExitWith("\n".join([headline, *lines]))
     return message
 
 

@@ -21,21 +21,37 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ExperimentFile = Annotated[
-    Path, typer.Argument(metavar="EXPERIMENT", help="Experiment file, e.g. configs/quickstart.yaml.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MORE = "More commands"
 SHIPPED = Path(__file__).parent.parent / "configs"
 EngineOption = Literal["local", "ray", "slurm", "inline"]
 
 
+def argument(metavar: str, text: str) -> Any:
+    return typer.Argument(metavar=metavar, help=text)
+
+
+def option(metavar: str, text: str, **limits: Any) -> Any:
+    return typer.Option(metavar=metavar, help=text, **limits)
+
+
+def flag(name: str, text: str) -> Any:
+    return typer.Option(name, help=text)
+
+
+def table_option(metavar: str | None, text: str) -> Any:
+    """Return an option that only a table (--from) takes."""
+    return typer.Option(metavar=metavar, help=text, rich_help_panel="With --from")
+
+
+ExperimentFile = Annotated[Path, argument("EXPERIMENT", "Experiment file, e.g. configs/quickstart.yaml.")]
+CellId = Annotated[str, argument("CELL", "Cell id or its first characters.")]
+AsJson = Annotated[bool, flag("--json", "Print JSON.")]
+
+
 @app.command()
 def init(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV, JSON lines or Parquet file of texts.")],
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="New experiment file (default: NAME.yaml).")
-    ] = None,
+    table: Annotated[Path, argument("TABLE", "CSV, TSV, JSON lines or Parquet file of texts.")],
+    file: Annotated[Path | None, argument("[FILE]", "New experiment file (default: NAME.yaml).")] = None,
 ) -> None:
     """Write a commented experiment file for a table of texts; its columns are guessed, and said."""
     from flows.begin import write_experiment
@@ -60,36 +76,20 @@ def run(
     experiment: ExperimentFile,
     engine: Annotated[
         EngineOption,
-        typer.Option(
-            metavar="ENGINE", help="local; ray: the cluster at RAY_ADDRESS; slurm: jobs; inline: one by one, to debug."
-        ),
+        option("ENGINE", "local; ray: the cluster at RAY_ADDRESS; slurm: jobs; inline: one by one, to debug."),
     ] = "local",
     gpus_per_cell: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE", min=0, max=1, help="Share of a GPU per cell: 0.5 packs two; 0 trains on the CPU."
-        ),
+        float | None, option("SHARE", "Share of a GPU per cell: 0.5 packs two; 0 trains on the CPU.", min=0, max=1)
     ] = None,
-    until_decided: Annotated[
-        bool, typer.Option("--until-decided", help="Start with two seeds and add more where undecided.")
-    ] = False,
+    until_decided: Annotated[bool, flag("--until-decided", "Start with two seeds; add more where undecided.")] = False,
     max_seeds: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=2, max=LARGEST_MAX_SEEDS, help="Maximum number of seeds for --until-decided (default 20)."
-        ),
+        int | None, option("N", "Most seeds for --until-decided (default 20).", min=2, max=LARGEST_MAX_SEEDS)
     ] = None,
-    budget: Annotated[
-        str, typer.Option(metavar="TIME", help="Add no more seeds after this time, e.g. 45s, 90m, 2h.")
-    ] = "",
-    regardless: Annotated[
-        bool, typer.Option("--regardless", help="With --until-decided: add seeds also where they will hardly decide.")
-    ] = False,
-    trust: Annotated[
-        list[str] | None, typer.Option(metavar="DIGEST", help="Allow a file of `plugins` to run, by its digest.")
-    ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="With --engine slurm: submit, and return at once.")] = False,
-    print_script: Annotated[bool, typer.Option("--print", help="With --engine slurm: only print the script.")] = False,
+    budget: Annotated[str, option("TIME", "Add no more seeds after this time, e.g. 45s, 90m, 2h.")] = "",
+    regardless: Annotated[bool, flag("--regardless", "Add seeds also where they will hardly decide.")] = False,
+    trust: Annotated[list[str] | None, option("DIGEST", "Allow a file of `plugins` to run, by its digest.")] = None,
+    detach: Annotated[bool, flag("--detach", "With --engine slurm: submit, and return at once.")] = False,
+    print_script: Annotated[bool, flag("--print", "With --engine slurm: only print the script.")] = False,
 ) -> None:
     """Train and evaluate what is missing, then write the report."""
     require_training()
@@ -102,17 +102,12 @@ def run(
     run_experiment(experiment, engine, gpus_per_cell, (until_decided, max_seeds, budget, regardless), trust or ())
 
 
-def table_option(metavar: str, text: str) -> Any:
-    """Return an option that only a table (--from) takes."""
-    return typer.Option(metavar=metavar, help=text, rich_help_panel="With --from")
-
-
 @app.command()
 def report(
     experiment: Annotated[
-        Path | None, typer.Argument(metavar="[EXPERIMENT]", help="Experiment file, e.g. configs/quickstart.yaml.")
+        Path | None, argument("[EXPERIMENT]", "Experiment file, e.g. configs/quickstart.yaml.")
     ] = None,
-    paper: Annotated[bool, typer.Option("--paper", help="Also write LaTeX tables and PDF figures.")] = False,
+    paper: Annotated[bool, flag("--paper", "Also write LaTeX tables and PDF figures.")] = False,
     source: Annotated[
         str,
         typer.Option(
@@ -180,11 +175,11 @@ class JudgeGroup(ErrorCode, TyperGroup):
 
 judging = typer.Typer(cls=JudgeGroup, subcommand_metavar="[ledger FOLDER]")
 app.add_typer(judging, name="judge", rich_help_panel=MORE)
-Command = typer.Option(metavar="COMMAND", help="Shell command with {seed} in it.")
-Metric = Annotated[str, typer.Option(metavar="REGEX", help="Finds the number: 'loss: ([-+0-9.e]+)'.")]
-Lower = Annotated[bool | None, typer.Option("--lower/--higher", help="Whether lower or higher is better.")]
-RunTimeout = Annotated[str, typer.Option(metavar="TIME", help="End a run that takes longer, e.g. 90s, 5m.")]
-JudgeEngine = Annotated[Literal["local", "ray"], typer.Option(metavar="ENGINE", help="local, or ray.")]
+Command = option("COMMAND", "Shell command with {seed} in it.")
+Metric = Annotated[str, option("REGEX", "Finds the number: 'loss: ([-+0-9.e]+)'.")]
+Lower = Annotated[bool | None, flag("--lower/--higher", "Whether lower or higher is better.")]
+RunTimeout = Annotated[str, option("TIME", "End a run that takes longer, e.g. 90s, 5m.")]
+JudgeEngine = Annotated[Literal["local", "ray"], option("ENGINE", "local, or ray.")]
 
 
 @judging.callback(invoke_without_command=True)
@@ -194,19 +189,15 @@ def judge(
     candidate: Annotated[str, Command] = "",
     metric: Metric = "",
     lower: Lower = None,
-    margin: Annotated[
-        float | None, typer.Option(metavar="SIZE", help="Difference too small to matter: decides `equivalent`.")
-    ] = None,
-    max_runs: Annotated[int, typer.Option(metavar="N", help="Most runs of both commands.")] = 16,
-    budget: Annotated[str, typer.Option(metavar="TIME", help="Begin no run after this time, e.g. 90m, 2h.")] = "",
+    margin: Annotated[float | None, option("SIZE", "Difference too small to matter: decides `equivalent`.")] = None,
+    max_runs: Annotated[int, option("N", "Most runs of both commands.")] = 16,
+    budget: Annotated[str, option("TIME", "Begin no run after this time, e.g. 90m, 2h.")] = "",
     timeout: RunTimeout = "",
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at a time.")] = 1,
+    jobs: Annotated[int, option("N", "Runs at a time.", min=1)] = 1,
     engine: JudgeEngine = "local",
     folder: Annotated[Path | None, typer.Option(help="Keep results here, not below the home.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Remove the runs that are kept, and begin anew.")] = False,
-    gate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the verdict as Markdown; exit with 1 only if worse.")
-    ] = None,
+    fresh: Annotated[bool, flag("--fresh", "Remove the runs that are kept, and begin anew.")] = False,
+    gate: Annotated[Path | None, option("FILE", "Write the verdict as Markdown; exit with 1 only if worse.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide which of two training commands is better.
@@ -229,7 +220,7 @@ def judge(
 
 @judging.command("ledger", cls=LedgerCommand)
 def judge_ledger(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the ledger.")],
+    folder: Annotated[Path, argument("FOLDER", "Folder of the ledger.")],
     candidate: Annotated[str, Command] = "",
     baseline: Annotated[str, Command] = "",
     metric: Metric = "",
@@ -252,7 +243,7 @@ def judge_ledger(
 
 
 @app.command()
-def show(cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id or its first characters.")]) -> None:
+def show(cell: CellId) -> None:
     """Show the settings, state, scores and provenance of a cell."""
     from flows.show import show as show_cell
 
@@ -260,10 +251,7 @@ def show(cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id or it
 
 
 @app.command(rich_help_panel=MORE)
-def diff(
-    first: Annotated[str, typer.Argument(metavar="CELL", help="Cell id or its first characters.")],
-    second: Annotated[str, typer.Argument(metavar="CELL", help="Another one.")],
-) -> None:
+def diff(first: CellId, second: Annotated[str, argument("CELL", "Another one.")]) -> None:
     """Show what differs between two cells: settings, code, data, versions and scores."""
     from flows.show import show_difference
 
@@ -272,8 +260,8 @@ def diff(
 
 @app.command(rich_help_panel=MORE)
 def clean(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go, with sizes.")] = False,
-    gone: Annotated[str, typer.Option(metavar="HOST", help="Only remove the lock files of this lost machine.")] = "",
+    dry_run: Annotated[bool, flag("--dry-run", "Only list what would go, with sizes.")] = False,
+    gone: Annotated[str, option("HOST", "Only remove the lock files of this lost machine.")] = "",
 ) -> None:
     """Remove cells that no experiment of this home names, and files that attempts left in finished cells."""
     from flows.clean import clean as remove_superfluous
@@ -284,7 +272,7 @@ def clean(
 
 @app.command(rich_help_panel=MORE)
 def cell(
-    cell: Annotated[str, typer.Argument(metavar="CELL", help="Id of a started cell, or its first characters.")],
+    cell: Annotated[str, argument("CELL", "Id of a started cell, or its first characters.")],
     folder: Annotated[Path, typer.Option(help="Output folder.")] = Path("by-hand"),
 ) -> None:
     """Print the plain command that trains one cell by hand."""
@@ -295,12 +283,12 @@ def cell(
 
 @app.command(rich_help_panel=MORE)
 def export(
-    what: Annotated[str, typer.Argument(metavar="CELL|EXPERIMENT", help="Id of a trained cell, or experiment file.")],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder for the model.")],
-    row: Annotated[str, typer.Option(metavar="NAME", help="Row of the file, at its first seed.")] = "",
-    best: Annotated[str, typer.Option(metavar="SECTION", help="The best row of a section of the file.")] = "",
-    post: Annotated[str, typer.Option(metavar="NAME", help="Add whiten, whiten:256 or standardise.")] = "",
-    register: Annotated[str, typer.Option(metavar="NAME", help="Also register the model in MLflow.")] = "",
+    what: Annotated[str, argument("CELL|EXPERIMENT", "Id of a trained cell, or experiment file.")],
+    folder: Annotated[Path, argument("FOLDER", "New folder for the model.")],
+    row: Annotated[str, option("NAME", "Row of the file, at its first seed.")] = "",
+    best: Annotated[str, option("SECTION", "The best row of a section of the file.")] = "",
+    post: Annotated[str, option("NAME", "Add whiten, whiten:256 or standardise.")] = "",
+    register: Annotated[str, option("NAME", "Also register the model in MLflow.")] = "",
 ) -> None:
     """Write a trained encoder as a folder that sentence-transformers and transformers load."""
     require_training()
@@ -309,20 +297,16 @@ def export(
     write_export(what, folder, row, best, post, register)
 
 
-Applied = Annotated[
-    str, typer.Argument(metavar="FOLDER|CELL", help="Folder of `ablate export`, or id of a trained cell.")
-]
-Texts = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV, JSON lines or Parquet file of texts.")]
-TextColumn = Annotated[
-    str, typer.Option(metavar="COLUMN", help="Column of texts (default: that of the longest values).")
-]
+Applied = Annotated[str, argument("FOLDER|CELL", "Folder of `ablate export`, or id of a trained cell.")]
+Texts = Annotated[Path, argument("TABLE", "CSV, TSV, JSON lines or Parquet file of texts.")]
+TextColumn = Annotated[str, option("COLUMN", "Column of texts (default: that of the longest values).")]
 
 
 @app.command(rich_help_panel=MORE)
 def embed(
     what: Applied,
     table: Texts,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="New file .npy or .parquet.")],
+    out: Annotated[Path, argument("OUT", "New file .npy or .parquet.")],
     text: TextColumn = "",
 ) -> None:
     """Write the vectors of the texts of a table. Stopped, the same command goes on."""
@@ -336,7 +320,7 @@ def embed(
 def predict(
     what: Applied,
     table: Texts,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="New file .csv or .parquet.")],
+    out: Annotated[Path, argument("OUT", "New file .csv or .parquet.")],
     text: TextColumn = "",
 ) -> None:
     """Write the table with the class of each text and its probability. Stopped, the same command goes on."""
@@ -360,7 +344,7 @@ def sync(experiment: ExperimentFile) -> None:
 @app.command(rich_help_panel=MORE)
 def audit(
     experiment: ExperimentFile,
-    mend: Annotated[bool, typer.Option("--mend", help="Reset damaged cells and correct MLflow.")] = False,
+    mend: Annotated[bool, flag("--mend", "Reset damaged cells and correct MLflow.")] = False,
 ) -> None:
     """Check run folders, MLflow and the report for damage or drift."""
     from flows.upkeep import check_results
@@ -371,14 +355,10 @@ def audit(
 @app.command(rich_help_panel=MORE)
 def worker(
     experiment: ExperimentFile,
-    until: Annotated[
-        str, typer.Option(metavar="TIME", help="End after this time, e.g. 45m, 2h; under Slurm, with the job.")
-    ] = "",
-    listed: Annotated[
-        bool, typer.Option("--listed", help="Only cells that `ablate run --engine slurm` lists.")
-    ] = False,
+    until: Annotated[str, option("TIME", "End after this time, e.g. 45m, 2h; under Slurm, with the job.")] = "",
+    listed: Annotated[bool, flag("--listed", "Only cells that `ablate run --engine slurm` lists.")] = False,
     print_job: Annotated[
-        Literal["k8s"] | None, typer.Option("--print", help="Only print a Job of Kubernetes that runs workers.")
+        Literal["k8s"] | None, flag("--print", "Only print a Job of Kubernetes that runs workers.")
     ] = None,
 ) -> None:
     """Train and evaluate cells beside other workers of this home, without Prefect and MLflow.
@@ -399,15 +379,11 @@ def worker(
 
 @app.command(rich_help_panel=MORE)
 def nightly(
-    panel: Annotated[Path, typer.Argument(metavar="PANEL", help="Experiment file.")] = SHIPPED / "nightly.yaml",
+    panel: Annotated[Path, argument("PANEL", "Experiment file.")] = SHIPPED / "nightly.yaml",
     settings: Annotated[Path, typer.Option(help="Settings of the verdict.")] = SHIPPED / "nightly" / "verdict.yaml",
     engine: Annotated[EngineOption, typer.Option(help="Where cells run, as for `ablate run`.")] = "local",
-    against: Annotated[
-        str, typer.Option(metavar="COMMIT", help="Compare with this commit instead (for `git bisect run`).")
-    ] = "",
-    acknowledge: Annotated[
-        str, typer.Option(metavar="REASON", help="Only accept the last night: later ones are compared with it.")
-    ] = "",
+    against: Annotated[str, option("COMMIT", "Compare with this commit instead (for `git bisect run`).")] = "",
+    acknowledge: Annotated[str, option("REASON", "Only accept the last night: later ones are compared with it.")] = "",
 ) -> None:
     """Measure a fixed panel again and compare it with earlier nights."""
     from flows.start import acknowledge_night, measure_night
@@ -418,9 +394,7 @@ def nightly(
 
 
 @app.command(rich_help_panel=MORE)
-def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Python file that registers it, e.g. my_loss.py.")],
-) -> None:
+def check(file: Annotated[Path, argument("FILE", "Python file that registers it, e.g. my_loss.py.")]) -> None:
     """Check code of your own, such as a loss; this runs the file, but does not allow it for `ablate run`.
 
     Exit code 0: all checks hold; 1: a check fails; 2: the file cannot be read.
@@ -433,10 +407,8 @@ def check(
 
 @app.command(rich_help_panel=MORE)
 def doctor(
-    gpu: Annotated[bool, typer.Option("--gpu", help="Also train small cells on the GPU, for about a minute.")] = False,
-    shared: Annotated[
-        bool, typer.Option("--shared", help="Only check, on two machines at once, that they see each other's locks.")
-    ] = False,
+    gpu: Annotated[bool, flag("--gpu", "Also train small cells on the GPU, for about a minute.")] = False,
+    shared: Annotated[bool, flag("--shared", "On two machines at once: do they see each other's locks?")] = False,
 ) -> None:
     """Check that this machine has what a run needs."""
     if shared:

@@ -13,7 +13,8 @@ from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan, make_plan
 from contrastive.grid.preflight import PreflightReport, preflight
 from contrastive.runs import plugins
-from flows.terminal import human_span, say
+from flows.terminal import say
+from reports.markdown import duration
 from tasks.engines import EngineName
 from tasks.engines.local import devices_and_cores
 
@@ -66,10 +67,10 @@ def preflight_report(plan: Plan, gpus_per_cell: float | None = None, engine: Eng
 
 def predicted_seconds(plan: Plan, fit: CostEstimator) -> float | None:
     """Return the local engine's time for the cells to train, without startup and report; None if it is unknown."""
-    if fit.total_seconds(plan.to_train) is None:
-        return None
-    times = [(fit.seconds(cell) or 0.0, cell.training.processes) for cell in in_order(plan.to_train, fit)]
-    return makespan(times, len(devices_and_cores(plan.experiment.resources, plan.most_threads).train))
+    cells = in_order(plan.to_train, fit)
+    times = [(seconds, cell.training.processes) for cell in cells if (seconds := fit.seconds(cell)) is not None]
+    slots = len(devices_and_cores(plan.experiment.resources, plan.most_threads).train)
+    return makespan(times, slots) if len(times) == len(cells) else None
 
 
 def forecast_dict(plan: Plan, problems: PreflightReport) -> dict[str, Any]:
@@ -112,5 +113,5 @@ def time_line(plan: Plan, fit: CostEstimator) -> str:
     evidence = "finished cells"
     if not all(fit.texts(cell).counted for cell in plan.to_train):
         evidence += ", texts of data.max_length tokens, since the data is not prepared yet"
-    spent = f"time: {human_span(seconds)}, {together}, without startup and report"
+    spent = f"time: {duration(seconds)}, {together}, without startup and report"
     return f"{spent}; estimated from {evidence}"

@@ -7,6 +7,7 @@ also runs on a machine without Prefect and MLflow.
 import json
 import os
 import statistics
+import string
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -74,14 +75,10 @@ def trained_mode(sizes: Sizes, source: Path, length: int, settings: Row) -> Row:
     return described(folder) | {"weights": weights(folder)}
 
 
-def made_up_words() -> np.ndarray:
-    generator = np.random.default_rng(0)
-    return np.array(["".join(generator.choice(list("abcdefghijklmnopqrstuvwxyz"), 5)) for _ in range(2000)])
-
-
 def texts(file: Path, count: int, words: int) -> Path:
     """Write made-up texts of two classes, whose words differ in part; most have exactly so many words."""
-    generator, vocabulary = np.random.default_rng(0), made_up_words()
+    letters, spelling, generator = list(string.ascii_lowercase), np.random.default_rng(0), np.random.default_rng(0)
+    vocabulary = np.array(["".join(spelling.choice(letters, 5)) for _ in range(2000)])
     lines = ["text,label"]
     for number in range(count):
         drawn = generator.integers(0, 1000, words) + 500 * (number % 2)

@@ -21,10 +21,6 @@ from tasks.engines import EngineName
 Commits: TypeAlias = list[tuple[str, str]]  # id and subject
 
 
-class NightFailed(ExitWith):
-    """Something got worse or was not measured; the message names it."""
-
-
 @flow(name="nightly", flow_run_name="nightly · {panel}", persist_result=False)
 def nightly(
     panel: str = "configs/nightly.yaml",
@@ -56,7 +52,7 @@ def nightly(
     create_markdown_artifact(key="nightly-against" if commit else "nightly", markdown=page.read_text(encoding="utf-8"))
     if verdict.failing:
         lines = [f"  {name}: {kind}" for kind, name in verdict.failing]
-        raise NightFailed("\n".join([f"{verdict.headline}; report: {page}", *lines]))
+        raise ExitWith("\n".join([f"{verdict.headline}; report: {page}", *lines]))
     return f"{verdict.headline}; {page}"
 
 

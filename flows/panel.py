@@ -53,7 +53,7 @@ def measure_panel(panel: Path, home: Path, engine: str, code: Path) -> dict[str,
     if experiment.choose is not None:  # a night takes the values as they were chosen
         panel = home / "panel.yaml"
         panel.write_text(json.dumps(with_rows_written(settled)), encoding="utf-8")
-    exit_code, output = run_ablate(["run", str(panel), "--engine", engine], home, code)
+    exit_code, output = run_ablate(["run", str(panel), "--engine", engine], surroundings(home, code))
     if not (home / "mlflow.db").exists() or exit_code not in (0, 1):
         raise UserError(f"the panel {panel} could not be run (exit code {exit_code}): {output or 'no output'}")
     return measured(load(experiment.name, f"sqlite:///{home / 'mlflow.db'}"), home)
@@ -81,12 +81,11 @@ def measured(results: Results, home: Path) -> dict[str, Any]:
     }
 
 
-def run_ablate(arguments: list[str], home: Path, code: Path) -> tuple[int, str]:
-    """Run `ablate` with the code in a folder; print its output, and return the exit code and the last lines."""
+def run_ablate(arguments: list[str], environment: dict[str, str] | None = None) -> tuple[int, str]:
+    """Run `ablate` in a process of its own; print its output, and return the exit code and the last lines."""
     command = [sys.executable, "-P", "-c", "from flows.cli import main; main()", *arguments]
     lines = deque[str](maxlen=LAST_LINES)
     pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    environment = surroundings(home, code)
     with subprocess.Popen(command, env=environment, text=True, errors="replace", **pipes) as process:
         try:
             for line in process.stdout or ():

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from contrastive.errors import brief_name, printable
-from flows.terminal import human_span
+from reports.markdown import duration
 from tasks.cell import Job
 
 
@@ -67,10 +67,10 @@ class Progress:
     def show(self, running: Collection[Job], state: str = "") -> None:
         """Update the bar, or print a line."""
         seconds, step = time.monotonic() - self.began, self.steps_ended + sum(job.step() for job in running)
-        left = f"about {human_span(seconds * (self.steps - step) / step)} left, " if 0 < step < self.steps else ""
+        left = f"about {duration(seconds * (self.steps - step) / step)} left, " if 0 < step < self.steps else ""
         names = "; ".join(f"{brief_name(job.name)}, step {job.step()} of {job.steps}" for job in running)
         doing = f"jobs: {state}" if state else f"running: {names}"
         if self.console.is_terminal:
             self.bar.update(self.task, description=printable(f"{left}{doing}"))
         else:
-            self.say(f"{human_span(seconds)}: {self.done} of {self.total} cells have ended, {left}{doing}")
+            self.say(f"{duration(seconds)}: {self.done} of {self.total} cells have ended, {left}{doing}")

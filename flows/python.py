@@ -1,8 +1,6 @@
 """Experiments from Python, as `ablate.load` gives them: plan, run, results as a data frame, and figures."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +15,6 @@ from contrastive.grid.messages import comma_list
 from contrastive.grid.plan import make_plan
 from contrastive.runs import store
 
-RUN = [sys.executable, "-P", "-c", "from flows.cli import main; main()", "run"]
-LAST = 20  # lines of a failed run that the error repeats
 RESULTS = ["section", "row", "against", "score", "seeds", "mean", "deviation", "difference", "half_width", "verdict"]
 
 
@@ -53,14 +49,11 @@ class Experiment:
     def run(self, *options: str) -> "Experiment":
         """Train and evaluate what is missing, and write the report, in a process of its own, whose lines go to stderr.
         Options are those of `ablate run`, such as `"--until-decided"`."""
-        lines = list[str]()
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        with subprocess.Popen([*RUN, str(self.file), *options], **pipes) as process:
-            for line in process.stdout or ():
-                print(line, end="", file=sys.stderr)
-                lines.append(line)
-        if process.returncode:
-            raise UserError(f"`ablate run {self.file}` failed:\n{''.join(lines[-LAST:])}")
+        from flows.panel import run_ablate
+
+        exit_code, output = run_ablate(["run", str(self.file), *options])
+        if exit_code:
+            raise UserError(f"`ablate run {self.file}` failed:\n{output}")
         return self
 
     def results(self) -> pd.DataFrame:

@@ -24,10 +24,7 @@ def find_run_folder(beginning: str) -> Path:
     runs = store.home() / "runs"
     matching = sorted(path for path in runs.glob("*") if path.name.startswith(beginning)) if runs.is_dir() else []
     if len(matching) != 1:
-        raise UserError(
-            f"{len(matching)} cells in {runs} have an id that begins with `{beginning}`, and exactly one must; "
-            "`ablate plan FILE` lists all ids"
-        )
+        raise UserError(f"{len(matching)} ids in {runs} begin with `{beginning}`; `ablate plan FILE` lists all ids")
     return matching[0]
 
 

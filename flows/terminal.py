@@ -101,12 +101,6 @@ def missing_extra(error: ModuleNotFoundError) -> str:
     return "" if ours else f"this command needs packages that are not installed (no {name}): {TRAIN}"
 
 
-def human_span(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
-
-
 def seconds_of(option: str, text: str) -> float:
     """Convert a time such as 2h, 90m, 1h30m or 45s to seconds; raise UserError for other texts."""
     parts = TIME.fullmatch(text)
@@ -119,9 +113,6 @@ def seconds_of(option: str, text: str) -> float:
 def check_seed_options(until_decided: bool, max_seeds: int | None, budget: str, regardless: bool) -> None:
     """Raise UserError if options of --until-decided are wrong, or have no effect; called before heavy imports."""
     if not until_decided and (max_seeds is not None or budget or regardless):
-        raise UserError(
-            "--max-seeds, --budget and --regardless need --until-decided: add it, or leave them out (in Prefect: the "
-            "parameters max_seeds, budget, regardless and until_decided)"
-        )
+        raise UserError("--max-seeds, --budget and --regardless need --until-decided (in Prefect: until_decided)")
     if budget:
         seconds_of("the budget", budget)

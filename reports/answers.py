@@ -3,8 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from reports.compare import RowScore, Section
+from reports.forest import ForestRow
 from reports.markdown import difference_text, most_of, score_text, unit, with_unit
 from reports.messages import N_, _, listed, n_
 from reports.questions import Question, RowMean, perhaps_negligible
@@ -53,6 +55,9 @@ class Line:
     size: str  # the difference with its interval, in points if the score is a share
     perhaps_negligible: bool = False
     where: str = ""  # over which data sets it is a mean
+
+
+Gaining = TypeVar("Gaining", Line, ForestRow)
 
 
 def answers(sections: Sequence[Section], questions: Sequence[Question], value: str, results: Results) -> list[Answer]:
@@ -187,8 +192,8 @@ def size_text(value: str, difference: float, half_width: float, places: int | No
     return difference_text(scale * difference, scale * half_width, most_of(value), places)
 
 
-def winner(lines: Sequence[Line]) -> Line | None:
-    """Return the line with the largest significant gain."""
+def winner(lines: Sequence[Gaining]) -> Gaining | None:
+    """Return the line or row with the largest significant gain."""
     return max((line for line in lines if line.verdict == "better"), key=lambda line: line.gain, default=None)
 
 

@@ -23,7 +23,6 @@ from reports.rows import (
     SeedValues,
     applies,
     direction,
-    family_of,
     rows_of,
     seconds_of_cell,
     seed_scores,
@@ -171,7 +170,7 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     """Compare the rows of a section. `may_rank` and `may_compare` are False if a guard forbids ranking its rows, or
     comparing any two of them. If cells are missing, complete rows are still compared."""
     study, values = results.study, shown_values(section, results)
-    rows, family = rows_of(section, values, results), family_of(section, results)
+    rows, family = rows_of(section, values, results), study.families.get(section.title) or values
     scores = [row_score(row, value, value in family, results) for row in rows for value in values]
     tested = list(dict.fromkeys(score.value for score in scores if score.tested))
     measured = dict[Key, SeedValues]()
@@ -215,17 +214,12 @@ def comparison(
     ours, theirs = measured[key], measured[against.number, score.value]
     if paired:
         ours, theirs = ours.beside(theirs)
-    described = describe(against, ours, theirs, paired)
+    seeds, by_text = min(len(ours.seeds), len(theirs.seeds)), paired and ours.same_texts(theirs)
+    difference = float(ours.numbers.mean() - theirs.numbers.mean()) if seeds else math.nan
+    described = Comparison(against, seeds, difference, by_text, paired=paired)
     if key not in decisions:
         return replace(described, verdict="not comparable")
     return judge(described, score, *decisions[key], results)
-
-
-def describe(against: Row, ours: SeedValues, theirs: SeedValues, paired: bool) -> Comparison:
-    """Return the numbers of a comparison that need no test."""
-    seeds, by_text = min(len(ours.seeds), len(theirs.seeds)), paired and ours.same_texts(theirs)
-    difference = float(ours.numbers.mean() - theirs.numbers.mean()) if seeds else math.nan
-    return Comparison(against, seeds, difference, by_text, paired=paired)
 
 
 def judge(described: Comparison, score: RowScore, decided: Decided, group: RowGroup, results: Results) -> Comparison:

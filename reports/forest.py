@@ -221,11 +221,6 @@ class Chart:
         return f"{100 * (min(max(value, low), high) - low) / (high - low):.2f}%"
 
 
-def winner(rows: Sequence[ForestRow]) -> ForestRow | None:
-    """Return the row with the largest significant gain."""
-    return max((row for row in rows if row.verdict == "better"), key=lambda row: row.gain, default=None)
-
-
 def forest_rows(compared: Sequence[PrimaryComparison], results: Results) -> list[ForestRow]:
     """Return a row for each comparison, the largest gain first. A comparison that several sections share, with the same
     verdict, is shown in the first; of two configurations that are each other's baseline, the first comparison."""
@@ -303,12 +298,8 @@ def grouped(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], re
         inside.sort(key=lambda row: row.verdict == "reference")
         heads = [] if common else [baselines[cells] for cells in dict.fromkeys(row.beside for row in inside)]
         if len(heads) > 1:
-            inside = [with_baseline(row) for row in inside]
+            against = [_("{label} against {baseline}", label=row.label, baseline=row.against) for row in inside]
+            inside = [replace(row, label=label) for row, label in zip(inside, against, strict=True)]
         if inside:
             groups.append(Group(title, inside[0].anchor, [*heads, *inside]))
     return [Group("", groups[0].anchor, common), *groups] if common and groups else groups
-
-
-def with_baseline(row: ForestRow) -> ForestRow:
-    """Name the baseline in the label of a row whose question has several."""
-    return replace(row, label=_("{label} against {baseline}", label=row.label, baseline=row.against))

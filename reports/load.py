@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from contrastive.errors import UserError
 from contrastive.evaluation.metrics.types import Score
-from contrastive.runs.recorded import RecordedGrid, first_problem, parse_grid, parse_provenance
+from contrastive.runs.recorded import RecordedGrid, parse_grid, parse_provenance, parsed
 from reports.study import MEASURED, CellRun, Kind, Picture, Results, study_of
 
 logger = logging.getLogger(__name__)
@@ -169,8 +169,7 @@ def id_of(client: MlflowClient, experiment: str) -> str:
     if held is None:
         raise UserError(f"MLflow holds no experiment {experiment}: run it first, or check MLFLOW_TRACKING_URI")
     if held.lifecycle_stage == "deleted":
-        raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
-                        "under another name")  # fmt: skip
+        raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in MLflow's UI, or rename yours")
     return str(held.experiment_id)
 
 
@@ -180,8 +179,7 @@ def recorded_grid(artifacts: Artifacts, runs: list[Run], experiment: str) -> Rec
         raise UserError(f"the MLflow experiment {experiment} has no grid yet; `ablate run` or `ablate sync` records it")
     path = artifacts.file(recorded, "grid.json")
     if path is None:
-        raise UserError(f"the MLflow experiment {experiment} has a grid without grid.json; run `ablate sync` with "
-        "its experiment file to record it again")  # fmt: skip
+        raise UserError(f"the MLflow experiment {experiment} lacks grid.json; `ablate sync` records it again")
     return parse_grid(path.read_bytes(), experiment)
 
 
@@ -205,16 +203,10 @@ def cell_run(artifacts: Artifacts, cell: str, run: Run, test_counts: ClassCounts
 
 
 def scores_file(artifacts: Artifacts, cell: str, run: Run) -> ScoresFile:
-    """Read scores.json of a finished cell; empty for any other. Raise UserError if it is damaged."""
+    """Read scores.json of a finished cell; empty for any other."""
     finished = run.data.tags.get("ablate.status") == "finished"
     path = artifacts.file(run, "scores.json") if finished else None
-    if path is None:
-        return ScoresFile()
-    try:
-        return SCORES_FILE.validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise UserError(f"scores.json of the cell {cell} is damaged in MLflow ({first_problem(error)}); run `ablate "
-        "audit EXPERIMENT --mend` to replace it") from None  # fmt: skip
+    return ScoresFile() if path is None else parsed(SCORES_FILE, path.read_bytes(), f"scores.json of the cell {cell}")
 
 
 def grid_curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, Run]) -> pd.DataFrame:

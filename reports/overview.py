@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from contrastive.errors import brief
-from reports.answers import Answer, answers
+from reports.answers import Answer, answers, winner
 from reports.chosen import given_rows
 from reports.compare import Places, Section
-from reports.forest import Chart, ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows, winner
+from reports.forest import Chart, ForestRow, Group, PrimaryComparison, forest_rows, grouped, reference_rows
 from reports.guards import Guard
 from reports.markdown import SPLITS, split_of, unit
 from reports.messages import _, listed, n_
@@ -107,8 +107,8 @@ def overview(
 def chart_of(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], results: Results) -> tuple[Chart, str]:
     """Return the chart of the best and the worst rows, and a summary of the rows between them."""
     every = sorted([*rows, *reference_rows(compared, results)], key=lambda row: -row.gain)
-    most = 2 * MOST if has_several_questions(rows) else MOST
-    shown = best_and_worst(every, most)
+    several_questions = len({row.section for row in rows}) > 1 and len({row.beside for row in rows}) > 1
+    shown = best_and_worst(every, 2 * MOST if several_questions else MOST)
     score = compared[0].score.value if compared else ""
     margins = [pair.score.margin for pair in compared if pair.score.margin is not None]
     margin = unit(score) * margins[0] if margins else None
@@ -139,11 +139,6 @@ def with_means(
 
 def best_and_worst(rows: list[ForestRow], most: int) -> list[ForestRow]:
     return rows if len(rows) <= most else [*rows[: MOST // 2], *rows[-MOST // 2 :]]
-
-
-def has_several_questions(rows: Sequence[ForestRow]) -> bool:
-    """Return whether the rows belong to several questions with their own baselines."""
-    return len({row.section for row in rows}) > 1 and len({row.beside for row in rows}) > 1
 
 
 def counted(verdicts: Iterable[str]) -> str:

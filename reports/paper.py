@@ -63,10 +63,9 @@ FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{\begin
 BIBLIOGRAPHY = "\\bibliographystyle{plain}\n\\bibliography{references}\n"
 
 
-def build_paper(results: Results, output: Path) -> Path:
-    """Write tables and figures, replace the old ones, and return the path of `paper.tex`."""
+def build_paper(results: Results, output: Path) -> None:
+    """Write tables and figures, and replace the old ones."""
     replace_folder(output, lambda fresh: write_paper(results, fresh))
-    return output / MAIN
 
 
 def write_paper(results: Results, folder: Path) -> None:

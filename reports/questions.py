@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from reports.compare import RowScore, Section
 from reports.forest import ForestRow
@@ -58,10 +57,6 @@ class Question:
     sections: list[Section]
     data: dict[str, str]  # setting → what identifies its data set
     means: dict[str, list[RowMean]]  # score → rows
-
-    @cached_property
-    def settings(self) -> list[str]:
-        return [section.recorded.setting for section in self.sections]
 
     @property
     def data_sets(self) -> int:
@@ -119,7 +114,8 @@ def row_means(
     rows = []
     for label, mean in zip(labels, means_over_data(settings, level, most_seeds), strict=True):
         scores = {section.recorded.setting: score_of(section, label, value) for section in sections}
-        rows.append(RowMean(label, against(next(iter(scores.values()))), scores, mean))
+        pair = next(iter(scores.values())).comparison
+        rows.append(RowMean(label, pair.against.label if pair else "", scores, mean))
     if len(names) < 3:
         return rows
     without = {
@@ -152,13 +148,8 @@ def setting_of(section: Section, value: str, labels: list[str], data: str) -> Se
 
 
 def score_of(section: Section, label: str, value: str) -> RowScore:
-    return next(
-        score for score in section.scores if (score.row.label, score.value, score.row.variant) == (label, value, "")
-    )
-
-
-def against(score: RowScore) -> str:
-    return score.comparison.against.label if score.comparison else ""
+    row = next(row for row in section.rows if row.label == label and not row.variant)
+    return section.score_of[row.number, value]
 
 
 def question_anchor(number: int) -> str:
@@ -253,7 +244,7 @@ def settings_table(question: Question, value: str) -> Table:
         for row in rows
     ]
     title = _("{score}, differences in each setting", score=heading(value))
-    return Table(title, [_("Configuration"), *question.settings], body)
+    return Table(title, [_("Configuration"), *(part.recorded.setting for part in question.sections)], body)
 
 
 def statements(question: Question, value: str) -> list[str]:

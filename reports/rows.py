@@ -54,11 +54,6 @@ def shown_values(section: RecordedSection, results: Results) -> list[str]:
     return list(dict.fromkeys([*section.show.table.values, *more]))
 
 
-def family_of(section: RecordedSection, results: Results) -> list[str]:
-    """Return the tested scores: those that the table declares, the primary one if shown, or all."""
-    return results.study.families.get(section.title) or shown_values(section, results)
-
-
 def variants(values: Sequence[str], results: Results) -> list[str]:
     """Return the prefixes with which these scores were measured: none, further vectors, post-processing, or both."""
     prefixes = results.study.variants

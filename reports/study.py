@@ -101,7 +101,7 @@ def study_of(grid: RecordedGrid) -> Study:
     names = {section.title: section.question or section.title for section in grid.sections}
     declared = {title: asked[name] for title, name in names.items() if name in asked}
     settings = [name for name in dict.fromkeys(section.setting for section in grid.sections) if name]
-    source = all_named("data.source", experiment.data.source, grid.sections, source_name)
+    source = all_named("data.source", experiment.data.source, grid.sections)
     shown = {section.title: list(section.show.table.values) for section in grid.sections}
     tasks = [task.scores()[0] for task in evaluation.transfer]
     sections = grid.sections if grid.stopping is None else with_all_seeds(grid.sections)
@@ -109,7 +109,7 @@ def study_of(grid: RecordedGrid) -> Study:
         experiment.name,
         sections,
         ", ".join(settings) or source,
-        encoder=all_named("encoder.model", experiment.encoder.model, grid.sections, source_name),
+        encoder=all_named("encoder.model", experiment.encoder.model, grid.sections),
         description=experiment.description,
         margins=report.margin,
         primary=report.primary,
@@ -153,10 +153,10 @@ def with_all_seeds(sections: list[RecordedSection]) -> list[RecordedSection]:
     return extended
 
 
-def all_named(setting: str, usual: str, sections: list[RecordedSection], name: Callable[[str], str]) -> str:
+def all_named(setting: str, usual: str, sections: list[RecordedSection]) -> str:
     """Return the names for readers of all data sets or encoders of the rows, in their order."""
     values = [(row.settings or {}).get(setting, usual) for section in sections for row in section.rows]
-    return ", ".join(dict.fromkeys(map(name, values or [usual])))
+    return ", ".join(dict.fromkeys(map(source_name, values or [usual])))
 
 
 @dataclass(frozen=True)

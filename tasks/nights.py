@@ -1,7 +1,6 @@
 """Record nights in MLflow, one run each in an experiment of their own, and report them."""
 
 import json
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,9 +45,7 @@ def record_night(document: dict[str, Any]) -> None:
     tags = {"ablate.kind": "night", "mlflow.source.git.commit": document["commit"]}
     with writing():
         run = client.create_run(experiment_id(client, EXPERIMENT), run_name=document["when"], tags=tags).info.run_id
-        with tempfile.TemporaryDirectory() as folder:
-            store.write_json(Path(folder) / DOCUMENT, document)
-            client.log_artifact(run, str(Path(folder) / DOCUMENT))
+        client.log_dict(run, document, DOCUMENT)
         client.set_terminated(run, "FINISHED")
 
 

@@ -6,7 +6,6 @@ failure never stops a training: `audit` finds what is missing or differs, and `s
 
 import json
 import math
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,9 +162,7 @@ def curve_rows(folder: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in text.split("\n")[:-1]]
     except ValueError as error:
-        raise UserError(
-            f"{folder / 'metrics.jsonl'} is damaged; repair it with `ablate audit EXPERIMENT --mend`"
-        ) from error
+        raise UserError(f"{folder}/metrics.jsonl is damaged; `ablate audit EXPERIMENT --mend` repairs it") from error
 
 
 class CurveWriter:
@@ -222,9 +219,7 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
             client.create_run(experiment_id(client, experiment), tags=GRID, run_name="grid")
         ]
         remove_runs(client, [other for other in older if other.info.status == "FINISHED"])
-        with tempfile.TemporaryDirectory() as temporary:
-            store.write_json(Path(temporary) / "grid.json", document)
-            client.log_artifact(run.info.run_id, str(Path(temporary) / "grid.json"))
+        client.log_dict(run.info.run_id, document, "grid.json")
         if run.info.status != "FINISHED":
             client.set_terminated(run.info.run_id, "FINISHED")
 

@@ -97,9 +97,7 @@ def experiment_id(client: MlflowClient, name: str) -> str:
             if (experiment := client.get_experiment_by_name(name)) is None:
                 raise
     if experiment.lifecycle_stage == "deleted":
-        raise UserError(
-            f"the MLflow experiment {name} was deleted; restore it in the MLflow UI, or rename the experiment"
-        )
+        raise UserError(f"the MLflow experiment {name} was deleted; restore it in MLflow's UI, or rename yours")
     return str(experiment.experiment_id)
 
 

@@ -7,7 +7,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Count = Annotated[int, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Column = Annotated[str, Field(min_length=1)]
 Weights = Annotated[str, StringConstraints(pattern=r"^(package|hf|file):.+")]
 
 
@@ -39,4 +41,5 @@ def _in_order(value: tuple[float, float] | None) -> tuple[float, float] | None:
 
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Dropout = Annotated[float, Field(ge=0, lt=1)]
 Area = Annotated[tuple[Share, Share] | None, AfterValidator(_in_order)]

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic.fields import FieldInfo
 
 from contrastive.config import registry
-from contrastive.config.base import Area, Positive, Seed, Settings, Share, check_name
+from contrastive.config.base import Area, Column, Count, Dropout, Positive, Seed, Settings, Share, check_name
 from contrastive.config.facts import ViewFacts
 from contrastive.config.objective import Objective
 from contrastive.errors import UserError, brief_name
@@ -40,15 +40,11 @@ class Augment(Settings):
     A setting that is left out changes nothing.
     """
 
-    crop: Area = Field(
-        None, description="least and most of the area that a crop keeps, resized to the whole; SimCLR: [0.08, 1]"
-    )
+    crop: Area = Field(None, description="least and most of the area that a crop keeps; SimCLR: [0.08, 1]")
     flip: bool = Field(False, description="mirror every second image, left to right")
     shift: Share = Field(0.0, description="move by up to this part of the side, in both directions")
     rotate: float = Field(0.0, ge=0, le=180, description="turn by up to so many degrees, to both sides")
-    color: float = Field(
-        0.0, ge=0, le=1, description="strength of changes of brightness, contrast, saturation and hue; SimCLR: 1"
-    )
+    color: Share = Field(0.0, description="strength of changes of brightness, contrast, saturation and hue; SimCLR: 1")
     gray: Share = Field(0.0, description="part of the images that lose their colours")
     blur: float = Field(0.0, ge=0, le=10, description="blur every second image by up to so many pixels (sigma)")
     erase: Share = Field(0.0, description="blacken one rectangle of up to this part of the area")
@@ -69,18 +65,12 @@ class Data(Settings):
         "for images also a folder with one folder per class, or npz)",
     )
     images: Images | None = Field(None, description="the data are images of this size; left out: texts")
-    text: str = Field(
-        "text", min_length=1, description="column that holds the text, or the path of an image; of an npz, the array"
-    )
-    label: str = Field("label", min_length=1, description="column that holds the label")
-    positive: str | None = Field(None, min_length=1, description="column with a text of the same meaning")
-    negative: str | None = Field(
-        None, min_length=1, description="column with a text of a different meaning (hard negative)"
-    )
+    text: Column = Field("text", description="column of the text, or of the path of an image; of an npz, the array")
+    label: Column = Field("label", description="column that holds the label")
+    positive: Column | None = Field(None, description="column with a text of the same meaning")
+    negative: Column | None = Field(None, description="column with a text of a different meaning (hard negative)")
     train: Positive | None = Field(None, description="number of training texts; left out: all that remain")
-    validation: Annotated[int, Field(ge=0)] | str = Field(
-        0, description="number of texts, or the name of a split or file"
-    )
+    validation: Count | str = Field(0, description="number of texts, or the name of a split or file")
     test: Positive | str = Field(description="number of texts, or the name of a split or file")
     max_length: int = Field(128, ge=4, le=8192, description="most tokens kept per text, special tokens included")
     resample: bool = Field(
@@ -109,7 +99,7 @@ class Data(Settings):
 class Lora(Settings):
     r: Positive = 8
     alpha: float = Field(16.0, gt=0)
-    dropout: float = Field(0.0, ge=0, lt=1)
+    dropout: Dropout = 0.0
     targets: tuple[str, ...] = Field((), description="module names; left out: the query and value projections")
     dora: bool = Field(False, description="DoRA: also train the length of each column of the adapted weights")
     rslora: bool = Field(False, description="rsLoRA: scale the adapters by alpha/√r instead of alpha/r")
@@ -119,9 +109,7 @@ class Tune(Settings):
     """Which encoder parameters train: all (`full`), the last n blocks, or LoRA adapters (in all blocks or the last n).
     The head always trains."""
 
-    last_blocks: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="number of last blocks that train; left out: all"
-    )
+    last_blocks: Count | None = Field(None, description="number of last blocks that train; left out: all")
     lora: Lora | None = Field(None, description="train adapters in these blocks instead of their weights")
     frozen_dropout: bool = Field(
         True,
@@ -164,16 +152,9 @@ class Encoder(Settings):
         "scratch:convnet or scratch:vit",
     )
     tune: Tune = Tune()
-    pooling: Annotated[str, AfterValidator(_known_pooling)] = Field(
-        "cls", description="how a text's tokens become one vector"
-    )
-    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the head and of views made by dropout")
-    attention_dropout: float | None = Field(
-        None,
-        ge=0,
-        lt=1,
-        description="dropout of attention weights; left out: the model's own; 0 allows the fast kernel",
-    )
+    pooling: Annotated[str, AfterValidator(_known_pooling)] = Field("cls", description="how tokens become a vector")
+    dropout: Dropout = Field(0.1, description="dropout of the head and of views made by dropout")
+    attention_dropout: Dropout | None = Field(None, description="left out: the model's own; 0 allows the fast kernel")
     scratch: Scratch | None = None
 
     def conflict(self) -> str:
@@ -185,9 +166,7 @@ class Encoder(Settings):
 class Training(Settings):
     epochs: Positive = 3
     batch_size: Positive = 16
-    micro_batch: Positive | None = Field(
-        None, description="texts encoded at a time (GradCache); losses see the whole batch; left out: the whole batch"
-    )
+    micro_batch: Positive | None = Field(None, description="texts encoded at a time (GradCache); left out: the batch")
     accumulate: Positive = Field(1, description="batches per optimizer step; adds no negatives to a contrastive term")
     head_lr: float = Field(1e-4, gt=0, le=1e30)
     encoder_lr: float = Field(2e-5, gt=0, le=1e30)
@@ -204,9 +183,7 @@ class Training(Settings):
         "spread over seeds excludes the effect of the order",
     )
     threads: int = Field(1, ge=1, le=1024, description="CPU threads per cell; they change the last bits of results")
-    processes: int = Field(
-        1, ge=1, le=1024, description="processes that share each batch, one device each (Accelerate)"
-    )
+    processes: int = Field(1, ge=1, le=1024, description="processes that share a batch, a device each (Accelerate)")
     augment: Augment | None = Field(None, description="how each pass of training changes its images")
     sharding: str | None = Field(
         None,
@@ -283,9 +260,7 @@ def _images_error(cell: Cell) -> str:
     shown = ", ".join(IMAGE_ENCODERS)
     if images is None:
         if encoder.model in IMAGE_ENCODERS:
-            return (
-                f"{encoder.model} reads images: set data.images, such as {{size: 32}}, or take scratch:bert for texts"
-            )
+            return f"{encoder.model} reads images: set data.images, such as {{size: 32}}; scratch:bert reads texts"
         if training.augment is not None:
             return "training.augment changes images, but the data are texts: leave it out, and choose a view of texts"
         if objective.compares() and "small" in objective.view_entry().tools:
@@ -303,11 +278,9 @@ def _images_error(cell: Cell) -> str:
         return ""
     facts, tools, view = objective.view_facts(), objective.view_entry().tools, objective.view_with_variant()
     if _needs_words(facts, tools):
-        fitting = [name for name, entry in registry.views().items() if not _needs_words(entry.facts, entry.tools)]
-        return (
-            f"the view {view} needs words or tokens, which images do not have: set training.augment, and take "
-            f"{', '.join(fitting)}"
-        )
+        every = registry.views().items()
+        fitting = ", ".join(name for name, entry in every if not _needs_words(entry.facts, entry.tools))
+        return f"the view {view} needs words, which images do not have: set training.augment, and take {fitting}"
     if "small" in tools and training.augment is None:
         return f"the view {view} cuts and changes images: set training.augment"
     twice = facts.passes + facts.slow_passes > 1
@@ -323,10 +296,7 @@ def _needs_words(facts: ViewFacts, tools: tuple[str, ...]) -> bool:
 def resample_error(data: Data) -> str:
     """Return why training texts cannot be drawn per seed; empty if they can, or need not be."""
     if data.resample and data.train is None:
-        return (
-            "data.resample draws data.train training texts for each seed, but data.train is left out, so every seed "
-            "would train on all texts: give data.train a number"
-        )
+        return "data.resample draws data.train texts for each seed, but data.train is left out: give it a number"
     return ""
 
 
@@ -352,15 +322,9 @@ def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> 
         return f"{hard[0]} needs a hard negative for each text: name its column in data.negative"
     if "guess" in view.tools and encoder.model.startswith("scratch:") and not objective.reads_guesses():
         trains = next(entry.name for entry in registry.loss_entries().values() if entry.input_name == "surprise")
-        return (
-            f"{encoder.model} guesses hidden words at random; train it with `{objective.loss}+{trains}`, or take "
-            "another view"
-        )
+        return f"{encoder.model} guesses at random: train it with `{objective.loss}+{trains}`, or take another view"
     if facts.positions and encoder.model == "scratch:deberta-v2":
-        return (
-            f"the view {shown} needs an encoder with position embeddings; scratch:deberta-v2 only has relative "
-            "distances"
-        )
+        return f"the view {shown} needs position embeddings; scratch:deberta-v2 only has relative distances"
     return ""
 
 

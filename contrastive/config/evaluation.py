@@ -6,11 +6,11 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from contrastive.config import registry
-from contrastive.config.base import Name, Positive, Settings, check_name
+from contrastive.config.base import Column, Name, Positive, Settings, check_name
 from contrastive.config.cell import Data, add_plugin
 from contrastive.errors import brief_name
 
-POOLED = "|".join(registry.keys("contrastive.models.pooling", "POOLINGS"))
+POOLED = "|".join(registry.poolings())
 Vectors = Annotated[str, StringConstraints(pattern=rf"^({POOLED}|first_last|layer:(0|[1-9][0-9]{{0,2}}):({POOLED}))$")]
 Post = Annotated[str, StringConstraints(pattern=r"^((first|whiten):[1-9][0-9]{0,5}|whiten|standardise|flow)$")]
 
@@ -26,10 +26,10 @@ class Transfer(Settings):
     source: str = Field(
         pattern=r"^(package|hf|file):.+", description="package:NAME, hf:OWNER/NAME@REVISION, file:PATH, as for data"
     )
-    text: str = Field("text", min_length=1, description="column that holds the text")
-    other: str | None = Field(None, min_length=1, description="column that holds the second text of a pair")
-    label: str = Field("label", min_length=1, description="column that holds the label")
-    score: str | None = Field(None, min_length=1, description="column that holds the similarity of a pair, a number")
+    text: Column = Field("text", description="column that holds the text")
+    other: Column | None = Field(None, description="column that holds the second text of a pair")
+    label: Column = Field("label", description="column that holds the label")
+    score: Column | None = Field(None, description="column that holds the similarity of a pair, a number")
     train: Positive | None = Field(None, description="number of training texts; left out: all that remain")
     test: Positive | str | None = Field(
         None,
@@ -48,9 +48,7 @@ class Transfer(Settings):
         if scored and self.other is None:
             return "`score` is the similarity of two texts: name the column of the second text in `other` too"
         if scored and (self.train is not None or isinstance(self.test, int)):
-            return (
-                "nothing is trained on pairs with a `score`, and all are used: leave `train` and numbers of `test` out"
-            )
+            return "nothing is trained on pairs with a `score`, and all are used: leave `train` and numbers out"
         if scored != (self.main_metric() in ("spearman", "pearson")):
             suited = "spearman and pearson" if scored else "accuracy, f1 and matthews"
             return f"`{self.main_metric()}` cannot be computed on such data; choose from {suited}"
@@ -78,13 +76,9 @@ class Evaluation(Settings):
         ("accuracy", "macro_f1", "ece", "svm", "knn", "kmeans", "uniformity", "anisotropy", "retrieval"), min_length=1
     )
     folds: int = Field(5, ge=2)
-    vectors: tuple[Vectors, ...] = Field(
-        (), description="vectors to evaluate besides those used in training: cls, mean, first_last, layer:8:mean …"
-    )
+    vectors: tuple[Vectors, ...] = Field((), description="further vectors: cls, mean, first_last, layer:8:mean …")
     post: tuple[Post, ...] = Field(
-        (),
-        description="transformations to evaluate besides none: first:256 (numbers kept), whiten, whiten:256, "
-        "standardise, flow",
+        (), description="post-processing: first:256 (numbers kept), whiten, whiten:256, standardise, flow"
     )
     transfer: tuple[Transfer, ...] = Field((), description="transfer data on which finished encoders are evaluated")
     test: Positive | None = Field(
@@ -117,14 +111,9 @@ class Evaluation(Settings):
         if isinstance(data.test, str):
             return f"data.test is `{brief_name(data.test)}`, and all its texts are evaluated: leave out evaluation.test"
         if data.resample:
-            return (
-                "with data.resample, every text outside data.test may be used for training: set data.test to this "
-                "number, and leave out evaluation.test"
-            )
+            return "with data.resample, set data.test to this number, and leave out evaluation.test"
         if data.train is None:
-            return (
-                "data.train is left out, so training uses all texts and none is left to evaluate on: give it a number"
-            )
+            return "data.train is left out, so training uses all texts: give it a number"
         return f"{self.test} is less than data.test ({data.test}): give at least that" if self.test < data.test else ""
 
     @field_validator("metrics")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PlainSerializer, StringConstraints, create_model, model_validator
 
 from contrastive.config import registry
-from contrastive.config.base import Name, Positive, Seed, Settings
+from contrastive.config.base import Column, Name, Positive, Seed, Settings, Share
 from contrastive.config.cell import PARTS, SETTINGS, Data, Encoder, Training, add_plugin
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
@@ -87,9 +87,7 @@ class ShownTable(Settings):
     rows: str | None = Field(None, description="axis that names the rows; left out: all axes")
     columns: str | None = Field(None, description="axis that names the columns of a pivot")
     values: tuple[str, ...] = Field(("test.accuracy",), min_length=1, description="SPLIT.METRIC, e.g. test.accuracy")
-    family: tuple[str, ...] | None = Field(
-        None, description="values that are tested, with p-values corrected over all of them; left out: all values"
-    )
+    family: tuple[str, ...] | None = Field(None, description="values that are tested together; left out: all values")
 
     def conflict(self) -> str:
         missing = [name for name in self.family or () if name not in self.values]
@@ -117,10 +115,8 @@ class Section(Settings):
         description="name → settings; with `axes` (setting → values) each combination is a row, and each axis stands "
         "in the name as {setting}; `exclude` drops combinations",
     )
-    baseline: str | None = Field(
-        None,
-        min_length=1,
-        description="name of the row that the others are compared with, or none; left out: the first",
+    baseline: Column | None = Field(
+        None, description="name of the row that the others are compared with, or none; left out: the first"
     )
     show: Show = Show()
 
@@ -163,11 +159,9 @@ class Slurm(Settings):
 class Resources(Settings):
     """Where and how cells run; no result depends on it."""
 
-    slots: Positive | None = Field(
-        None, description="cells that run at a time; left out: as many as fit on the devices"
-    )
-    gpus_per_cell: float = Field(
-        1.0, ge=0, le=1, description="share of a GPU per cell or process; 0.5: two cells on a GPU, 0: no GPU"
+    slots: Positive | None = Field(None, description="cells that run at a time; left out: as many as fit")
+    gpus_per_cell: Share = Field(
+        1.0, description="share of a GPU per cell or process; 0.5: two cells on a GPU, 0: no GPU"
     )
     most_cells: Positive = Field(100_000, description="most cells of a grid; a file with more is rejected as a mistake")
     checkpoint_every: Positive = Field(200, description="optimizer steps between two checkpoints of a cell")

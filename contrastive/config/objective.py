@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_serializer
 
 from contrastive.config import registry
-from contrastive.config.base import Area, Positive, Settings, Weights, check_name
+from contrastive.config.base import Area, Count, Positive, Settings, Weights, check_name
 from contrastive.config.facts import FactsVariant, LossFacts, ViewFacts
 from contrastive.config.registry import RegistryEntry
 from contrastive.errors import brief_name
@@ -52,9 +52,7 @@ class Objective(Settings):
     alpha: float = Field(1.0, ge=0, description="weight of the terms besides the cross-entropy")
     mlm_weight: float = Field(0.1, gt=0, description="weight of the masked-language-model loss")
     temperature: float | None = Field(None, gt=0, description="left out: the default of the loss")
-    beta: float | None = Field(
-        None, ge=0, description="weight of texts of the same class; the other view of the same text weighs 1"
-    )
+    beta: float | None = Field(None, ge=0, description="weight of texts of the same class; that of the same text is 1")
     sigma: float | None = Field(None, gt=0, description="sharpness of the weight of the positive")
     rate: float | None = Field(None, gt=0, lt=1, description="share of a text that is changed")
     change: (
@@ -63,27 +61,19 @@ class Objective(Settings):
     queue: Positive | None = Field(None, description="number of keys of earlier batches kept as negatives")
     projector: Positive | None = Field(None, description="hidden width of the projector of a loss")
     projection: Positive | None = Field(None, description="output dimensions of the projector")
-    decay: float | None = Field(
-        None, gt=0, lt=1, description="part of the slow copy of the encoder that a step keeps, at first"
-    )
-    prototypes: int | None = Field(
-        None, ge=2, le=100_000, description="number of prototypes to which the batch is assigned"
-    )
+    decay: float | None = Field(None, gt=0, lt=1, description="part of the slow copy that a step keeps, at first")
+    prototypes: int | None = Field(None, ge=2, le=100_000, description="prototypes to which the batch is assigned")
     redundancy: float | None = Field(None, ge=0, description="weight of correlations between dimensions")
     chunk: Positive | None = Field(None, description="rows of the similarity matrix in memory at a time; left out: all")
     k: Positive = Field(30, description="tokens per text")
     crops: Positive | None = Field(None, le=64, description="number of small crops of an image")
     area: Area = Field(None, description="least and most of the image that a small crop keeps")
-    clusters: Positive = Field(
-        5, description="number of k-means clusters: of tokens per text (view), or of texts (loss)"
-    )
-    layers: Annotated[tuple[Annotated[int, Field(ge=0)], ...] | None, AfterValidator(_in_order)] = Field(
+    clusters: Positive = Field(5, description="k-means clusters: of tokens per text (view), or of texts (loss)")
+    layers: Annotated[tuple[Count, ...] | None, AfterValidator(_in_order)] = Field(
         None, min_length=1, description="numbers of blocks, from 0", examples=[[8, 9, 10, 11]]
     )
     level: Literal["sentence", "token"] = "sentence"
-    middle: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="number of the middle block; left out: half way up"
-    )
+    middle: Count | None = Field(None, description="number of the middle block; left out: half way up")
     matryoshka: Annotated[tuple[Positive, ...] | None, AfterValidator(_in_order)] = Field(
         None,
         min_length=1,
@@ -120,10 +110,8 @@ class Objective(Settings):
             return f"the view `{view.name}` needs `{name}` {_setting_help(name)}"
         if self.view_facts().judged and not self.supervised():
             supervised = next(name for name, entry in registry.loss_entries().items() if entry.facts.supervised)
-            return (
-                f"the view {self.view_with_variant()} is computed from the cross-entropy, which `{self.loss}` does not "
-                f"contain: write `{supervised}+{self.loss}`, or take another view"
-            )
+            chosen, term = self.view_with_variant(), f"{supervised}+{self.loss}"
+            return f"the view {chosen} follows the cross-entropy, which `{self.loss}` does not contain: write `{term}`"
         return ""
 
     def _missing_setting(self, entry: RegistryEntry[Any]) -> str:
@@ -283,10 +271,7 @@ def _loss_view_conflict(loss: RegistryEntry[LossFacts], objective: Objective) ->
         return f"{loss.name} needs the view {' or '.join(names)}, which keeps a slow copy of the encoder, not {view}"
     if "negatives" in loss.settings and not facts.partners:
         names = fitting(lambda entry: entry.facts.partners)
-        return (
-            f"{loss.name} needs the view {' or '.join(names)}, which has positives and hard negatives from the data, "
-            f"not {view}"
-        )
+        return f"{loss.name} needs the view {' or '.join(names)}, which has positives and hard negatives, not {view}"
     if number is not None and facts.vectors != number:
         names = fitting(lambda entry: entry.facts.vectors == number and not {"slow", "small"} & {*entry.tools})
         return f"{loss.name} compares {number} views of a text: take {', '.join(names)}, not {view}"

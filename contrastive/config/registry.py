@@ -100,10 +100,7 @@ def add_plugin(name: str) -> str:
     if not copy.is_file():
         raise UserError(f"{copy}, the copy of a file in `plugins`, is missing here")
     if any(other.name == copy.name for other in PLUGINS.values()):
-        raise UserError(
-            f"another version of {copy.name}, or another file of this name, is in use already: run the experiment "
-            "again with the new version, or rename one"
-        )
+        raise UserError(f"another file or version of {copy.name} is in use already: rename one, or start anew")
     PLUGINS[module] = copy
     try:
         clear_caches()
@@ -123,9 +120,8 @@ def add_plugin(name: str) -> str:
     except (UserError, SyntaxError, ValueError, LookupError, AttributeError, TypeError, AssertionError) as error:
         del PLUGINS[module]
         clear_caches()
-        raise UserError(
-            str(error) if isinstance(error, UserError) else f"{copy.name} cannot be read: {error}"
-        ) from None
+        why = error if isinstance(error, UserError) else f"{copy.name} cannot be read: {error}"
+        raise UserError(str(why)) from None
     return module
 
 
@@ -222,12 +218,6 @@ def setting_readers(setting: str) -> list[str]:
 
 
 @cache
-def keys(module: str, table: str) -> tuple[str, ...]:
-    """Return the keys of the dict literal `table` in `module`."""
-    return tuple(key.value for key in _defined(module, table).keys)
-
-
-@cache
 def entries(module: str, table: str) -> dict[str, RegistryEntry[Any]]:
     """Return the entries of the dict literal `table` in `module`, and those that users' files add."""
     found = entries_of(module, table)
@@ -271,10 +261,8 @@ def _defined(module: str, name: str) -> Any:
     for node in syntax_tree(module).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             return node
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                return node.value
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and name in names_bound(node):
+            return node.value
     raise LookupError(f"{module} defines no {name}")
 
 

@@ -51,9 +51,7 @@ def has_scores(name: str) -> None:
         demand(re.fullmatch(r"[a-z0-9_]+", score.name), f"`{score.name}`: names have a to z, 0 to 9 and _")
         demand(type(value) is float and math.isfinite(value), f"{score.name} is {value!r}: give a finite float")
         low, high = facts.limits
-        demand(
-            low <= value <= high, f"{score.name} is {value:.4g}, outside {low} to {high} of its facts (None: no limit)"
-        )
+        demand(low <= value <= high, f"{score.name} is {value:.4g}, outside {low} to {high} of its facts")
         directed = not facts.compared or score.higher_is_better is not None
         demand(directed, f"{score.name} is compared: say whether higher_is_better, or compared=False in its facts")
         demand(score.count == TEXTS, f"{score.name} counts {score.count} of {TEXTS} texts")

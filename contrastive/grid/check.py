@@ -26,7 +26,7 @@ from contrastive.data.locate import (
 )
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
-from contrastive.grid.expand import COLUMNS, Builder, LoadedExperiment, Row, axis_names, count_combinations
+from contrastive.grid.expand import COLUMNS, Builder, LoadedExperiment, Row, count_combinations
 from contrastive.grid.messages import Finding, SettingPath, nearest_name, shown_value
 from contrastive.grid.names import Overlay, names_in
 
@@ -159,10 +159,7 @@ def _wrong_choice(experiment: Experiment, score_names: Collection[str]) -> Itera
     for name, values in choices_of(choose).items():
         yield from _repeats((*path, name), values)
         if SETTINGS[name] == "data":
-            yield (
-                (*path, name),
-                "scores on other data cannot be compared: choose settings of encoder, objective, training",
-            )
+            yield (*path, name), "scores on other data cannot be compared: choose settings of other parts"
         yield from _overruled(experiment, name)
         for number, section in enumerate(experiment.sections):
             for key, row in section.rows.items():
@@ -256,7 +253,7 @@ def _wrong_table(
 ) -> Iterator[Finding]:
     """Find axes and scores that a table shows and that do not exist."""
     table, path = section.show.table, (*path, "show", "table")
-    axes = axis_names(section)
+    axes = dict.fromkeys(name for row in section.rows.values() for name in row.get("axes", ()))
     for side in ("rows", "columns"):
         if (name := getattr(table, side)) is not None:
             yield from _unknown((*path, side), name, axes, "`{}` is not an axis of this section")
@@ -294,11 +291,8 @@ def too_many(experiment: Experiment) -> Iterator[Finding]:
     if cells <= most:
         return
     largest = counts.index(max(counts))
-    yield (
-        ("sections", largest),
-        f"{sum(counts)} combinations × {len(experiment.seeds)} seeds are {cells} cells before `exclude`; the limit is "
-        f"{most}. This section has the most: give fewer values, or raise resources.most_cells",
-    )
+    advice = f"the limit is {most}. This section has the most: give fewer values, or raise resources.most_cells"
+    yield ("sections", largest), f"{cells} cells before `exclude`; {advice}"
 
 
 def in_cells(builder: Builder) -> Iterator[Finding]:
@@ -365,19 +359,12 @@ def wrong_rows(resolved: LoadedExperiment) -> Iterator[Finding]:
             yield from _unknown((*path, "baseline"), named, names, "there is no row `{}`")
         elif len(baselines) == len(part.rows) > 1:
             example = json.dumps(part.rows[0].label, ensure_ascii=False)
-            yield (
-                path,
-                "every row is a baseline: name the one that the others are compared with, such as "
-                f"`baseline: {example}`, or write `baseline: none`",
-            )
+            yield path, f"every row is a baseline: name one, such as `baseline: {example}`, or write `baseline: none`"
         unclear = {row.key: row for row in part.rows if not row.baseline and baselines and len(row.matching) != 1}
         for row in unclear.values():
-            axes = messages.comma_list(list(baselines[0].axes))
-            yield (
-                (*path, "rows", row.key),
-                f"{row.label} meets {len(row.matching)} rows of the baseline {named}: give it one of the baseline's "
-                f"values of each of its axes ({axes}), or name a single row as `baseline`",
-            )
+            axes, meets = messages.comma_list(list(baselines[0].axes)), f"{row.label} meets {len(row.matching)} rows of"
+            advice = f"give it one value of each of its axes ({axes}), or name a single row as `baseline`"
+            yield (*path, "rows", row.key), f"{meets} the baseline {named}: {advice}"
 
 
 def _settings_read(builder: Builder, overlays: Iterable[Overlay]) -> set[str]:

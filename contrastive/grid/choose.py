@@ -40,17 +40,12 @@ class Candidates:
     key: RowKey
     options: list[tuple[Overlay, tuple[Cell, ...]]]
 
-    @property
-    def several(self) -> bool:
-        """True if there is something to choose: a single value is taken as it is."""
-        return len(self.options) > 1
-
 
 def candidates(experiment: Experiment) -> LoadedExperiment:
     """Return the grid of the candidates: of each row that has any, one row for each value."""
     derived = choosing(experiment)
     builder = Builder(derived)
-    rows = [row for row in rows_to_choose(experiment, builder) if row.several]
+    rows = [row for row in rows_to_choose(experiment, builder) if len(row.options) > 1]
     cells = {cells[0] for row in rows for _, cells in row.options}
     resolved = builder.resolved()
     sections = [
@@ -138,9 +133,7 @@ def require_settled(resolved: LoadedExperiment) -> LoadedExperiment:
     """Return the grid of the comparison; raise UserError if its values are not chosen yet."""
     found = settled(resolved)
     if found is None:
-        raise UserError(
-            f"the values of `choose` in {resolved.experiment.name} are not chosen yet: run `ablate run {resolved.file}`"
-        )
+        raise UserError(f"the values of `choose` are not chosen yet: run `ablate run {resolved.file}`")
     return found
 
 
@@ -179,7 +172,7 @@ def with_chosen(experiment: Experiment, scores: Mapping[Cell, tuple[float, bool 
     values, means = dict[RowKey, Overlay](), dict[RowKey, list[float]]()
     rows = list(rows_to_choose(experiment, Builder(choosing(experiment))))
     for row in rows:
-        if not row.several:
+        if len(row.options) == 1:
             values[row.key] = row.options[0][0]
             continue
         measured = [[scores[cell] for cell in cells] for _, cells in row.options]

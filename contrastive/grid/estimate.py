@@ -92,14 +92,8 @@ class CostEstimator:
 
     def seconds(self, cell: Cell) -> float | None:
         """Return seconds of training and evaluation."""
-        rate = self._rate(cell)
+        rate = next((self.rates[key] for key in rate_keys(cell) if key in self.rates), None)
         return None if rate is None else rate * self.work(cell)
-
-    def total_seconds(self, cells: Iterable[Cell]) -> float | None:
-        """Return seconds of all cells in sequence; None if any is unknown."""
-        each = [self.seconds(cell) for cell in cells]
-        known = [seconds for seconds in each if seconds is not None]
-        return sum(known) if len(known) == len(each) else None
 
     def work(self, cell: Cell) -> float:
         """Return the work of training and embedding, at least 1; finished cells count as trained with this `speed`."""
@@ -110,7 +104,8 @@ class CostEstimator:
         epoch = training_work(cell, texts.length * texts.counts["train"], self.batches(cell), stored=stored)
         embeds = frozen_readers.embeds_from_store(cell, self.speed)
         blocks = locate.shape(cell.encoder)[0] - (frozen_readers.separable_blocks(cell) if embeds else 0)
-        embedding = blocks * texts.length * self._texts_in(cell, self.evaluation.embedded())
+        counts = texts.counts if self.evaluation.test is None else texts.counts | {"test": self.evaluation.test}
+        embedding = blocks * texts.length * max(1, sum(counts[name] for name in self.evaluation.embedded()))
         self._work[key] = max(1.0, epoch * training.epochs / training.processes + embedding)
         return self._work[key]
 
@@ -127,16 +122,6 @@ class CostEstimator:
     def steps(self, cell: Cell) -> int:
         """Return the number of optimizer steps of the training."""
         return math.ceil(self.batches(cell) * cell.training.epochs / cell.training.accumulate)
-
-    def _rate(self, cell: Cell) -> float | None:
-        """Return seconds per unit of work."""
-        return next((self.rates[key] for key in rate_keys(cell) if key in self.rates), None)
-
-    def _texts_in(self, cell: Cell, splits: Iterable[str]) -> int:
-        counts = self.texts(cell).counts
-        if self.evaluation.test is not None:
-            counts = counts | {"test": self.evaluation.test}
-        return max(1, sum(counts[name] for name in splits))
 
 
 def rate_keys(cell: Cell) -> tuple[Hashable, Hashable]:

@@ -21,9 +21,9 @@ from contrastive.config.cell import PARTS, SETTINGS, Cell, Data
 from contrastive.config.experiment import NO_BASELINE, Experiment, Section, settings_of_row
 from contrastive.grid.identity import own_encoder
 from contrastive.grid.names import (
+    DASH,
     Overlay,
     names_of_data,
-    row_name,
     setting_value,
     settings_of_cell,
     settings_read,
@@ -136,11 +136,6 @@ def with_seeds(resolved: LoadedExperiment, most: int) -> LoadedExperiment:
     return replace(grown, choice=resolved.choice, chosen=resolved.chosen, file=resolved.file)
 
 
-def settings_of(experiment: Experiment) -> Overlay:
-    """Return every setting of the experiment's parts, before any section changes it."""
-    return {name: getattr(getattr(experiment, part), name) for name, part in SETTINGS.items()}
-
-
 def setting_overlay(experiment: Experiment, name: str) -> Overlay:
     """Return what a named setting changes. With another source, columns and named splits of the file's do not hold."""
     overlay, data = dict(experiment.settings[name]) if name else {}, experiment.data
@@ -150,11 +145,6 @@ def setting_overlay(experiment: Experiment, name: str) -> Overlay:
     columns = {column: fields[column].default for column in COLUMNS}
     splits = {split: fields[split].default for split in ("validation",) if isinstance(getattr(data, split), str)}
     return columns | splits | overlay
-
-
-def axis_names(section: Section) -> tuple[str, ...]:
-    """Return the axes of a section's rows."""
-    return tuple(dict.fromkeys(name for row in section.rows.values() for name in row.get("axes", ())))
 
 
 def count_combinations(section: Section) -> int:
@@ -195,7 +185,9 @@ class Builder:
 
     def __init__(self, experiment: Experiment, choice: Mapping[RowKey, Overlay] | None = None) -> None:
         self.experiment = experiment
-        self.settings = settings_of(experiment)
+        self.settings: Overlay = {  # before any section changes them
+            name: getattr(getattr(experiment, part), name) for name, part in SETTINGS.items()
+        }
         self.seeds = experiment.seeds
         self.parts: dict[tuple[Any, ...], Settings] = {}
         self.rows: dict[tuple[Any, ...], tuple[Cell, ...]] = {}  # an overlay → its cells
@@ -283,7 +275,7 @@ def _rows_of(key: str, section: Section, variants: list[Overlay], builder: Build
     axes, named, rows = section.rows[key].get("axes", {}), section.baseline_name(), []
     for cells in distinct:
         read = {name: setting_value(cells[0], name) for name in axes if name in settings_of_cell(cells[0])}
-        label = row_name(key, axes, read)
+        label = key.format_map({name: short_value(name, read[name]) if name in read else DASH for name in axes})
         shown = {
             name: value if isinstance(value, int | float | str) else short_value(name, value)
             for name, value in read.items()

@@ -34,10 +34,7 @@ HOLD_PATHS = ("source", "model", "translators", "sharding", *SPLITS)
 MOST_SHOWN = 30  # most mistakes of a file that an error message lists
 LONGEST = 1_000_000  # most characters of a file
 LONGEST_MESSAGE = 1000  # most characters of a message about one mistake
-TOO_LARGE = (
-    f"too large: an experiment file has at most {LONGEST} characters. If it is a data file, name it in data.source of "
-    "an experiment file"
-)
+TOO_LARGE = f"too large: an experiment file has at most {LONGEST} characters; data.source names a data file"
 TAG = "tag:yaml.org,2002:"
 
 
@@ -60,14 +57,11 @@ class Problem:
 
     file: str
     line: int  # 0: the file as a whole
-    message: str  # always one line
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "message", brief(self.message, LONGEST_MESSAGE))
+    message: str
 
     def __str__(self) -> str:
         location = f"{brief(self.file)}:{self.line}" if self.line else brief(self.file)
-        return f"{location}: {self.message}"
+        return f"{location}: {brief(self.message, LONGEST_MESSAGE)}"
 
 
 @dataclass(frozen=True)

@@ -116,12 +116,10 @@ class _Plain(yaml.SafeDumper):
 def old_sections(data: Mapping[str, Any]) -> Iterator[Finding]:
     """Find sections of files from before rows had names, with the rows to write."""
     sections, report = data.get("sections"), data.get("report")
-    maps = [
-        section if isinstance(section, dict) else {} for section in (sections if isinstance(sections, tuple) else ())
-    ]
-    old = [
-        isinstance(each.get("baseline"), dict) or bool({"axes", "include", "exclude"} & each.keys()) for each in maps
-    ]
+    listed = sections if isinstance(sections, tuple) else ()
+    maps = [section if isinstance(section, dict) else {} for section in listed]
+    gone = {"axes", "include", "exclude"}
+    old = [isinstance(each.get("baseline"), dict) or bool(gone & each.keys()) for each in maps]
     for number, section in enumerate(maps):
         axes, include = section.get("axes") or {}, section.get("include") or ()
         readable = isinstance(axes, dict) and all(isinstance(settings, dict) for settings in include)

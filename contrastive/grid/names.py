@@ -1,6 +1,6 @@
 """Names of cells, rows, data sets and setting values, as tables, labels and runs show them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
 from string import Formatter
 from typing import Any
@@ -45,23 +45,14 @@ def short_value(name: str, value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(short_value(name, item) for item in value)
     if isinstance(value, BaseModel):
-        return " ".join(
-            f"{field}={short_value(field, item)}" for field, item in value if item != _default(type(value), field)
-        )
+        fields = type(value).model_fields
+        changed = [(field, item) for field, item in value if item != fields[field].default]
+        return " ".join(f"{field}={short_value(field, item)}" for field, item in changed)
     return without_folders(str(value))
 
 
 def last_blocks(count: int) -> str:
     return "last block" if count == 1 else f"last {count} blocks"
-
-
-def row_name(template: str, axes: Mapping[str, Any], read: Mapping[str, Any]) -> str:
-    """Return the name of a row: `SupCon, α 0.5` for the template `SupCon, α {alpha}`.
-
-    An axis that the row's cells do not read is shown as a dash.
-    """
-    texts = {name: short_value(name, read[name]) if name in read else DASH for name in axes}
-    return template.format_map(texts)
 
 
 def names_in(template: str) -> list[str]:
@@ -104,7 +95,3 @@ def settings_read(loss: str, view: str | None, variant: tuple[Any, ...], tune: T
     read = objective.settings_read() | {name for name, part in SETTINGS.items() if part != "objective"}
     read -= idle_rates(tune, objective)
     return tuple(name for name in SETTINGS if name in read)
-
-
-def _default(model: type[BaseModel], name: str) -> Any:
-    return model.model_fields[name].default

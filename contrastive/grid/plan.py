@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from contrastive.config.cell import Cell, Data
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Transfer
 from contrastive.config.experiment import Experiment, choices_of
 from contrastive.config.scores import margin_of
@@ -62,13 +62,10 @@ class Plan:
 
     def data_cells(self) -> dict[str, list[Cell]]:
         """Return data set name → one cell for each draw of its training texts; all other cells have the same texts."""
-        firsts: dict[tuple[str, int | None], Cell] = {}
+        firsts: dict[str, dict[int | None, Cell]] = {}
         for cell in self.resolved.cells:
-            firsts.setdefault((self.resolved.data_names[cell.data], cell.train_sample_seed()), cell)
-        by_data: dict[str, list[Cell]] = {}
-        for (name, _), cell in firsts.items():
-            by_data.setdefault(name, []).append(cell)
-        return by_data
+            firsts.setdefault(self.resolved.data_names[cell.data], {}).setdefault(cell.train_sample_seed(), cell)
+        return {name: [*by_seed.values()] for name, by_seed in firsts.items()}
 
     def token_key(self, cell: Cell) -> str:
         """Return the key of a cell's tokens; the data is read at the first call for each set of tokens."""
@@ -111,10 +108,7 @@ def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
 
 def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> RecordedGrid:
     """Return the grid as the report reads it: sections, rows, and the ids of their cells."""
-    names, keys = (
-        plan.resolved.data_names,
-        {name: plan.token_key(cells[0]) for name, cells in plan.data_cells().items()},
-    )
+    keys = {name: plan.token_key(cells[0]) for name, cells in plan.data_cells().items()}
     failures = {s.id: failure for s in plan.statuses.values() if (failure := store.failure(store.run_folder(s.id)))}
     return RecordedGrid(
         experiment=plan.experiment,
@@ -123,7 +117,7 @@ def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stoppi
                 part.title,
                 part.section.note,
                 part.section.show,
-                [recorded_row(row, plan, names) for row in part.rows],
+                [recorded_row(row, plan) for row in part.rows],
                 part.section.title,
                 part.setting,
             )
@@ -139,12 +133,12 @@ def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stoppi
     )
 
 
-def recorded_row(row: Row, plan: Plan, names: dict[Data, str]) -> RecordedRow:
+def recorded_row(row: Row, plan: Plan) -> RecordedRow:
     return RecordedRow(
         label=row.label,
         axes=row.axes,
         baseline=row.baseline,
-        data=names[row.cells[0].data],
+        data=plan.resolved.data_names[row.cells[0].data],
         cells=[plan.statuses[cell].id for cell in row.cells],
         seeds=[cell.seed for cell in row.cells],
         against=row.against,
@@ -257,9 +251,7 @@ def recorded_declarations(experiment: str) -> list[Declaration]:
     try:
         return DECLARATIONS.validate_json(path.read_bytes())
     except ValidationError:
-        raise UserError(
-            f"{path} is damaged: restore it from a backup, or delete it, which loses the record of what was declared"
-        ) from None
+        raise UserError(f"{path} is damaged: restore a backup, or delete it, which loses what was declared") from None
 
 
 def restore_declarations(experiment: str, held: list[Declaration]) -> list[Declaration]:

@@ -83,13 +83,11 @@ def impossible_scores(counts: ClassCounts, evaluation: Evaluation) -> Iterator[s
     for split in evaluation.splits if counts else ():
         sizes = [count for count in counts[split].values() if count]
         if not sizes:
-            raise UserError(
-                f"{split} has no texts to evaluate on; set data.{split}, or remove {split} from evaluation.splits"
-            )
+            raise UserError(f"{split} has no texts; set data.{split}, or remove {split} from evaluation.splits")
         if len(sizes) == 1 and of_classes:
             yield f"{split} has {sizes[0]} texts, all of one class: {of_classes} will be left out"
         elif len(sizes) > 1 and min(sizes) < evaluation.folds and folded:
-            yield (
-                f"the smallest class of {split} has {min(sizes)}, and {evaluation.folds} folds need {evaluation.folds} "
-                f"texts: {folded} will be left out; set evaluation.folds lower, or give the split more texts"
+            too_few = (
+                f"the smallest class of {split} has {min(sizes)} texts, and evaluation.folds is {evaluation.folds}"
             )
+            yield f"{too_few}: {folded} will be left out"

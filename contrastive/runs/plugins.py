@@ -10,21 +10,15 @@ import hashlib
 import importlib
 import importlib.util
 import os
-import signal
 import sys
-import threading
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from types import FrameType
 
 from contrastive import paths
 from contrastive.config import registry
 from contrastive.config.cell import add_plugin
 from contrastive.errors import UserError
 from contrastive.runs import store
-
-IMPORT_SECONDS = 30  # in which a file must be imported
 
 
 def keep(file: Path) -> str:
@@ -62,8 +56,7 @@ def load(copies: Iterable[str]) -> None:
         assert spec is not None and spec.loader is not None
         sys.modules[module] = loaded = importlib.util.module_from_spec(spec)
         try:
-            with time_limit(IMPORT_SECONDS):
-                spec.loader.exec_module(loaded)
+            spec.loader.exec_module(loaded)
         except Exception as error:
             del sys.modules[module]
             raise UserError(f"{copy.name} cannot be imported: {type(error).__name__}: {error}") from error
@@ -75,25 +68,6 @@ def load(copies: Iterable[str]) -> None:
             for kind, encoder in encoders.items():
                 AutoConfig.register(kind, encoder.config_class)
                 AutoModel.register(encoder.config_class, encoder)
-
-
-@contextmanager
-def time_limit(seconds: int) -> Iterator[None]:
-    """Raise TimeoutError after so many seconds; only in a main thread, which is where workers compute."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"it has not ended within {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def path_of(name: str) -> Path:

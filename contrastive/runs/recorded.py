@@ -7,12 +7,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from contrastive.config.experiment import Experiment, Show
 from contrastive.errors import UserError
+
+Record = TypeVar("Record")
+MEND = "run `ablate audit EXPERIMENT --mend` to replace it"
 
 
 @dataclass(frozen=True)
@@ -176,30 +179,21 @@ PROVENANCE = TypeAdapter(Provenance)
 
 
 def parse_grid(text: bytes, name: str) -> RecordedGrid:
-    """Parse a grid.json; raise UserError if it is damaged."""
-    try:
-        return GRID.validate_json(text)
-    except ValidationError as error:
-        raise UserError(
-            f"the grid of {name} in MLflow is damaged or from another version of this program "
-            f"({first_problem(error)}): run `ablate sync` with its experiment file to record it again"
-        ) from None
+    return parsed(GRID, text, f"the grid of {name}", "run `ablate sync` with its experiment file to record it again")
 
 
 def parse_provenance(text: bytes, name: str) -> Provenance | None:
-    """Parse a provenance.json; return None if it is empty, and raise UserError if it is damaged."""
-    if text.strip() == b"{}":
-        return None
+    """Parse a provenance.json; return None if it is empty."""
+    return None if text.strip() == b"{}" else parsed(PROVENANCE, text, f"provenance.json of the cell {name}")
+
+
+def parsed(record: TypeAdapter[Record], text: bytes, what: str, repair: str = MEND) -> Record:
+    """Parse a record in MLflow; raise UserError with its first fault if it is damaged."""
     try:
-        return PROVENANCE.validate_json(text)
+        return record.validate_json(text)
     except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, fault["loc"])) or "the file"
         raise UserError(
-            f"provenance.json of the cell {name} is damaged in MLflow ({first_problem(error)}); run `ablate audit "
-            "EXPERIMENT --mend` to replace it"
+            f"{what} is damaged in MLflow, or of another version ({place}: {fault['msg']}): {repair}"
         ) from None
-
-
-def first_problem(error: ValidationError) -> str:
-    """Return the place and the message of the first validation error."""
-    problem = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"

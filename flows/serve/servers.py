@@ -99,10 +99,8 @@ def free_port(service: str) -> int:
         try:
             probe.bind((LOOPBACK, int(number)))
         except OSError:
-            raise UserError(
-                f"port {number} is in use, perhaps by the `ablate up` of another home. Stop that program, or choose "
-                f"another port: {variable}={int(number) + 1} ablate up"
-            ) from None
+            another = f"{variable}={int(number) + 1} ablate up"
+            raise UserError(f"port {number} is in use, perhaps by another home: choose another, {another}") from None
     return int(number)
 
 

@@ -61,7 +61,8 @@ class Parts:
 
 def means_over_data(settings: Sequence[Setting], level: float = ALPHA, most_seeds: int | None = None) -> list[Mean]:
     """Return the mean of each row; the rows share `level`. `most_seeds`: of a study that adds seeds, else None."""
-    weights, rows = weights_of(settings), len(settings[0].pairs)
+    names, rows = [setting.data for setting in settings], len(settings[0].pairs)
+    weights = [1 / len({*names}) / names.count(name) for name in names]  # each data set counts once
     parts, spreads = observed(settings, weights)
     texts = text_variance(settings, weights)
     statistics = np.sort(largest_statistics(settings, weights, spreads))
@@ -90,12 +91,6 @@ def means_over_data(settings: Sequence[Setting], level: float = ALPHA, most_seed
         p = float(significant.min(initial=1.0)) if tested else math.nan
         means.append(Mean(difference, half_width, p, general, prediction))
     return means
-
-
-def weights_of(settings: Sequence[Setting]) -> list[float]:
-    """Return the weight of each setting: each data set counts once."""
-    names = [setting.data for setting in settings]
-    return [1 / len({*names}) / names.count(name) for name in names]
 
 
 def differences_by_data(settings: Sequence[Setting]) -> Float[ndarray, "data rows"]:

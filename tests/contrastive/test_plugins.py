@@ -244,13 +244,6 @@ def test_a_finished_cell_of_another_file_makes_nothing_known_and_is_trained_by_h
         job.main()
 
 
-def test_a_file_that_never_ends_is_stopped(place: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(plugins, "IMPORT_SECONDS", 1)
-    cell = cells_of(loaded(place, CODE + "while True:\n    pass\n"))[1]
-    with pytest.raises(UserError, match="closer.py cannot be imported: TimeoutError: it has not ended within 1 s"):
-        plugins.load(cell.plugins)
-
-
 def test_a_file_that_fails_when_it_is_imported_is_named(place: Path):
     cell = cells_of(loaded(place, "1 / 0\n" + CODE))[1]
     with pytest.raises(UserError, match="closer.py cannot be imported: ZeroDivisionError"):

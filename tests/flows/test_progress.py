@@ -33,6 +33,6 @@ def test_while_nothing_ends_a_line_says_how_far_cells_are(capfd: pytest.CaptureF
     first, line, *_, last = capfd.readouterr().err.splitlines()
     assert first == "5 cells, 1 of them finished before"
     at_work = "ce · seed 0, step 30 of 80; rdrop · seed 0, step 20 of 40"
-    assert line == f"2 minutes: 1 of 5 cells have ended, about 6 minutes left, running: {at_work}"
+    assert line == f"2.0 min: 1 of 5 cells have ended, about 6.0 min left, running: {at_work}"
     assert last == "[2/5] ce · seed 0: done"
     assert progress.steps_ended == 80

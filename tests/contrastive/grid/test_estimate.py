@@ -38,15 +38,16 @@ def estimator(evaluation: Evaluation | None = None, speed: Speed | None = None) 
 
 def test_nothing_is_known_at_first_then_time_grows_with_texts_epochs_and_passes():
     fit, one = estimator(), cell(100)
-    assert fit.total_seconds([one]) is None and fit.total_seconds([]) == 0
+    assert fit.seconds(one) is None
     assert fit.seconds(one) is None
     for name, seconds in (("one", 10.0), ("two", 12.0), ("three", 90.0)):
         finish(name, one, seconds)
     fit = estimator()
-    assert fit.total_seconds([one]) == pytest.approx(12) and fit.seconds(one) == pytest.approx(12)
-    assert fit.total_seconds([cell(200), cell(100, epochs=3)]) == pytest.approx(24 + 36, rel=0.1)
+    assert fit.seconds(one) == pytest.approx(12)
+    assert fit.seconds(cell(200)) == pytest.approx(24, rel=0.1)
+    assert fit.seconds(cell(100, epochs=3)) == pytest.approx(36, rel=0.1)
     assert fit.seconds(cell(100, loss="rdrop", view="two_stage")) == pytest.approx(24, rel=0.1)
-    assert fit.total_seconds([one, cell(100, model="scratch:deberta-v2")]) is None  # another encoder tells nothing
+    assert fit.seconds(cell(100, model="scratch:deberta-v2")) is None  # another encoder tells nothing
 
 
 def test_a_folder_that_cannot_be_read_is_left_out(home: Path):

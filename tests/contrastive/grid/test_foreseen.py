@@ -57,7 +57,7 @@ def test_sound_data_says_nothing_and_what_cannot_be_measured_is_told(text):
     assert told(text()) == PreflightReport([], [])
     assert told(text("a" * 9)).warnings == ["test has 9 texts, all of one class: svm, kmeans will be left out"]
     (line,) = told(text("aaaaaaabbb")).warnings
-    said = "the smallest class of test has 3, and 5 folds need 5 texts: svm will be left out; set evaluation.folds"
+    said = "the smallest class of test has 3 texts, and evaluation.folds is 5: svm will be left out"
     assert line.startswith(said)
 
 
