@@ -1,5 +1,6 @@
 """Figures of lines: training losses, and gradient norms of the whole loss and of its terms."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,12 @@ FEWEST = 3  # points: shorter lines are not drawn
 FLOOR = ("loss", "view", "k", "temperature", "training.batch_size")
 
 
-# title in English, which the figures' font can draw; number of the configuration → frame with one column per seed
-LinePanel = tuple[str, dict[int, pd.DataFrame]]
+@dataclass(frozen=True)
+class LinePanel:
+    """The lines of one panel."""
+
+    title: str  # in English, which the figures' font can draw
+    tables: dict[int, pd.DataFrame]  # number of the configuration → frame with one column per seed
 
 
 def draw_curves(section: RecordedSection, results: Results, path: Path) -> canvas.Figure | None:
@@ -36,14 +41,13 @@ def draw_curves(section: RecordedSection, results: Results, path: Path) -> canva
     alt = _(
         "Against the optimizer step, {what} (running mean over {smoothing} steps, except for terms; mean over seeds, "
         "band from the lowest to the highest): {names}",
-        what=_(" and ").join([title for title, _tables in panels]), smoothing=SMOOTHING,
+        what=_(" and ").join([panel.title for panel in panels]), smoothing=SMOOTHING,
         names=canvas.labels_in_words(labels),
     )  # fmt: skip
-    first, tables = panels[0]
-    ends = {labels[number]: float(table.iloc[-1].mean()) for number, table in tables.items()}
+    ends = {labels[number]: float(table.iloc[-1].mean()) for number, table in panels[0].tables.items()}
     highest_first = sorted(ends.items(), key=lambda item: -item[1])
     rows = [_("{label} {score}", label=label, score=f"{end:.3g}") for label, end in highest_first]
-    caption = _("Training curves, mean over seeds; {what} at the end: {rows}.", what=first, rows=listed(rows))
+    caption = _("Training curves, mean over seeds; {what} at the end: {rows}.", what=panels[0].title, rows=listed(rows))
     with canvas.style():
         return canvas.save(draw_lines(panels, labels), path.with_name(f"{path.name}-curves.png"), alt, caption)
 
@@ -85,14 +89,14 @@ def line_panels(
             if len(wide) >= FEWEST:
                 tables[number] = wide.rolling(width, min_periods=1).mean()
         if tables:  # terms without finite values have no line
-            panels.append((title, tables))
-    shown = {number for _title, tables in panels for number in tables}
+            panels.append(LinePanel(title, tables))
+    shown = {number for panel in panels for number in panel.tables}
     return panels if len(shown) <= len(DASHES) * len(canvas.COLOURS) else []
 
 
 def draw_lines(panels: list[LinePanel], labels: list[str]) -> Any:
     """Draw the mean over seeds in a band from the lowest to the highest seed, and one legend below all panels."""
-    numbers = sorted({number for _title, tables in panels for number in tables})
+    numbers = sorted({number for panel in panels for number in panel.tables})
     names = canvas.drawable(labels)
     shown = [names[number] for number in numbers]
     columns = min(ACROSS, len(panels))
@@ -100,9 +104,9 @@ def draw_lines(panels: list[LinePanel], labels: list[str]) -> Any:
     drawn = canvas.blank(0.4 * canvas.WIDTH * lines + canvas.legend_height(shown))
     axes = list(drawn.subplots(lines, columns, squeeze=False).flat)
     handles = {}
-    for axis, (title, tables) in zip(axes, panels, strict=False):
-        axis.set(title=title, xlabel="optimizer step")
-        for number, table in tables.items():
+    for axis, panel in zip(axes, panels, strict=False):
+        axis.set(title=panel.title, xlabel="optimizer step")
+        for number, table in panel.tables.items():
             position = numbers.index(number)
             colour = canvas.COLOURS[position % len(canvas.COLOURS)]
             dashes = DASHES[position // len(canvas.COLOURS)]
