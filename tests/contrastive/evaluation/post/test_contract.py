@@ -9,7 +9,8 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
 from contrastive.evaluation.post import POSTS, fit_post
 
-every_post = pytest.mark.parametrize("name", [*POSTS, "whiten:5"])
+FITTED = [*(name for name in POSTS if name != "first"), "whiten:5"]
+every_post = pytest.mark.parametrize("name", [*FITTED, "first:5"])
 
 
 def clouds(texts: int = 120, size: int = 12, seed: int = 0) -> np.ndarray:
@@ -27,12 +28,18 @@ def test_any_vectors_become_finite_ones_of_one_width_and_are_left_as_they_were(n
     for count, seed in ((7, 1), (1, 2), (0, 0)):
         other = clouds(count, seed=seed)
         made = apply(other)
-        assert made.shape == (len(other), 5 if name == "whiten:5" else 12)
+        assert made.shape == (len(other), 5 if name.endswith(":5") else 12)
         assert made.dtype == np.float32 and np.isfinite(made).all()
         assert (other == clouds(count, seed=seed)).all() and (train == clouds()).all()
 
 
-@every_post
+def test_first_numbers_are_kept_and_no_more_than_there_are():
+    assert (fit_post("first:5", clouds())(clouds(9)) == clouds(9)[:, :5]).all()
+    with pytest.raises(UserError, match="first:13 keeps 13 columns, but the embeddings have 12"):
+        fit_post("first:13", clouds())
+
+
+@pytest.mark.parametrize("name", FITTED)
 def test_collapsed_embeddings_become_zeros_or_at_least_numbers(name):
     collapsed = np.full((30, 12), 3.3, np.float32)
     collapsed[::2] = np.nextafter(collapsed[::2], 4)  # the rounding of an encoder
