@@ -73,6 +73,7 @@ def run_worker(experiment: Path, until: str, listed: bool = False) -> None:
             devices.check_capacity(max((cell.training.processes for cell in plan.to_train), default=1))
             worker = Worker(plan, devices, deadline, failed_before)
             begins = any(worker.fits(status) for status in worker.left.values())
+            tell(f"{len(worker.left)} cells to do in {store.home()}")
             worker.run()
     if begins and worker.left and signal.SIGTERM not in signals and (job := slurm_job()):
         with suppress(UserError):  # where jobs may not be requeued, another one goes on
@@ -228,6 +229,7 @@ class Worker:
         finally:
             if timer is not None:
                 timer.cancel()
+        self.left = {cell: status for cell, status in self.left.items() if not self.has_ended(status)}  # elsewhere
 
     def refuse(self) -> None:
         """Raise HandedBack if cells are left, ExitWith if some failed."""
