@@ -2,6 +2,7 @@
 those that failed begin again, until nothing is left."""
 
 import itertools
+import json
 import os
 import random
 import resource
@@ -60,10 +61,14 @@ class Workers(Command):
             self.begin()
 
 
-def test_whatever_happens_to_workers_the_cells_are_as_if_nothing_had(home, tmp_path, environment, truth, request):
+def test_whatever_happens_to_workers_the_cells_are_as_if_nothing_had(
+    home, tmp_path, experiment, environment, truth, request
+):
     chance, faults = random.Random(request.config.getoption("--seed")), Counter[str]()
-    experiment = grid.write(tmp_path / "experiment", resources={"checkpoint_every": 10, "hung_after": 40})
-    workers = Workers(home, experiment, environment | jumping_clock(tmp_path))
+    resources = {"checkpoint_every": grid.CHECKPOINT_EVERY, "hung_after": 40}
+    file = experiment.with_name("workers.yaml")  # config.json names the file of the texts
+    file.write_text(json.dumps(json.loads(experiment.read_text()) | {"resources": resources}))
+    workers = Workers(home, file, environment | jumping_clock(tmp_path))
     try:
         for kind in itertools.islice(itertools.cycle(KINDS), request.config.getoption("--kills")):
             target = next_target(workers, kind, chance, truth, faults)
