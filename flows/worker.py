@@ -39,6 +39,7 @@ from tasks.engines.on_slurm import cell_lock, failed_at, slurm
 
 ROOM = 120.0  # seconds in which any cell can begin and write a checkpoint
 GRACE = 30.0  # seconds before the end at which running cells write their checkpoints
+LAST = 100.0  # seconds from a signal to the end of what does not end by itself; Slurm signals 120 s before its end
 POLL = 2.0  # seconds between two looks for a cell that nobody works on
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
@@ -127,7 +128,7 @@ def stopped_by_signals(devices: Engine) -> Iterator[list[int]]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         came.append(number)
-        hand_back(devices)
+        hand_back(devices, LAST)
 
     before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:
@@ -137,11 +138,11 @@ def stopped_by_signals(devices: Engine) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def hand_back(devices: Engine) -> None:
-    """Let running cells write a checkpoint, and end soon what writes none, such as an evaluation."""
+def hand_back(devices: Engine, seconds: float) -> None:
+    """Let running cells write a checkpoint, and after so long end what writes none, such as an evaluation."""
     stopping.preempt(devices.permit)
     devices.finish()
-    last = threading.Timer(GRACE, devices.stop)
+    last = threading.Timer(seconds, devices.stop)
     last.daemon = True
     last.start()
 
@@ -218,7 +219,7 @@ class Worker:
     def run(self) -> None:
         timer = None
         if self.deadline is not None:
-            timer = threading.Timer(self.seconds_left() - 2 * GRACE, hand_back, [self.devices])
+            timer = threading.Timer(self.seconds_left() - 2 * GRACE, hand_back, [self.devices, GRACE])
         if timer is not None:
             timer.start()
         slots = max(1, self.devices.max_in_flight() // 2)

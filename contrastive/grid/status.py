@@ -1,6 +1,7 @@
 """Status of each cell of a grid: reuse, evaluate, run, or stale (run again because of a named change)."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -85,10 +86,16 @@ def _status(cell: Cell, name: str, document: dict[str, Any], key: str, present: 
             return Status(cell, name, "run", f"failed before: {failure['error']}")
         if (folder / "TRAINED").exists():
             return Status(cell, name, "stale", f"damaged: {damage}")
-        if claim.is_held(folder):
+        if _is_worked_on(folder):
             return Status(cell, name, "run", f"running on {(claim.attempts(folder) or [{}])[-1].get('host', '')}")
         return Status(cell, name, "run", "interrupted")
     return older.explain(cell, name, document)
+
+
+def _is_worked_on(folder: Path) -> bool:
+    with suppress(OSError):  # a home that is only read has no locks
+        return claim.is_held(folder)
+    return False
 
 
 class Older:

@@ -83,7 +83,7 @@ def hold(run: Path, wait: bool = True) -> Iterator[bool]:
 
 def is_held(run: Path) -> bool:
     """Return whether a process holds the lock on a cell."""
-    if not run.is_dir():
+    if not any(run.glob(".claim*")):  # of either kind of lock
         return False
     with hold(run, wait=False) as is_free:
         return not is_free

@@ -49,7 +49,8 @@ def why_not() -> str:
     return "needs namespaces of Linux" if subprocess.run(probe, capture_output=True).returncode else ""
 
 
-pytestmark = [pytest.mark.full, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+WHY_NOT = why_not()
+pytestmark = [pytest.mark.full, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 
 
 class Separate(slurm.Slurm):
