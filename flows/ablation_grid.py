@@ -36,7 +36,7 @@ from flows.terminal import LARGEST_MAX_SEEDS, ExitWith, check_seed_options, seco
 from flows.until_decided import GrowingGrid
 from flows.upkeep import apply_file
 from tasks import engines
-from tasks.cell import Job, Outcome, cell, prefix, references
+from tasks.cell import Job, Outcome, cell, guide, prefix, references
 from tasks.engines import Engine, EngineName
 from tasks.engines.on_slurm import Batch
 from tasks.report import BuiltReport, report_task
@@ -143,8 +143,11 @@ def show_report(experiment: str, report: BuiltReport) -> str:
 
 
 def share_prefixes(plan: Plan, devices: Engine) -> None:
-    """Compute the outputs of frozen blocks before the cells that read them start, one split per device."""
-    futures = [
+    """Compute the vectors by guides and the outputs of frozen blocks before the cells that read them start, one split
+    per device."""
+    guided = frozen_readers.guides_to_make(plan.to_train, plan.token_key)
+    futures = [guide.submit(cell, tokens_folder(plan.token_key(cell)), devices) for cell in guided]
+    futures += [
         prefix.submit(reader, speed, tokens_folder(plan.token_key(reader)), split, devices)
         for reader, speed, split in stores_to_make(plan)
     ]

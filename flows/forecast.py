@@ -9,6 +9,7 @@ from typing import Any
 from contrastive.config.experiment import Resources
 from contrastive.grid.choose import candidates, first_values, settled
 from contrastive.grid.estimate import CostEstimator, in_order, makespan
+from contrastive.grid.frozen_readers import guides_to_make
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan, make_plan
 from contrastive.grid.preflight import PreflightReport, preflight
@@ -70,7 +71,9 @@ def predicted_seconds(plan: Plan, fit: CostEstimator) -> float | None:
     cells = in_order(plan.to_train, fit)
     times = [(seconds, cell.training.processes) for cell in cells if (seconds := fit.seconds(cell)) is not None]
     slots = len(devices_and_cores(plan.experiment.resources, plan.most_threads).train)
-    return makespan(times, slots) if len(times) == len(cells) else None
+    if len(times) < len(cells):
+        return None
+    return makespan(times, slots) + fit.guide_seconds(guides_to_make(cells, plan.token_key))
 
 
 def forecast_dict(plan: Plan, problems: PreflightReport) -> dict[str, Any]:

@@ -322,11 +322,14 @@ class Worker:
             if tries[report["kind"]] >= claim.TRIES.get(report["kind"], 1):
                 return report
 
-    def store_frozen_outputs(self, of: Cell) -> None:
-        """Store the outputs of frozen blocks that a training reads, once for all cells; no step ends meanwhile."""
+    def store_what_is_read(self, of: Cell) -> None:
+        """Store the outputs of frozen blocks and the vectors by a guide that a training reads, once for all cells; no
+        step ends meanwhile."""
         stores = [*frozen_readers.stores_read(of, self.experiment.speed, ())]
-        if stores:
+        if stores or of.objective.guide is not None:
             prepared = self.devices.run("evaluate", worker_calls.prepare, of)
+            if of.objective.guide is not None:
+                self.devices.run("train", worker_calls.guide, of, prepared)
             for reader, speed, split in stores:
                 self.devices.run("train", worker_calls.prefix, reader, speed, prepared, split)
 
@@ -337,7 +340,7 @@ class Worker:
             request = TrainRequest(
                 of, self.plan.name(of), resources.checkpoint_every, evaluation, self.experiment.speed
             )
-            self.store_frozen_outputs(of)
+            self.store_what_is_read(of)
             before = claim.latest_attempt(run)
             watch = Watch(lambda: progress(run, before), resources.hung_after)
             work = worker_calls.train, request, status.id

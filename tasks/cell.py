@@ -78,6 +78,15 @@ def prefix(cell: Cell, speed: Speed, prepared: Path, split: str, engine: Engine)
         logger.warning("outputs of frozen blocks could not be stored, so each cell computes them: %s", error)
 
 
+@task(name="guide", task_run_name="guide · {cell.objective.guide}", persist_result=False)
+def guide(cell: Cell, prepared: Path, engine: Engine) -> None:
+    """Store the vectors of the training texts by a guide; where it fails, the cells that need it say why."""
+    try:
+        engine.run("train", worker_calls.guide, cell, prepared)
+    except (UserError, WorkerLost) as error:
+        logger.warning("the vectors by the guide %s could not be stored: %s", cell.objective.guide, error)
+
+
 def references(plan: Plan, engine: Engine) -> None:
     """Prepare the tokens that the grid needs, and the reference scores of each data set.
 

@@ -45,6 +45,14 @@ def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
     frozen_store.make_store(token_store.open_tokens(tokens), split, cell, speed)
 
 
+def guide(cell: Cell, tokens: Path) -> None:
+    """Store the vectors of the training texts by a guide, for all cells that read them."""
+    from contrastive.data import tokens as token_store
+    from contrastive.models import guide
+
+    guide.make_guide(token_store.open_tokens(tokens), cell)
+
+
 def assist(cell_id: str, earlier: str, index: int) -> str:
     """Train this machine's share of a cell on several machines, in the attempt after `earlier`; return its failure."""
     from contrastive.training.launch import join_remote_cell

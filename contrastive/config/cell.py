@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from contrastive.config import registry
 from contrastive.config.base import Area, Column, Count, Dropout, Positive, Seed, Settings, Share, check_name
 from contrastive.config.facts import ViewFacts
-from contrastive.config.objective import Objective
+from contrastive.config.objective import Objective, requires
 from contrastive.errors import UserError, brief_name
 
 IMAGE_ENCODERS = ("scratch:convnet", "scratch:vit")
@@ -317,9 +317,16 @@ def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> 
     view, facts, shown = objective.view_entry(), objective.view_facts(), objective.view_with_variant()
     if facts.partners and data.positive is None:
         return f"the view {shown} compares a text with its positive: name its column in data.positive"
-    hard = [entry.name for entry in objective.loss_entries() if "negatives" in entry.settings]
-    if hard and data.negative is None:
-        return f"{hard[0]} needs a hard negative for each text: name its column in data.negative"
+    hard = [entry.name for entry in objective.loss_entries() if requires(entry, "negatives")]
+    if hard and data.negative is None and not objective.mine:
+        advice = "name its column in data.negative, or set `mine: true` and a `guide`"
+        return f"{hard[0]} needs a hard negative for each text: {advice}"
+    if objective.mine and not facts.partners:
+        return f"`mine` takes positives of other texts as hard negatives, which the view {shown} does not read"
+    if objective.mine and data.negative is not None:
+        return "data.negative gives hard negatives, and `mine` finds them: leave one of them out"
+    if objective.guide is not None and data.images is not None:
+        return "a guide reads texts, but the data are images: leave out the losses that need one"
     if "guess" in view.tools and encoder.model.startswith("scratch:") and not objective.reads_guesses():
         trains = next(entry.name for entry in registry.loss_entries().values() if entry.input_name == "surprise")
         return f"{encoder.model} guesses at random: train it with `{objective.loss}+{trains}`, or take another view"

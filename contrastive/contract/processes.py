@@ -63,6 +63,7 @@ def tensors(name: str) -> dict[str, Tensor]:
         "vectors": drawn(SAMPLES, views, SIZE),
         "targets": drawn(SAMPLES, views, SIZE),
         "negatives": drawn(SAMPLES, SIZE),
+        "guide": nn.functional.normalize(drawn(SAMPLES, 3, SIZE), dim=-1),
         "surprise": drawn(SAMPLES).abs(),
         "sentences": drawn(SAMPLES, VIEWS, SIZE),
         "logits": drawn(SAMPLES, VIEWS, CLASSES),
@@ -80,8 +81,9 @@ def compute(name: str, share: slice) -> dict[str, Tensor]:
     modules = nn.ModuleDict(loss_modules(objective, SIZE)).double()
     for module in modules.values():
         fill_queue(module)
-    together, labels = gather.gather_batch(output, LABELS[share])
-    total = torch.stack(list(loss_terms(together, labels, objective, modules).values())).sum()
+    known = {"labels": LABELS[share], "grades": LABELS[share].double(), "guide": tensors(name)["guide"][share]}
+    together, known = gather.gather_batch(output, known)
+    total = torch.stack(list(loss_terms(together, known, objective, modules).values())).sum()
     torch.autograd.backward(total)
     gradients = {key: leaf.grad for key, leaf in own.items() if leaf.grad is not None}
     heads = {key: p.grad for key, p in modules.named_parameters() if p.grad is not None}
@@ -90,7 +92,9 @@ def compute(name: str, share: slice) -> dict[str, Tensor]:
 
 def objective_of(name: str, **settings: Any) -> Objective:
     """Return an objective of one loss."""
-    return Objective.model_validate({"loss": name, **examples_of(registry.loss_entries()[name]), **settings})
+    entry = registry.loss_entries()[name]
+    guide = {"guide": "file:guide.parquet"} if "guide" in entry.settings else {}
+    return Objective.model_validate({"loss": name, **guide, **examples_of(entry), **settings})
 
 
 def fill_queue(module: Any, size: int = SIZE) -> None:

@@ -24,6 +24,7 @@ WORDNET_FILES = ("data.adj", "data.adv", "data.noun1", "data.noun2", "data.verb"
 TRANSLATOR_FILES = (*MODEL_FILES, "generation_config.json", "*.spm")
 SCRATCH_POSITIONS = 512  # the most tokens of a text for a scratch encoder
 GUESSING = ("cls.predictions.", "lm_head.")  # prefixes of the weights of a masked-LM head
+VECTORS = ".parquet"  # the ending of a guide that is a file of vectors
 UNLIMITED = 10**6  # tokenizers without a limit report a larger number, such as 1e30
 
 
@@ -127,6 +128,20 @@ def model_digest(encoder: Encoder) -> str:
     if encoder.model.startswith("scratch:"):
         return fingerprint.key("scratch", model=encoder.model, sizes=scratch_sizes(encoder))
     return weights_digest(encoder.model, MODEL_FILES)
+
+
+def guide_digest(guide: str) -> str:
+    """Return what identifies the model or the file that `objective.guide` names."""
+    if guide.endswith(VECTORS):
+        return store.digest_file(vectors_file(guide))
+    return weights_digest(guide, MODEL_FILES)
+
+
+def vectors_file(guide: str) -> Path:
+    """Return the file of vectors that `objective.guide` names."""
+    path = paths.expand_user(guide.removeprefix("file:"))
+    paths.check_file(path)
+    return path
 
 
 def weights_digest(model: str, files: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@ data.resample each seed reorders what is left after test and validation, and tra
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import NamedTuple
@@ -195,6 +195,16 @@ def _check_size(available: int, sizes: Mapping[str, int | None], name: str, coun
             f"{name}: {terms} needs {needed} texts, but only {available} can be used ({reasons}). "
             "Lower data.train, data.validation or data.test"
         )
+
+
+def grades_of(labels: Iterable[str], loss: str) -> list[float]:
+    """Return the numbers that labels are, as a loss of graded pairs reads them."""
+    labels = list(labels)
+    try:
+        return [float(label) for label in labels]
+    except ValueError:
+        shown = listed(brief(label, 80) for label in labels)
+        raise UserError(f"{loss} reads labels as grades of pairs, such as 0 to 5, but they are {shown}") from None
 
 
 def _labels(parts: Mapping[str, list[Labelled]], name: str) -> tuple[str, ...]:

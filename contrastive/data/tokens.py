@@ -42,7 +42,8 @@ ALPHABET = 3 / 4  # largest share of a trained vocabulary that single characters
 class TokenSplit:
     """The token ids of a split end to end: text i has `ids[offsets[i] : offsets[i + 1]]`. Digests identify the texts.
 
-    `frozen_outputs` holds the output of the frozen blocks for each token, if it was computed before.
+    `frozen_outputs` holds the output of the frozen blocks for each token, if it was computed before; `guide` the
+    vectors of the texts by the guide; `mined` the number of the positive that is the hard negative of a text.
     """
 
     ids: npt.NDArray[np.integer]
@@ -51,6 +52,8 @@ class TokenSplit:
     digests: npt.NDArray[np.uint64]
     partners: tuple[TokenSplit, ...] = ()  # the positives, and the negatives, of the texts if the data has pairs
     frozen_outputs: npt.NDArray[np.floating] | None = None
+    guide: npt.NDArray[np.float32] | None = None
+    mined: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -160,8 +163,7 @@ def write_split(
         ids, offsets = values.ravel(), np.arange(len(values) + 1, dtype=np.int64) * reader.values()
     else:
         ids, offsets = _tokenised(reader, split.texts, length)
-    digests = b"".join(hashlib.sha256(text.encode()).digest()[:8] for text in split.texts)
-    labels, numbers = np.asarray(split.labels, np.int64), np.frombuffer(digests, ">u8").astype(np.uint64)
+    labels, numbers = np.asarray(split.labels, np.int64), np.array([*map(text_number, split.texts)], np.uint64)
     arrays: tuple[npt.NDArray[np.generic], ...] = (ids, offsets, labels, numbers)
     for part, array in zip(PARTS, arrays, strict=True):
         np.save(folder / f"{name}.{part}.npy", array)
@@ -174,6 +176,11 @@ def write_split(
         partner_split = Split([texts[number] for texts in split.partners], split.labels)
         wordless |= write_split(folder, f"{name}.{partner}", partner_split, reader, length)
     return wordless
+
+
+def text_number(text: str) -> int:
+    """Return the number that identifies a text: the first 64 bits of its sha256."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 def _tokenised(

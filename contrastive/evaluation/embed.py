@@ -138,7 +138,8 @@ def fixed_seed(seed: int) -> Iterator[None]:
 def load_trained_model(cell: Cell, folder: Path, tokens: Tokens) -> models.Model:
     """Load the trained model of a cell: the pretrained encoder plus the weights that training changed."""
     model = models.Model(cell, tokens)
-    weights = load_file(folder / "checkpoint" / "weights.safetensors")
+    every = load_file(folder / "checkpoint" / "weights.safetensors")
+    weights = {name: weight for name, weight in every.items() if not name.startswith("losses.")}  # only trained with
     unexpected = model.load_state_dict(weights, strict=False).unexpected_keys
     assert not unexpected, f"{folder.name}: weights of another model: {unexpected[:3]}"
     return model

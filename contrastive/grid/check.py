@@ -18,6 +18,7 @@ from contrastive.data.locate import (
     TRANSLATOR_FILES,
     check_block,
     check_width,
+    guide_digest,
     has_masked_lm_head,
     model_folder,
     most_tokens,
@@ -71,13 +72,16 @@ def _lookups(name: str, value: Any) -> Iterator[str]:
     """Find what is wrong with names of files, models and data sets; names on a hub are only checked for their form."""
     if name == "sharding" and value is not None and value.startswith(deepspeed_file.KIND):
         yield from _refusal(deepspeed_file.file_settings, value)
-    for source in {"source": [value], "model": [value], "translators": value}.get(name) or ():
+    holders = ("source", "model", "guide")
+    for source in ([value] if name in holders and value else value if name == "translators" else None) or ():
         if source.startswith("hf:") and not PINNED.fullmatch(source):
             yield f"expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got {shown_value(source)}"
         elif name != "source" and source.startswith("package:") and (reason := _no_package(source)):
             yield reason
         elif name == "translators" and not source.startswith("hf:"):
             yield from _refusal(model_folder, source, TRANSLATOR_FILES)
+        elif name == "guide" and not source.startswith("hf:"):
+            yield from _refusal(guide_digest, source)
     if name == "source" and value.startswith("package:"):
         packages = registry.entries("contrastive.data", "DATASETS")
         package = value.removeprefix("package:")
@@ -277,6 +281,7 @@ def _repeats(path: SettingPath, values: Iterable[Any], message: str = "{} is giv
 # Why no cell reads a setting, where a list of the losses and views that read it would not explain it.
 UNREAD = {
     "view": "no loss there compares vectors",
+    "mine": "no loss there reads hard negatives",
     "alpha": "it weighs terms against the cross-entropy, and no loss there has both",
     "layer_decay": "the encoder is frozen there, or trains adapters, which share one learning rate",
     "encoder_lr": "the encoder is frozen there",

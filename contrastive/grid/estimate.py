@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from contrastive.config import registry
-from contrastive.config.cell import Cell, Scratch
+from contrastive.config.cell import Cell, Encoder, Scratch
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.data import locate, tokens
@@ -94,6 +94,19 @@ class CostEstimator:
         """Return seconds of training and evaluation."""
         rate = next((self.rates[key] for key in rate_keys(cell) if key in self.rates), None)
         return None if rate is None else rate * self.work(cell)
+
+    def guide_seconds(self, cells: Iterable[Cell]) -> float:
+        """Return the seconds to encode the training texts with the guides of these cells, which have known times."""
+        total = 0.0
+        for cell in cells:
+            guide, texts = Encoder(model=str(cell.objective.guide)), self.texts(cell)
+            if not guide.model.endswith(locate.VECTORS):
+                own = rate_keys(cell.model_copy(update={"encoder": guide}))
+                rates = (self.rates.get(key) for key in (*own, *rate_keys(cell)))
+                partners = len(cell.data.partners())
+                work = locate.shape(guide)[0] * texts.length * texts.counts["train"] * (1 + partners)
+                total += work * next(rate for rate in rates if rate is not None)
+        return total
 
     def work(self, cell: Cell) -> float:
         """Return the work of training and embedding, at least 1; finished cells count as trained with this `speed`."""

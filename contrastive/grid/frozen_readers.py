@@ -1,14 +1,17 @@
-"""Which blocks can run apart, which cells read their output from a store, and which share one. Imports no torch."""
+"""Which blocks can run apart, which cells read their output or a guide's vectors from a store, and which share one.
+Imports no torch."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
 from contrastive.config.facts import middle
 from contrastive.config.objective import Objective
-from contrastive.data.locate import has_convolution, shape
+from contrastive.data.locate import guide_digest, has_convolution, shape
 from contrastive.grid.identity import initial_weight_settings, numeric_settings
+from contrastive.runs import fingerprint, store
 
 
 def separable_blocks(cell: Cell) -> int:
@@ -80,3 +83,17 @@ def stores_read(cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Iterator[t
 def store_identity(cell: Cell, speed: Speed, split: str, tokens: str) -> Hashable:
     """Return a key that is equal for readers of the same store. `tokens`: key of the tokens."""
     return tokens, *frozen_output_settings(cell).values(), speed.reuse, split
+
+
+def guide_folder(cell: Cell, tokens: str) -> Path:
+    """Return the folder with the vectors of the training texts by the guide of a cell. `tokens`: key of the tokens."""
+    assert cell.objective.guide is not None
+    code = fingerprint.code_digest(("contrastive.models.guide",))
+    key = fingerprint.key("guide", tokens=tokens, guide=guide_digest(cell.objective.guide), code=code)
+    return store.cache_folder("guides", key)
+
+
+def guides_to_make(cells: Iterable[Cell], token_key: Callable[[Cell], str]) -> list[Cell]:
+    """Return one cell for each guide and set of texts whose vectors are not stored yet."""
+    guided = {guide_folder(cell, token_key(cell)): cell for cell in cells if cell.objective.guide is not None}
+    return [cell for folder, cell in guided.items() if not store.finished(folder)]

@@ -66,13 +66,15 @@ def _dump(part: Settings) -> dict[str, Any]:
 
 
 def _objective_content(part: Objective) -> dict[str, Any]:
-    """Return the settings, the weights of the terms, and digests of the translators and WordNet if used.
+    """Return the settings, the weights of the terms, and digests of the translators, the guide and WordNet if used.
 
     The weights are included because the code that computes them is not in any stage.
     """
     named = _dump(part) | {"terms": part.term_weights()}
     if part.translators is not None:
         named["translators"] = [locate.weights_digest(m, locate.TRANSLATOR_FILES) for m in part.translators]
+    if part.guide is not None:
+        named["guide"] = locate.guide_digest(part.guide)
     if "lexicon" in part.view_entry().tools:
         named["wordnet"] = locate.files_digest(locate.wordnet_folder(), locate.WORDNET_FILES)
     return named
@@ -121,7 +123,8 @@ def evaluation_key(evaluation: Evaluation) -> str:
 
 def stages(cell: Cell) -> tuple[str, ...]:
     """Return the modules that compute the result of a cell."""
-    return (*STAGES, "contrastive.models.registered") if own_encoder(cell.encoder) else STAGES
+    guided = ("contrastive.models.guide",) if cell.objective.guide is not None else ()
+    return (*STAGES, *guided, *(("contrastive.models.registered",) if own_encoder(cell.encoder) else ()))
 
 
 def own_encoder(encoder: Encoder) -> str:

@@ -30,7 +30,7 @@ from contrastive.runs import plugins
 
 PREFIXES = ("file:", "deepspeed:")
 SPLITS = ("test", "validation")  # splits whose paths need no prefix if the data is a file
-HOLD_PATHS = ("source", "model", "translators", "sharding", *SPLITS)
+HOLD_PATHS = ("source", "model", "guide", "translators", "sharding", *SPLITS)
 MOST_SHOWN = 30  # most mistakes of a file that an error message lists
 LONGEST = 1_000_000  # most characters of a file
 LONGEST_MESSAGE = 1000  # most characters of a message about one mistake

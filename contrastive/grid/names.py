@@ -34,8 +34,9 @@ def short_value(name: str, value: Any) -> str:
             name = "DoRA" if value.lora.dora else "rsLoRA" if value.lora.rslora else "LoRA"
             return f"{name} r={value.lora.r}" + ("" if blocks is None else f" in the {last_blocks(blocks)}")
         return "full" if blocks is None else ("head only" if blocks == 0 else last_blocks(blocks))
-    if name == "translators" and value is not None:
-        return " and ".join(model.split("@")[0].rstrip("/").rsplit("/", 1)[-1] for model in value)
+    if name in ("guide", "translators") and value is not None:
+        models = [value] if isinstance(value, str) else value
+        return " and ".join(model.split("@")[0].rstrip("/").replace(":", "/").rsplit("/", 1)[-1] for model in models)
     if name == "sharding":
         return "none" if value is None else value.removesuffix(".json").rsplit("/", 1)[-1].removeprefix("deepspeed:")
     if value is None:

@@ -8,6 +8,7 @@ from contrastive import data as datasets
 from contrastive.config import registry
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
+from contrastive.data.splits import grades_of
 from contrastive.errors import UserError
 from contrastive.grid.identity import text_settings
 from contrastive.grid.plan import Plan
@@ -54,6 +55,8 @@ def check_data(plan: Plan) -> PreflightReport:
         about = f"data {name}: " if name else ""
         try:
             counts = class_counts(cell, plan.test_key(cell), evaluation.test)
+            if (loss := cell.objective.graded()) and counts:
+                grades_of(counts["train"], loss)
             warnings += [f"{about}{line}" for line in impossible_scores(counts, evaluation)]
         except UserError as error:
             unusable.append(f"{about}{error}")

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from contrastive.losses.cross_entropy import ce, mlm, rdrop
+from contrastive.losses.graded import angle, cosent
+from contrastive.losses.guided import DistilCos, distil_kl, gist, margin_mse
 from contrastive.losses.learned_scale import Clip, Siglip
 from contrastive.losses.ntxent import clear, dcl, dclw, declutr, dropout_ntxent, ntxent, simcse, simcse_sup
 from contrastive.losses.pairwise import align_uniform, bert_ct
@@ -36,6 +38,12 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "bert_ct": bert_ct,
     "siglip": Siglip,
     "clip": Clip,
+    "gist": gist,
+    "margin_mse": margin_mse,
+    "distil_kl": distil_kl,
+    "distil_cos": DistilCos,
+    "cosent": cosent,
+    "angle": angle,
     "sccl": Sccl,
     "declutr": declutr,
     "clear": clear,

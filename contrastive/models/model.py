@@ -54,7 +54,9 @@ class Model(nn.Module):
         self.slow = copy.deepcopy(self.backbone).requires_grad_(False) if "slow" in self.needs else None
         self.twin = copy.deepcopy(self.backbone) if "twin" in self.needs else None
         self.rephrase = Rephrase(tokens, cell.data.max_length)
-        self.losses = nn.ModuleDict(loss_modules(cell.objective, config.hidden_size))
+        by_guide = tokens.splits["train"].guide
+        guide_size = None if by_guide is None else by_guide.shape[1]
+        self.losses = nn.ModuleDict(loss_modules(cell.objective, config.hidden_size, guide_size))
         self.lexicon = Lexicon(tokens.tokenizer, cell.data.max_length) if "lexicon" in self.needs else None
         self.computes_guesses = cell.objective.reads_guesses()
         self.masked = (
@@ -138,14 +140,15 @@ class Model(nn.Module):
                 loss.after_step(progress)
 
 
-def loss_modules(objective: Objective, size: int) -> dict[str, nn.Module]:
+def loss_modules(objective: Objective, size: int, guide_size: int | None = None) -> dict[str, nn.Module]:
     """Create the losses of an objective that are modules, with the settings that they read."""
+    available = {name: getattr(objective, name) for name in Objective.model_fields} | {"guide_size": guide_size}
     modules = {}
     for name in objective.term_weights():
         made = LOSSES[name]
         if isinstance(made, type):
             wanted = [p.name for p in inspect.signature(made).parameters.values() if p.kind is p.KEYWORD_ONLY]
-            given = {key: value for key in wanted if (value := getattr(objective, key)) is not None}
+            given = {key: value for key in wanted if (value := available[key]) is not None}
             modules[name] = made(size, **given)
     return modules
 

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -126,14 +125,15 @@ def exclude_from_ddp(model: nn.Module, prefix: str) -> None:
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
 
 
-def gather_batch(output: Output, labels: Int[Tensor, " n"]) -> tuple[Output, Int[Tensor, " m"]]:
-    """Return the output and labels of all processes, ordered by rank."""
+def gather_batch(output: Output, given: dict[str, Tensor]) -> tuple[Output, dict[str, Tensor]]:
+    """Return the output and what is known of the texts of all processes, ordered by rank."""
     if not dist.is_initialized():
-        return output, labels
+        return output, given
     logits = None if output.logits is None else gather_rows(output.logits)
     guesses = output.guesses and Guesses(gather_rows(output.guesses.surprise), gather_rows(output.guesses.hidden))
     groups = [_group(group) for group in output.groups]
-    return Output(groups, gather_rows(output.sentences), logits, guesses), gather_rows(labels)
+    known = {name: gather_rows(tensor) for name, tensor in given.items()}
+    return Output(groups, gather_rows(output.sentences), logits, guesses), known
 
 
 def _group(group: VectorGroup) -> VectorGroup:

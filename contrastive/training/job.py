@@ -73,14 +73,14 @@ def train_rank(config: Path, folder: Path, checkpoint_every: int, micro_batch: i
 
 def prepare(request: TrainRequest) -> tuple[Tokens, EmbeddingSpec]:
     """Return the tokens to train on, with the outputs of frozen blocks if the cell reads them, and what is embedded."""
-    from contrastive.models import frozen_store
+    from contrastive.models import frozen_store, guide
 
     plugins.load(request.cell.plugins)
     for copy in request.evaluation.plugins:
         add_plugin(copy)
     prepared = prepare_cell_tokens(request.cell)
     spec = prepare_evaluation(request.cell, request.evaluation, prepared)
-    tokens = token_store.open_tokens(prepared)
+    tokens = guide.with_guide(token_store.open_tokens(prepared), request.cell)
     return frozen_store.with_stored_training_outputs(tokens, request.cell, request.speed), spec
 
 

@@ -2,7 +2,7 @@
 values."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -19,12 +19,13 @@ from contrastive.views.types import Output, VectorGroup
 
 
 def loss_terms(
-    output: Output, labels: Int[Tensor, " n"], objective: Objective, modules: nn.ModuleDict
+    output: Output, given: Mapping[str, Tensor], objective: Objective, modules: nn.ModuleDict
 ) -> dict[str, Float[Tensor, ""]]:
     """Compute every term of the objective, unweighted. Terms on views are averaged over the output's groups (layers),
     and summed over the widths of `matryoshka`.
 
-    `modules` are the losses that have a state or heads of their own.
+    `given`: what is known of the texts, such as `labels`. `modules` are the losses that have a state or heads of their
+    own.
     """
     values_of_terms = {}
     for name in objective.term_weights():
@@ -32,13 +33,13 @@ def loss_terms(
         first_parameter, keywords = call_signature(LOSSES[name])
         if first_parameter == "logits":
             assert output.logits is not None, f"{name} reads logits, but this model has no head"
-            values_of_terms[name] = loss(output.logits, **loss_arguments(name, keywords, labels, None, objective))
+            values_of_terms[name] = loss(output.logits, **loss_arguments(name, keywords, given, None, objective))
         elif first_parameter == "surprise":
             assert output.guesses is not None, f"{name} reads guesses of hidden words, but this model makes none"
             values_of_terms[name] = loss(output.guesses.surprise, hidden=output.guesses.hidden)
         else:
             values = [
-                loss(each.vectors, **loss_arguments(name, keywords, labels, each, objective))
+                loss(each.vectors, **loss_arguments(name, keywords, given, each, objective))
                 for group in output.groups
                 for each in nested(group, objective.matryoshka or ())
             ]
@@ -86,17 +87,18 @@ def call_signature(loss: Callable[..., Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def loss_arguments(
-    loss: str, keywords: tuple[str, ...], labels: Int[Tensor, " n"], group: VectorGroup | None, objective: Objective
+    loss: str, keywords: tuple[str, ...], given: Mapping[str, Tensor], group: VectorGroup | None, objective: Objective
 ) -> dict[str, object]:
     """Return the keyword arguments that a loss names. Raise TypeError if the cell cannot provide one of them."""
     available: dict[str, object] = {name: getattr(objective, name) for name in Objective.model_fields}
     available = {name: value for name, value in available.items() if value is not None}  # None: the loss's default
-    available["labels"] = labels
+    available |= given
     if group is not None:
         available["mask"] = group.mask
         optional = {"targets": group.targets, "negatives": group.negatives}
         available |= {name: tensor for name, tensor in optional.items() if tensor is not None}
-    missing = [name for name in keywords if name not in available and name not in Objective.model_fields]
+    provided = {*available, *Objective.model_fields, *registry.loss_entries()[loss].defaults}
+    missing = [name for name in keywords if name not in provided]
     if missing:
         raise TypeError(f"the loss {loss} has parameters that no cell provides: {', '.join(missing)}")
     return {name: available[name] for name in keywords if name in available}

@@ -27,6 +27,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from contrastive.config.cell import Cell, Training
 from contrastive.config.experiment import Speed
+from contrastive.data.splits import grades_of
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.models import frozen_store
@@ -64,7 +65,7 @@ class BatchLoss:
 
     encoded: Any  # gradcache.Direct; or Replayed where there is a micro_batch, which no sharding allows
     output: Output
-    labels: Tensor
+    given: dict[str, Tensor]
     values: dict[str, Tensor]
 
 
@@ -80,6 +81,8 @@ class CellTraining:
             begin_losses(self.model, cell, tokens, self.accelerator.device, speed)
         else:
             self.model.load_state_dict(state["model"], strict=False)
+        graded, self.of_pairs = cell.objective.graded(), cell.objective.view_facts().partners
+        self.grades = torch.tensor(grades_of(tokens.labels, graded)) if graded else None
         self.projections = watch_projections(self.model.losses)
         self.shared = sharding.share(self.model, cell, self.accelerator)
         self.total = total = count_steps(cell, tokens)  # a closure over `self` would keep the model in memory
@@ -118,7 +121,9 @@ class CellTraining:
         seed_step(self.cell.seed, step, self.accelerator.process_index)
         line: dict[str, Any] = {}
         for position, batch in enumerate(batches):
-            compute = partial(batch_loss, self.cell, self.model.losses, batch.to(self.accelerator.device))
+            on_device = batch.to(self.accelerator.device)
+            given = self._known(on_device)
+            compute = partial(batch_loss, self.cell, self.model.losses, on_device, given)
             loss, result = self.shared.forward(compute)
             log_losses(line, result.values, loss, step, share=1 / count)
             if position == 0:
@@ -135,10 +140,20 @@ class CellTraining:
         self.audit.saw_step()
         return line
 
+    def _known(self, batch: Batch) -> dict[str, Tensor]:
+        """Return what a loss may read of the texts besides their vectors."""
+        given = {"labels": batch.labels}
+        if self.grades is not None:
+            given["grades"] = self.grades.to(batch.labels.device)[batch.labels]
+        if batch.guide is not None:
+            others = batch.partners if self.of_pairs else (batch,)
+            given["guide"] = torch.stack([it.guide for it in (batch, *others) if it.guide is not None], 1)
+        return given
+
     def _detailed_line(self, step: int, result: BatchLoss) -> dict[str, float]:
         """Return each term's value minus its smallest possible value; every CHECK_EVERY steps and at the end also the
         geometry of the vectors and each term's gradient norm."""
-        floors = loss_floors(result.output, result.labels, self.cell.objective)
+        floors = loss_floors(result.output, result.given["labels"], self.cell.objective)
         line = {f"excess.{name}": float(result.values[name].detach() - floor) for name, floor in floors.items()}
         is_due = step % CHECK_EVERY == 0 or step == self.total - 1
         if is_due:
@@ -170,15 +185,15 @@ class CellTraining:
 
 
 def batch_loss(
-    cell: Cell, losses: nn.ModuleDict, batch: Batch, encode: Callable[[Batch], Output]
+    cell: Cell, losses: nn.ModuleDict, batch: Batch, given: dict[str, Tensor], encode: Callable[[Batch], Output]
 ) -> tuple[Tensor, BatchLoss]:
     """Compute the loss of a batch; this process encodes only its share of it."""
     encoded = gradcache.encode_in_parts(encode, batch, cell.training.micro_batch)
-    output, labels = gather_batch(encoded.output, batch.labels)
-    values = loss_terms(output, labels, cell.objective, losses)
+    output, given = gather_batch(encoded.output, given)
+    values = loss_terms(output, given, cell.objective, losses)
     weights = cell.objective.term_weights()
     loss = torch.stack([weights[name] * value for name, value in values.items()]).sum()
-    return loss, BatchLoss(encoded, output, labels, values)
+    return loss, BatchLoss(encoded, output, given, values)
 
 
 def start_accelerator(cell: Cell) -> Accelerator:

@@ -30,7 +30,7 @@ class Batch:
     """n texts of s tokens. `special` marks padding and the tokens that the tokenizer adds.
 
     `frozen_outputs`: the output of the frozen blocks for these tokens, if precomputed. `draws`: a number for each image
-    that decides how training changes it.
+    that decides how training changes it. `guide`: the vectors of the texts by the objective's guide.
     """
 
     input_ids: Int64[Tensor, "n s"]
@@ -40,6 +40,7 @@ class Batch:
     partners: tuple["Batch", ...] = ()  # the positives of these texts, and their negatives, where the data has pairs
     frozen_outputs: Float[Tensor, "n s d"] | None = None
     draws: Int64[Tensor, " n"] | None = None
+    guide: Float[Tensor, "n g"] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -69,8 +70,8 @@ class Batch:
         tensors = (self.input_ids, self.attention_mask, self.special, self.labels)
         ids, mask, special, labels = map(change, tensors)
         partners = tuple(partner._each(change) for partner in self.partners)
-        others = [None if tensor is None else change(tensor) for tensor in (self.frozen_outputs, self.draws)]
-        return Batch(ids, mask, special, labels, partners, *others)
+        optional = (self.frozen_outputs, self.draws, self.guide)
+        return Batch(ids, mask, special, labels, partners, *(None if it is None else change(it) for it in optional))
 
 
 def collate(split: TokenSplit, indices: npt.NDArray[np.integer], pad_id: int, special_ids: Sequence[int]) -> Batch:
@@ -82,14 +83,17 @@ def collate(split: TokenSplit, indices: npt.NDArray[np.integer], pad_id: int, sp
     ids[mask] = np.concatenate([split.ids[start:end] for start, end in zip(starts, ends, strict=True)])
     special = ~mask | np.isin(ids, special_ids)
     labels = np.array(split.labels[indices])
-    partners = tuple(collate(partner, indices, pad_id, special_ids) for partner in split.partners)
+    partners = [collate(partner, indices, pad_id, special_ids) for partner in split.partners]
+    if split.mined is not None:
+        partners.append(collate(split.partners[0], split.mined[indices], pad_id, special_ids))
     frozen_outputs = None
     if split.frozen_outputs is not None:
         rows = np.zeros((*mask.shape, split.frozen_outputs.shape[1]), np.float32)
         rows[mask] = np.concatenate([split.frozen_outputs[start:end] for start, end in zip(starts, ends, strict=True)])
         frozen_outputs = torch.from_numpy(rows)
+    guide = None if split.guide is None else torch.from_numpy(split.guide[indices])
     tensors = [torch.from_numpy(array) for array in (ids, mask, special, labels)]
-    return Batch(tensors[0], tensors[1], tensors[2], tensors[3], partners, frozen_outputs)
+    return Batch(tensors[0], tensors[1], tensors[2], tensors[3], tuple(partners), frozen_outputs, guide=guide)
 
 
 def order(

@@ -14,11 +14,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Texts of two classes, told apart by their words."""
     random = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("data") / "texts.csv"
-    lines = ["text,label,same,other"]
+    lines = ["text,label,same,other,grade"]
     for i in range(160):
         words = random.choice(WORDS[i % 2 :: 2], size=random.integers(2, 9))
         same, other = (" ".join(random.choice(WORDS[(i + off) % 2 :: 2], size=4)) for off in (0, 1))
-        lines.append(f"{' '.join(words)} {i},{'ab'[i % 2]},{same} {i},{other}")
+        lines.append(f"{' '.join(words)} {i},{'ab'[i % 2]},{same} {i},{other},{i % 4}")
     path.write_text("\n".join(lines) + "\n")
     return f"file:{path}"
 

@@ -22,6 +22,9 @@ SAME = (THERE_AND_BACK[0], THERE_AND_BACK[0])
 LAST, LORA = {"encoder__tune": {"last_blocks": 1}}, {"encoder__tune": {"lora": {}}}
 LAYERS = {"objective__view": "layers", "objective__layers": [0]}
 TRANSLATED = {"objective__view": "backtranslation", "objective__translators": THERE_AND_BACK}
+GUIDES = ("hf:owner/guide@" + "0" * 40, "hf:owner/guide@" + "1" * 40)
+OF_PAIRS = {"data__positive": "text", "objective__view": "pair", "objective__guide": GUIDES[0]}
+GUIDED = OF_PAIRS | {"objective__loss": "gist"}
 # field → another value, where it matters under any settings
 PLAIN: dict[str, object] = {"data.text": "label", "data.label": "text", "data.positive": "text", "data.train": 20}
 PLAIN |= {"data.validation": 5, "data.test": 11, "data.max_length": 64}
@@ -83,6 +86,10 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "objective.middle": ({"objective__view": "multiview"}, 1),
     "objective.matryoshka": ({"objective__loss": "simcse"}, [4]),
     "objective.translators": (TRANSLATED, SAME),
+    "objective.guide": (GUIDED, GUIDES[1]),
+    "objective.guide_margin": (GUIDED, 0.1),
+    "objective.guide_margin_strategy": (GUIDED, "relative"),
+    "objective.mine": (GUIDED, True),
 }
 
 

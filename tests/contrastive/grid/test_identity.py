@@ -181,6 +181,8 @@ def test_defaults_are_pinned():
         "objective.k": 30, "objective.clusters": 5, "objective.layers": None, "objective.level": "sentence",
         "objective.middle": None, "objective.beta": None, "objective.sigma": None, "objective.chunk": None,
         "objective.rate": None, "objective.translators": None, "objective.matryoshka": None,
+        "objective.guide": None, "objective.guide_margin": None, "objective.guide_margin_strategy": None,
+        "objective.mine": False,
         "objective.change": None, "objective.queue": None, "objective.projector": None, "objective.projection": None,
         "objective.decay": None, "objective.prototypes": None, "objective.redundancy": None,
         "objective.crops": None, "objective.area": None,

@@ -68,7 +68,7 @@ IN_SETTINGS = [
     (EPOCHS, "  epochs: !!int two", 5, "`two` is not a value of the type `!!int`"),
 ]
 IN_SECTIONS = [
-    (LOSS, "loss: ce+suprcon", 9, "α {alpha}.loss: there is no loss `suprcon`; there are align_uniform, barlow, "),
+    (LOSS, "loss: ce+suprcon", 9, "α {alpha}.loss: there is no loss `suprcon`; there are align_uniform, angle, "),
     (BOTH, "loss: ce+ntxent, view: cls", 9, "ntxent compares the views of a text"),
     (LOSS, "loss: rdrop+ce", 9, "rdrop already contains ce; write `rdrop`"),
     ("ce+supcon, view: topk_tokens", "ce, view: momentum", 9, "α {alpha}.view: no cell here reads this setting"),
@@ -84,7 +84,7 @@ IN_SECTIONS = [
     (VIEW, "view: layers, layers: [1, 2]", 9, "there is no block 2: the encoder's blocks are 0 to 1"),
     (EPOCHS, "  sharding: fsdp\n  precision: fp16", 10, "not work with sharding: take bf16 or fp32 (drop this"),
     (BOTH, "loss: ce+simcse, view: pair", 9, "name its column in data.positive"),
-    (LOSS, "loss: ce+simcse_sup", 9, "simcse_sup needs the view pair, which has positives and hard"),
+    (LOSS, "loss: ce+simcse_sup", 9, "simcse_sup needs the view pair, which has pairs from the data"),
     ("test: 50", "test: 50, negative: n", 2, "`negative` is the column `n`, but `positive` is missing"),
     (BOTH, "loss: simcse, view: contextual", 9, "train it with `simcse+mlm`"),
     (BOTH, "loss: simcse, view: consert, change: adversarial", 9, "which `simcse` does not contain: write `ce+simcse`"),

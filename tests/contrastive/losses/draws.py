@@ -18,8 +18,10 @@ SETTINGS: dict[str, tuple[Any, Any]] = {
     "sigma": (0.5, 2.0),
     "redundancy": (0.0051, 0.5),
     "chunk": (None, 3),
+    "guide_margin": (0.0, 0.3),
+    "guide_margin_strategy": ("absolute", "relative"),
 }
-SIZES = {"projector": 6, "projection": 5, "prototypes": 4, "clusters": 3, "queue": 9}
+SIZES = {"guide_size": 7, "projector": 6, "projection": 5, "prototypes": 4, "clusters": 3, "queue": 9}
 
 
 def difference(name: str, seed: int) -> Difference:

@@ -293,6 +293,73 @@ def clip(views: Tensor, *, mask: Tensor, module: nn.Module) -> Tensor:
     return (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
 
 
+def gist(
+    views: Tensor, *, guide: Tensor, mask: Tensor, negatives: Tensor, temperature: float = 0.01,
+    guide_margin: float = 0.0, guide_margin_strategy: str = "absolute",
+) -> Tensor:  # fmt: skip
+    whole, terms = [i for i, row in enumerate(mask.tolist()) if all(row)], []
+    for i in whole:
+        x, y, by_x, by_y = unit(views[i, 0]), unit(views[i, 1]), guide[i, 0], guide[i, 1]
+        agreed = float(by_x @ by_y)
+        limit = agreed - guide_margin * (abs(agreed) if guide_margin_strategy == "relative" else 1)
+        rivals = []
+        for j in whole:
+            hard = (x @ unit(negatives[j]), by_x @ guide[j, 2])
+            others = [(x @ unit(views[j, 1]), by_x @ guide[j, 1]), (x @ unit(views[j, 0]), by_x @ guide[j, 0]),
+                      (y @ unit(views[j, 1]), by_y @ guide[j, 1])] if j != i else []  # fmt: skip
+            rivals += [ours / temperature for ours, theirs in [hard, *others] if float(theirs) <= limit]
+        own = x @ y / temperature
+        terms.append(torch.logsumexp(torch.stack([own, *rivals]), 0) - own)
+    return mean(terms)
+
+
+def margin_mse(views: Tensor, *, guide: Tensor, negatives: Tensor, mask: Tensor) -> Tensor:
+    terms = []
+    for (x, y), (text, positive, negative), hard, row in zip(views, guide, negatives, mask.tolist(), strict=True):
+        if all(row):
+            terms.append((x @ y - x @ hard - (text @ positive - text @ negative)) ** 2)
+    return mean(terms)
+
+
+def distil_kl(
+    views: Tensor, *, guide: Tensor, negatives: Tensor, mask: Tensor, temperature: float = 0.05
+) -> Tensor:  # fmt: skip
+    whole, terms = [i for i, row in enumerate(mask.tolist()) if all(row)], []
+    for i in whole:
+        ours = [unit(views[i, 0]) @ unit(row) / temperature for row in [*views[whole, 1], *negatives[whole]]]
+        theirs = [guide[i, 0] @ row / temperature for row in [*guide[whole, 1], *guide[whole, 2]]]
+        p, q = (torch.stack(it).softmax(0) for it in (theirs, ours))
+        terms.append(temperature**2 * (p * (p.log() - q.log())).sum())
+    return mean(terms)
+
+
+def distil_cos(views: Tensor, *, guide: Tensor, mask: Tensor, module: nn.Module) -> Tensor:
+    rows = [(row, truth) for i, row in enumerate(mask.tolist()) if all(row)
+            for row, truth in zip(views[i], guide[i, :2], strict=True)]  # fmt: skip
+    mapped = [(module.map.weight @ row if hasattr(module.map, "weight") else row, truth) for row, truth in rows]
+    return mean([1 - unit(row) @ unit(truth) for row, truth in mapped])
+
+
+def cosent(views: Tensor, *, grades: Tensor, mask: Tensor, temperature: float = 0.05, similarity=None) -> Tensor:
+    kept = [i for i, row in enumerate(mask.tolist()) if all(row)]
+    agreed = {i: (similarity or F.cosine_similarity)(views[i, 0], views[i, 1], dim=0) / temperature for i in kept}
+    apart = [agreed[j] - agreed[i] for i in kept for j in kept if grades[i] > grades[j]]
+    return torch.logsumexp(torch.stack([views.sum() * 0, *apart]), 0)
+
+
+def angle(views: Tensor, *, grades: Tensor, mask: Tensor, temperature: float = 0.05) -> Tensor:
+    def complex_similarity(x: Tensor, y: Tensor, dim: int) -> Tensor:
+        """As the authors write it: x/y, by the ratio of the lengths."""
+        x, y = (F.pad(row, (0, len(row) % 2)) for row in (x, y))
+        (a, b), (c, d) = x.chunk(2), y.chunk(2)
+        z = (c**2 + d**2).sum()
+        real, imaginary = (a * c + b * d) / z, (b * c - a * d) / z
+        ratio = (a**2 + b**2).sum() ** 0.5 / z**0.5
+        return torch.cat([real / ratio, imaginary / ratio]).sum(dim).abs()
+
+    return cosent(views, grades=grades, mask=mask, temperature=temperature, similarity=complex_similarity)
+
+
 PML, INFO_NCE, LOOP = "pytorch-metric-learning", "info-nce-pytorch", "the formula, term by term"
 
 # name of the loss: what its oracle is, in words; the oracle
@@ -318,6 +385,12 @@ ORACLES: dict[str, tuple[str, Callable[..., Tensor]]] = {
     "bert_ct": ("PyTorch's binary cross-entropy, pair by pair", bert_ct),
     "siglip": (LOOP, siglip),
     "clip": ("PyTorch's cross-entropy, in both directions", clip),
+    "gist": (LOOP, gist),
+    "margin_mse": (LOOP, margin_mse),
+    "distil_kl": (LOOP, distil_kl),
+    "distil_cos": (LOOP, distil_cos),
+    "cosent": (LOOP, cosent),
+    "angle": (f"{LOOP}, as the authors write it", angle),
     "sccl": (f"{PML} `NTXentLoss` + {LOOP}", sccl),
     "declutr": (f"{PML} `NTXentLoss`, each anchor span a sample", declutr),
     "clear": (f"{PML} `NTXentLoss`", ntxent),

