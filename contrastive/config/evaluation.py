@@ -20,7 +20,7 @@ KNOWN_FOR = {"cola": "matthews", "mrpc": "f1", "qqp": "f1", "stsb": "spearman"}
 
 class Transfer(Settings):
     """Transfer data, on which finished encoders are evaluated: texts or pairs with labels, by logistic regression on
-    their embeddings, or pairs with a similarity score, without training."""
+    their embeddings, or, without training, pairs with a similarity score, or queries with documents (ndcg)."""
 
     name: Name
     source: str = Field(
@@ -29,13 +29,16 @@ class Transfer(Settings):
     text: Column = Field("text", description="column that holds the text")
     other: Column | None = Field(None, description="column that holds the second text of a pair")
     label: Column = Field("label", description="column that holds the label")
-    score: Column | None = Field(None, description="column that holds the similarity of a pair, a number")
+    score: Column | None = Field(
+        None,
+        description="column with a number: how similar a pair is, or how well `other` answers `text`",
+    )
     train: Positive | None = Field(None, description="number of training texts; left out: all that remain")
     test: Positive | str | None = Field(
         None,
         description="number of texts, or the name of a split or file; all scored pairs of a split or file are used",
     )
-    metric: Literal["accuracy", "f1", "matthews", "spearman", "pearson"] | None = Field(
+    metric: Literal["accuracy", "f1", "matthews", "spearman", "pearson", "ndcg"] | None = Field(
         None, description="main metric; left out: the official one for GLUE tasks, else accuracy or spearman"
     )
 
@@ -49,8 +52,8 @@ class Transfer(Settings):
             return "`score` is the similarity of two texts: name the column of the second text in `other` too"
         if scored and (self.train is not None or isinstance(self.test, int)):
             return "nothing is trained on pairs with a `score`, and all are used: leave `train` and numbers out"
-        if scored != (self.main_metric() in ("spearman", "pearson")):
-            suited = "spearman and pearson" if scored else "accuracy, f1 and matthews"
+        if scored != (self.main_metric() in ("spearman", "pearson", "ndcg")):
+            suited = "spearman, pearson and ndcg" if scored else "accuracy, f1 and matthews"
             return f"`{self.main_metric()}` cannot be computed on such data; choose from {suited}"
         return ""
 
@@ -64,6 +67,8 @@ class Transfer(Settings):
     def scores(self) -> tuple[str, ...]:
         """Return the names of the scores to be computed, the main metric first."""
         first = self.main_metric()
+        if first == "ndcg":
+            return tuple(f"transfer.{self.name}.{name}_10" for name in ("ndcg", "mrr", "recall"))
         suffix, names = ("", (first, "accuracy")) if self.score is None else ("_all", (first, "spearman", "pearson"))
         return tuple(f"transfer.{self.name}.{name}{suffix}" for name in dict.fromkeys(names))
 

@@ -13,6 +13,7 @@ CORRELATIONS = ("spearman", "pearson")
 # Scores of transfer data (contrastive/evaluation/transfer.py), and "transfer.mean", their mean
 TRANSFER = (
     *(ScoreFacts(f"{kind}_all", low=-1.0) for kind in CORRELATIONS),
+    *(ScoreFacts(f"{kind}_10") for kind in ("ndcg", "mrr", "recall")),
     ScoreFacts("f1"),
     ScoreFacts("matthews", low=-1.0),
 )

