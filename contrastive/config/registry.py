@@ -185,8 +185,8 @@ def views() -> dict[str, RegistryEntry[ViewFacts]]:
 
 @cache
 def variant_settings() -> tuple[str, ...]:
-    """Return the settings whose value selects a variant of a view."""
-    return tuple(sorted({variant.setting for entry in views().values() for variant in entry.facts.variants}))
+    """Return the settings whose value decides what else is read: those that select a variant of a view, and `mine`."""
+    return tuple(sorted({"mine"} | {variant.setting for entry in views().values() for variant in entry.facts.variants}))
 
 
 def poolings() -> dict[str, RegistryEntry[None]]:

