@@ -18,8 +18,10 @@ from contrastive.data.locate import (
     TRANSLATOR_FILES,
     check_block,
     check_width,
+    decoder_conflict,
     guide_digest,
     has_masked_lm_head,
+    is_decoder,
     model_folder,
     most_tokens,
     package_folder,
@@ -395,8 +397,10 @@ def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:
     if used.get("k", 0) > longest:
         yield f"k is {used['k']}, but a text has at most {longest} tokens (data.max_length)"
     most = most_tokens(encoder.model)
-    if most is not None and longest > most:
-        yield f"data.max_length is {longest}, but {encoder.model} takes at most {most} tokens: lower data.max_length"
+    if most is not None and longest > (most := most // 2 if encoder.pooling == "echo" else most):
+        twice = " twice (echo)" if encoder.pooling == "echo" else ""
+        takes = f"{encoder.model} takes at most {most} tokens{twice}"
+        yield f"data.max_length is {longest}, but {takes}: lower data.max_length"
     blocks, numbers = _block_count(encoder), [*(used.get("layers") or ()), used.get("middle") or 0]
     if blocks is not None and (tuned := encoder.tune.last_blocks or 0) > blocks:
         yield f"last_blocks is {tuned}, but {encoder.model} has {blocks} blocks: give at most {blocks}"
@@ -422,9 +426,30 @@ def _unread(path: SettingPath, settings: Mapping[str, Any], read: set[str], axes
             yield (*path, name), f"no cell here reads this setting: {reason}"
 
 
+def _needs_encoder(decoder: str, objective: Objective) -> str:
+    """Return what of an objective no causal language model has, and what to take; empty if nothing."""
+    if guessing := objective.guessing():
+        return (
+            f"{decoder} is a causal language model, which guesses no hidden words: take none of {', '.join(guessing)}"
+        )
+    if not objective.compares():
+        return ""
+    facts, view = objective.view_facts(), objective.view_with_variant()
+    lacks = "CLS, whose attention it reads" if facts.attention else "absolute positions, which it permutes"
+    if facts.attention or facts.positions:
+        every = registry.views().values()
+        fitting = [entry.name for entry in every if not (entry.facts.attention or {"guess", "small"} & {*entry.tools})]
+        return f"the view {view} needs {lacks}; {decoder} has none: take one of {', '.join(fitting)}"
+    return ""
+
+
 def _cannot_train(encoder: Encoder, objective: Objective, training: Training) -> str:
     """Return what the model or the sharding lacks for these losses and this view; empty if nothing."""
     with suppress(UserError):  # reported where the model or file is looked up
+        if reason := decoder_conflict(encoder):
+            return reason
+        if is_decoder(encoder.model) and (reason := _needs_encoder(encoder.model, objective)):
+            return reason
         if (guessing := objective.guessing()) and not has_masked_lm_head(encoder):
             names = ", ".join(guessing)
             return f"{encoder.model} has no masked-language-model head: take another model, or none of {names}"
