@@ -140,7 +140,6 @@ def is_causal(encoder: Encoder) -> bool:
     return config.get("is_causal") is not False and not config.get("use_bidirectional_attention")
 
 
-@cache
 def _local_configuration(model: str) -> dict[str, Any]:
     folder = None if model.startswith("scratch:") else local_model_folder(model)
     return {} if folder is None else json_object(folder / "config.json")

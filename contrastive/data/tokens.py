@@ -182,6 +182,10 @@ def write_split(
     of_prompt = (
         0 if isinstance(reader, Images) or not prompt else len(reader(prompt, add_special_tokens=False)["input_ids"])
     )
+    if of_prompt >= length:
+        raise UserError(
+            f"encoder.prompt has {of_prompt} tokens, and data.max_length is {length}: shorten it, or raise that"
+        )
     wordless = {name: int((words_before[offsets[1:]] - words_before[offsets[:-1]] <= of_prompt).sum())}
     for number, partner in enumerate(partners):
         partner_split = Split([texts[number] for texts in split.partners], split.labels)

