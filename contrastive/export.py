@@ -21,6 +21,7 @@ from contrastive.evaluation.embed import load_trained_model
 from contrastive.evaluation.post import fit_post
 from contrastive.evaluation.prepare import prepare_cell_tokens, read_cell
 from contrastive.grid.identity import own_encoder
+from contrastive.models.pooling import POOLING_MODES
 from contrastive.runs import plugins, store
 
 MODULES = "sentence_transformers.models"  # the names that all its versions know
@@ -83,6 +84,8 @@ def export_cell(run: Path, into: Path, post: str = "", verdicts: Sequence[str] =
     cell = read_cell(run)
     if cell.data.images is not None:
         raise UserError(f"the cell {run.name} encodes images: only encoders of texts can be exported")
+    if cell.encoder.pooling == "echo":
+        raise UserError("echo reads each text twice, which no other program does: export a row with another pooling")
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise UserError(f"{into} exists: name a new folder")
     into.parent.mkdir(parents=True, exist_ok=True)
@@ -116,10 +119,10 @@ def write_model(cell: Cell, run: Path, tokens: Tokens, folder: Path) -> None:
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.model_max_length = cell.data.max_length
     tokenizer.save_pretrained(folder)
-    size, pooling = backbone.config.hidden_size, cell.encoder.pooling
-    if pooling not in ("cls", "mean") or own_encoder(cell.encoder):
+    size, pooling, prompt = backbone.config.hidden_size, cell.encoder.pooling, cell.encoder.prompt
+    if pooling not in POOLING_MODES or own_encoder(cell.encoder):
         raise UserError("its pooling or encoder is code of yours, which no other program has: export another row")
-    modes = {"pooling_mode_cls_token": pooling == "cls", "pooling_mode_mean_tokens": pooling == "mean"}
+    modes = {f"pooling_mode_{theirs}": pooling == ours for ours, theirs in POOLING_MODES.items()}
     parts = [("0", "", "Transformer"), ("1", "1_Pooling", "Pooling")]
     documents: dict[str, Any] = {
         "modules.json": [
@@ -128,8 +131,8 @@ def write_model(cell: Cell, run: Path, tokens: Tokens, folder: Path) -> None:
         ],
         "sentence_bert_config.json": {"max_seq_length": cell.data.max_length, "do_lower_case": False},
         "config_sentence_transformers.json": {
-            "prompts": {},
-            "default_prompt_name": None,
+            "prompts": {"text": prompt} if prompt else {},
+            "default_prompt_name": "text" if prompt else None,
             "similarity_fn_name": "cosine",
         },
         "1_Pooling/config.json": {"word_embedding_dimension": size, **modes, "pooling_mode_max_tokens": False},

@@ -9,7 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 from contrastive.errors import UserError
+from contrastive.models.pooling import POOLING_MODES, POOLINGS
 from contrastive.runs import store
+from contrastive.views.batches import Batch
 
 BATCH = 64
 
@@ -31,7 +33,12 @@ class Exported:
             folder, trust_remote_code=False, local_files_only=True, use_safetensors=True
         )
         self.encoder.to(self.device).eval()
-        self.takes_first = store.read_json(folder / "1_Pooling" / "config.json")["pooling_mode_cls_token"]
+        modes = store.read_json(folder / "1_Pooling" / "config.json")
+        self.pool = POOLINGS[
+            next(ours for ours, theirs in POOLING_MODES.items() if modes.get(f"pooling_mode_{theirs}"))
+        ]
+        prompts = store.read_json(folder / "config_sentence_transformers.json")
+        self.prompt = prompts["prompts"].get(prompts["default_prompt_name"], "")
         post, head = folder / "2_Dense" / "model.safetensors", folder / "head.safetensors"
         self.post = load_file(post, str(self.device)) if post.exists() else None
         self.head = load_file(head, str(self.device)) if head.exists() else None
@@ -52,11 +59,11 @@ class Exported:
         order = np.argsort([len(text) for text in texts], kind="stable")
         found = []
         for begin in range(0, len(order), BATCH):
-            batch = [texts[number] for number in order[begin : begin + BATCH]]
+            batch = [self.prompt + texts[number] for number in order[begin : begin + BATCH]]
             tokens = self.tokenizer(batch, padding=True, truncation=True, return_tensors="pt").to(self.device)
             hidden = self.encoder(**tokens).last_hidden_state
-            mask = tokens["attention_mask"][..., None]
-            pooled = hidden[:, 0] if self.takes_first else (hidden * mask).sum(1) / mask.sum(1)
+            ids, mask = tokens["input_ids"], tokens["attention_mask"].bool()
+            pooled = self.pool(hidden, Batch(ids, mask, ~mask, ids.new_zeros(len(ids))))
             found.append(function(pooled).float().cpu().numpy())
         return np.concatenate(found)[np.argsort(order, kind="stable")]
 

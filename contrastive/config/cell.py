@@ -152,7 +152,15 @@ class Encoder(Settings):
         "scratch:convnet or scratch:vit",
     )
     tune: Tune = Tune()
-    pooling: Annotated[str, AfterValidator(_known_pooling)] = Field("cls", description="how tokens become a vector")
+    pooling: Annotated[str, AfterValidator(_known_pooling)] = Field(
+        "cls",
+        description="how tokens become a vector: cls, mean, last, weighted (later tokens count more), echo (the text "
+        "twice, and the mean of the second)",
+    )
+    attention: Literal["causal", "bidirectional"] | None = Field(
+        None, description="what a token of a causal language model sees; left out: the model's own"
+    )
+    prompt: str = Field("", max_length=1000, description="put before each text, such as `query: `")
     dropout: Dropout = Field(0.1, description="dropout of the head and of views made by dropout")
     attention_dropout: Dropout | None = Field(None, description="left out: the model's own; 0 allows the fast kernel")
     scratch: Scratch | None = None
@@ -160,6 +168,8 @@ class Encoder(Settings):
     def conflict(self) -> str:
         if self.scratch is not None and not self.model.startswith("scratch:"):
             return f"`scratch` sets the size of a scratch: encoder, but the model is {self.model}; leave `scratch` out"
+        if self.attention is not None and self.model.startswith("scratch:"):
+            return f"`attention` is of causal language models, and {self.model} is none: leave it out"
         return ""
 
 
@@ -272,6 +282,8 @@ def _images_error(cell: Cell) -> str:
         return f"images of {images.size} pixels cannot be divided into patches of {patch}: change scratch.patch"
     if images.channels == 1 and training.augment is not None and training.augment.gray:
         return "training.augment.gray takes the colours away, but the images are grey (channels: 1): leave it out"
+    if encoder.pooling == "echo" or encoder.prompt:
+        return "images have no words to repeat or to prompt: leave `prompt` out, and take another pooling than echo"
     if objective.reads_guesses():
         return f"`{objective.loss}` guesses hidden words, which images do not have: leave that loss out"
     if not objective.compares():
@@ -330,6 +342,8 @@ def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> 
     if "guess" in view.tools and encoder.model.startswith("scratch:") and not objective.reads_guesses():
         trains = next(entry.name for entry in registry.loss_entries().values() if entry.input_name == "surprise")
         return f"{encoder.model} guesses at random: train it with `{objective.loss}+{trains}`, or take another view"
+    if encoder.pooling == "echo" and (facts.attention or facts.positions):
+        return f"the view {shown} reads or moves the places of tokens, which echo doubles: take another pooling"
     if facts.positions and encoder.model == "scratch:deberta-v2":
         return f"the view {shown} needs position embeddings; scratch:deberta-v2 only has relative distances"
     return ""

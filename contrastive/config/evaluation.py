@@ -10,7 +10,8 @@ from contrastive.config.base import Column, Name, Positive, Settings, check_name
 from contrastive.config.cell import Data, add_plugin
 from contrastive.errors import brief_name
 
-POOLED = "|".join(registry.poolings())
+# echo needs another pass of the encoder: of a cell that is pooled so, mean is the same
+POOLED = "|".join(name for name in registry.poolings() if name != "echo")
 Vectors = Annotated[str, StringConstraints(pattern=rf"^({POOLED}|first_last|layer:(0|[1-9][0-9]{{0,2}}):({POOLED}))$")]
 Post = Annotated[str, StringConstraints(pattern=r"^((first|whiten):[1-9][0-9]{0,5}|whiten|standardise|flow)$")]
 
@@ -81,7 +82,9 @@ class Evaluation(Settings):
         ("accuracy", "macro_f1", "ece", "svm", "knn", "kmeans", "uniformity", "anisotropy", "retrieval"), min_length=1
     )
     folds: int = Field(5, ge=2)
-    vectors: tuple[Vectors, ...] = Field((), description="further vectors: cls, mean, first_last, layer:8:mean …")
+    vectors: tuple[Vectors, ...] = Field(
+        (), description="further vectors: cls, mean, last, weighted, first_last, layer:8:mean …"
+    )
     post: tuple[Post, ...] = Field(
         (), description="post-processing: first:256 (numbers kept), whiten, whiten:256, standardise, flow"
     )

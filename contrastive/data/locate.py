@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from contrastive import paths
 from contrastive.config.cell import Encoder, Scratch
+from contrastive.data import quantised
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint, store
 
@@ -25,6 +26,9 @@ TRANSLATOR_FILES = (*MODEL_FILES, "generation_config.json", "*.spm")
 SCRATCH_POSITIONS = 512  # the most tokens of a text for a scratch encoder
 GUESSING = ("cls.predictions.", "lm_head.")  # prefixes of the weights of a masked-LM head
 VECTORS = ".parquet"  # the ending of a guide that is a file of vectors
+# Causal language models, by the model_type in config.json; others by an architecture ending in ForCausalLM
+DECODERS = frozenset({"cohere", "gemma", "gemma2", "gemma3_text", "gpt_neox", "granite", "llama", "mistral", "olmo",
+                      "olmo2", "phi", "phi3", "qwen2", "qwen3", "smollm3", "starcoder2"})  # fmt: skip
 UNLIMITED = 10**6  # tokenizers without a limit report a larger number, such as 1e30
 
 
@@ -93,6 +97,8 @@ def model_folder(model: str, files: tuple[str, ...] = MODEL_FILES) -> Path:
     kind, _, name = model.partition(":")
     if kind == "package":
         root = package_folder(name)
+        if (weights := quantised_file(model)) is not None:
+            return quantised.converted(model, weights)
         candidates = [path.parent for path in sorted(root.rglob("config.json"))]
         folders = [folder for folder in candidates if any(folder.glob("model*.safetensors"))]
         if len(folders) != 1:
@@ -108,6 +114,47 @@ def model_folder(model: str, files: tuple[str, ...] = MODEL_FILES) -> Path:
     folder = paths.expand_user(name)
     paths.check_folder(folder)
     return _complete(model, folder)
+
+
+def quantised_file(model: str) -> Path | None:
+    """Return the GGUF file of a package that holds no other weights; None for any other model."""
+    kind, _, name = model.partition(":")
+    if kind != "package" or any((root := package_folder(name)).rglob("model*.safetensors")):
+        return None
+    files = sorted(root.rglob(quantised.ENDING))
+    return files[0] if len(files) == 1 else None
+
+
+def is_decoder(model: str) -> bool:
+    """Return whether a model is a causal language model by its config.json; False if that is not on this machine."""
+    config = _local_configuration(model)
+    architectures = config.get("architectures") or ()
+    return config.get("model_type") in DECODERS or any(str(name).endswith("ForCausalLM") for name in architectures)
+
+
+def is_causal(encoder: Encoder) -> bool:
+    """Return whether no token sees a later one."""
+    if not is_decoder(encoder.model) or encoder.attention is not None:
+        return encoder.attention == "causal"
+    config = _local_configuration(encoder.model)
+    return config.get("is_causal") is not False and not config.get("use_bidirectional_attention")
+
+
+def _local_configuration(model: str) -> dict[str, Any]:
+    folder = None if model.startswith("scratch:") else local_model_folder(model)
+    return {} if folder is None else json_object(folder / "config.json")
+
+
+def decoder_conflict(encoder: Encoder) -> str:
+    """Return why the settings do not fit a causal language model, or fit nothing else; empty if they fit."""
+    if encoder.attention is not None and not is_decoder(encoder.model):
+        return f"encoder.attention is of causal language models, and {encoder.model} is none: leave it out"
+    if encoder.pooling == "cls" and is_causal(encoder):
+        return (
+            f"the first token of {encoder.model} sees no other (causal attention), so pooling cls gives all texts one "
+            "vector: set encoder.pooling to last, weighted, mean or echo, or encoder.attention to bidirectional"
+        )
+    return ""
 
 
 def has_masked_lm_head(encoder: Encoder) -> bool:
@@ -148,11 +195,18 @@ def weights_digest(model: str, files: tuple[str, ...]) -> str:
     """Return what identifies a pretrained model, wherever it is stored: the digest of its files, or a hub commit."""
     if model.startswith("hf:"):
         return parse_hub_source(model).revision
+    if (quantised_weights := quantised_file(model)) is not None:
+        return store.digest_file(quantised_weights)
     return files_digest(model_folder(model, files), files)
 
 
 def check_block(encoder: Encoder, vectors: str) -> None:
-    """Raise UserError if the encoder lacks the block that an evaluation reads vectors from, such as layer:8:mean."""
+    """Raise UserError if the encoder lacks the block or token that an evaluation reads, such as layer:8:mean."""
+    if vectors.rpartition(":")[2] == "cls" and is_causal(encoder):
+        raise UserError(
+            f"{vectors} is the first token, which sees no other in {encoder.model} (causal attention): name last, "
+            "weighted or mean"
+        )
     blocks = shape(encoder)[0] if vectors.startswith("layer:") else 0
     if blocks and int(vectors.split(":")[1]) >= blocks:
         raise UserError(

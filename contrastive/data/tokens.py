@@ -96,6 +96,7 @@ def token_key(data: Data, encoder: Encoder, draw: int | None = None) -> str:
         splits=sizes if draw is None else sizes | {"draw": draw},
         max_length=data.longest(),
         tokenizer=tokenizer_digest(encoder) if data.images is None else "pixels",
+        **({"prompt": encoder.prompt} if encoder.prompt else {}),
         code=fingerprint.code_digest(("contrastive.data.tokens",), (datasets.registry_choice(data.source),)),
     )
 
@@ -123,13 +124,14 @@ def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> N
             most = fast.model_max_length
             raise UserError(f"data.max_length is {data.max_length}, but {encoder.model} takes at most {most} tokens")
         kinds = {"pad_id": fast.pad_token_id, "mask_id": fast.mask_token_id, "vocab_size": len(fast)}
+        kinds |= {"prompt": encoder.prompt} if encoder.prompt else {}
     else:
         reader = data.images
         kinds = {"pad_id": 0, "mask_id": None, "vocab_size": 256, "images": data.images.model_dump()}
     wordless: dict[str, int] = {}
     for name, split in splits.named().items():
         partners = data.partners() if name == "train" else ()
-        wordless[name] = write_split(folder, name, split, reader, data.max_length, partners)[name]
+        wordless[name] = write_split(folder, name, split, reader, data.max_length, partners, encoder.prompt)[name]
     if not isinstance(reader, Images):
         reader.save_pretrained(folder / "tokenizer")  # with the truncation of its last use
     meta = kinds | {
@@ -153,16 +155,22 @@ def special_ids(fast: Reader) -> list[int]:
 
 
 def write_split(
-    folder: Path, name: str, split: Split, reader: Reader, length: int, partners: Iterable[str] = ()
+    folder: Path,
+    name: str,
+    split: Split,
+    reader: Reader,
+    length: int,
+    partners: Iterable[str] = (),
+    prompt: str = "",
 ) -> dict[str, int]:
-    """Write the tokens of a split and of its partners; return how many texts of each have only special tokens. The
-    tokens of an image are its values."""
+    """Write the tokens of a split and of its partners, each behind the prompt; return how many texts of each have only
+    special tokens. The tokens of an image are its values."""
     ids: npt.NDArray[np.integer]
     if isinstance(reader, Images):
         values = images.values_of(split.texts, reader)
         ids, offsets = values.ravel(), np.arange(len(values) + 1, dtype=np.int64) * reader.values()
     else:
-        ids, offsets = _tokenised(reader, split.texts, length)
+        ids, offsets = _tokenised(reader, split.texts, length, prompt)
     labels, numbers = np.asarray(split.labels, np.int64), np.array([*map(text_number, split.texts)], np.uint64)
     arrays: tuple[npt.NDArray[np.generic], ...] = (ids, offsets, labels, numbers)
     for part, array in zip(PARTS, arrays, strict=True):
@@ -171,10 +179,17 @@ def write_split(
         for text, label in zip(split.texts, split.labels, strict=True):
             file.write(json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n")
     words_before = np.concatenate([[0], np.cumsum(~np.isin(ids, special_ids(reader)))])
-    wordless = {name: int((words_before[offsets[1:]] == words_before[offsets[:-1]]).sum())}
+    of_prompt = (
+        0 if isinstance(reader, Images) or not prompt else len(reader(prompt, add_special_tokens=False)["input_ids"])
+    )
+    if of_prompt >= length:
+        raise UserError(
+            f"encoder.prompt has {of_prompt} tokens, and data.max_length is {length}: shorten it, or raise that"
+        )
+    wordless = {name: int((words_before[offsets[1:]] - words_before[offsets[:-1]] <= of_prompt).sum())}
     for number, partner in enumerate(partners):
         partner_split = Split([texts[number] for texts in split.partners], split.labels)
-        wordless |= write_split(folder, f"{name}.{partner}", partner_split, reader, length)
+        wordless |= write_split(folder, f"{name}.{partner}", partner_split, reader, length, prompt=prompt)
     return wordless
 
 
@@ -184,16 +199,18 @@ def text_number(text: str) -> int:
 
 
 def _tokenised(
-    fast: PreTrainedTokenizerFast, texts: list[str], max_length: int
+    fast: PreTrainedTokenizerFast, texts: list[str], max_length: int, prompt: str
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return the token ids end to end, and the offsets of the texts in them."""
+    """Return the token ids end to end, and the offsets of the texts in them. A text without any token is one padding
+    token, which is read."""
     pieces: list[npt.NDArray[np.int32]] = [np.zeros(0, np.int32)]
     lengths = [0]
     for start in range(0, len(texts), CHUNK):
-        cut = [text[: max_length * LONGEST_TOKEN] for text in texts[start : start + CHUNK]]
+        cut = [prompt + text[: max_length * LONGEST_TOKEN] for text in texts[start : start + CHUNK]]
         rows = fast(
             cut, truncation=True, max_length=max_length, return_attention_mask=False, return_token_type_ids=False
         )["input_ids"]
+        rows = [row or [fast.pad_token_id] for row in rows]
         lengths += [len(row) for row in rows]
         pieces += [np.asarray(row, np.int32) for row in rows]
     return np.concatenate(pieces), np.cumsum(lengths, dtype=np.int64)
@@ -214,17 +231,19 @@ def larger_test_key(prepared: str, count: int) -> str:
     return fingerprint.key("larger test", tokens=prepared, count=count, code=code)
 
 
-def prepared_tokenizer(prepared: Path) -> tuple[Reader, int]:
-    """Return the tokenizer of prepared tokens, and the most tokens of a text; of images their size."""
+def prepared_tokenizer(prepared: Path) -> tuple[Reader, int, str]:
+    """Return the tokenizer of prepared tokens, the most tokens of a text, and the prompt; of images their size."""
     meta = store.read_json(prepared / "meta.json")
     if "images" in meta:
-        return Images(**meta["images"]), meta["max_length"]
-    return read_tokenizer("the prepared tokens", prepared / "tokenizer"), meta["max_length"]
+        return Images(**meta["images"]), meta["max_length"], ""
+    tokenizer = read_tokenizer("the prepared tokens", prepared / "tokenizer")
+    return tokenizer, meta["max_length"], meta.get("prompt", "")
 
 
 def _tokenise_test(data: Data, count: int, prepared: Path, folder: Path) -> None:
     splits = datasets.load_splits(data, measured=count)
-    write_split(folder, "test", splits.test, *prepared_tokenizer(prepared))
+    reader, max_length, prompt = prepared_tokenizer(prepared)
+    write_split(folder, "test", splits.test, reader, max_length, prompt=prompt)
     store.write_json(folder / "meta.json", {"class_counts": splits.class_counts()})
 
 
@@ -239,6 +258,9 @@ def tokenizer_of(encoder: Encoder, splits: Splits) -> PreTrainedTokenizerFast:
         raise UserError(
             f"{encoder.model}: {type(tokenizer).__name__} is not a fast tokenizer; its folder needs tokenizer.json"
         )
+    tokenizer.padding_side = "right"  # of what is exported, as of batches
+    if tokenizer.pad_token_id is None and tokenizer.eos_token_id is not None:
+        tokenizer.pad_token = tokenizer.eos_token  # masked, so any token will do
     if tokenizer.pad_token_id is None:
         raise UserError(
             f"{encoder.model}: the tokenizer has no padding token; set `pad_token` in tokenizer_config.json"
@@ -266,6 +288,8 @@ def tokenizer_digest(encoder: Encoder) -> str:
         return locate.parse_hub_source(encoder.model).revision
     if encoder.model.startswith("scratch:"):
         return f"trained {locate.scratch_sizes(encoder)['vocabulary']}"
+    if (weights := locate.quantised_file(encoder.model)) is not None:
+        return store.digest_file(weights)  # which holds the tokenizer too
     return locate.files_digest(locate.model_folder(encoder.model), ("config.json", *locate.TOKENIZER_FILES))
 
 

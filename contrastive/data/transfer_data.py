@@ -89,13 +89,13 @@ def named_in_errors(transfer: Transfer) -> Iterator[None]:
 
 
 def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None:
-    reader, max_length = tokens.prepared_tokenizer(prepared)
+    reader, max_length, prompt = tokens.prepared_tokenizer(prepared)
     partners = [] if transfer.other is None else [OTHER]
     divided, scores = (_labelled_texts(transfer), None) if transfer.score is None else _scored_pairs(transfer)
     sides = {name: split for name, split in divided.named().items() if len(split)}
     wordless: dict[str, int] = {}
     for name, split in sides.items():
-        wordless |= tokens.write_split(folder, name, split, reader, max_length, partners)
+        wordless |= tokens.write_split(folder, name, split, reader, max_length, partners, prompt)
     meta = {
         "sides": list(sides),
         "partners": partners,

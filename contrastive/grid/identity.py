@@ -155,8 +155,10 @@ def text_settings(data: Data) -> Data:
 
 
 def token_settings(cell: Cell) -> tuple[Hashable, ...]:
-    """Return what decides the tokens of a cell on one machine: data, seed of the training texts, and tokenizer."""
-    return cell.data, cell.train_sample_seed(), cell.encoder.model, cell.encoder.scratch
+    """Return what decides the tokens of a cell on one machine: data, seed of the training texts, tokenizer and
+    prompt."""
+    encoder = cell.encoder
+    return cell.data, cell.train_sample_seed(), encoder.model, encoder.scratch, encoder.prompt
 
 
 def numeric_settings(cell: Cell) -> dict[str, Any]:

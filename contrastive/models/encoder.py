@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
@@ -37,7 +37,9 @@ def load_encoder(encoder: Encoder, vocab_size: int, pad_id: int, pictures: Image
     if encoder.model.startswith("scratch:"):
         return tuning.apply_tuning(prepared(random_encoder(encoder, vocab_size, pad_id)), encoder.tune)
     with torch.random.fork_rng():  # cached or not, loading changes no random state
-        plain = encoder.model_copy(update={"tune": Tune(), "pooling": "cls"})
+        if reason := locate.decoder_conflict(encoder):  # of a hub's model, which is here by now
+            raise UserError(reason)
+        plain = encoder.model_copy(update={"tune": Tune(), "pooling": "cls", "prompt": ""})
         first = _untuned(plain, pictures, locate.model_digest(encoder))
     # memo of deepcopy: frozen weights are shared, not copied
     shared = {id(weight): nn.Parameter(weight.detach()) for weight in first.parameters()}
@@ -57,7 +59,24 @@ def _untuned(encoder: Encoder, pictures: Images | None, digest: str) -> nn.Modul
         scale = locate.json_object(locate.model_folder(encoder.model) / "preprocessor_config.json")
         mean, std = (scale.get(name, [0.5] * pictures.channels) for name in ("image_mean", "image_std"))
         return images.wrapped(_pretrained(AutoModel, encoder), pictures, encoder.model, mean, std)
-    return prepared(_pretrained(AutoModel, encoder))
+    backbone = prepared(_pretrained(AutoModel, encoder))
+    if encoder.attention is not None:
+        check_attention(backbone.eval(), encoder)
+    return backbone
+
+
+@torch.no_grad()
+def check_attention(backbone: Any, encoder: Encoder) -> None:
+    """Raise UserError unless a change of the last token moves the states before it, or none of them, as asked."""
+    ids = torch.arange(10, 18).repeat(2, 1)
+    ids[1, -1] = 30
+    states = backbone(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[:, :-1]
+    sees = "causal" if torch.allclose(states[0], states[1], rtol=1e-4, atol=1e-6) else "bidirectional"
+    if sees != encoder.attention:
+        raise UserError(
+            f"encoder.attention is {encoder.attention}, but {encoder.model} (a {backbone.config.model_type}) stays "
+            f"{sees} whatever its config says: leave it out, or take another model"
+        )
 
 
 def prepared(backbone: Any) -> Any:
@@ -80,6 +99,10 @@ def _pretrained(kind: Any, encoder: Encoder, **wanted: Any) -> Any:
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         set_attention_dropout(config, encoder)
+        if locate.is_decoder(encoder.model):
+            config.use_cache = False  # of the past, which no later token will read
+        if encoder.attention is not None:
+            config.is_causal = encoder.attention == "causal"
         poolers = kind is AutoModel and config.model_type in ("bert", "roberta")
         plain = {"add_pooling_layer": False} if poolers else {}
         return kind.from_pretrained(
@@ -127,12 +150,14 @@ def random_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
 def set_attention_dropout(config: Any, encoder: Encoder) -> Any:
     """Set the dropout of attention weights in a model's configuration, if the cell sets one; return it."""
     if encoder.attention_dropout is not None:
-        if not hasattr(config, "attention_probs_dropout_prob"):
+        names = ("attention_probs_dropout_prob", "attention_dropout")
+        name = next((name for name in names if hasattr(config, name)), None)
+        if name is None:
             raise UserError(
-                f"{encoder.model}: a {config.model_type} has no attention_probs_dropout_prob; leave out "
+                f"{encoder.model}: a {config.model_type} has no {names[0]}; leave out "
                 "`encoder.attention_dropout`, or use another encoder"
             )
-        config.attention_probs_dropout_prob = encoder.attention_dropout
+        setattr(config, name, encoder.attention_dropout)
     return config
 
 
@@ -155,6 +180,21 @@ def load_masked_lm_head(encoder: Encoder, backbone: Any) -> nn.Module:
     return heads[0]
 
 
+def echoed(mask: Bool[Tensor, "n s"]) -> tuple[Int64[Tensor, "n t"], Bool[Tensor, "n t"], Int64[Tensor, "n s"]]:
+    """Return which token of its text stands at each place of the text twice, where these are no padding, and the place
+    of each token in the second copy."""
+    length_N1, width = mask.sum(1, keepdim=True), mask.shape[1]
+    place_1T = torch.arange(2 * width, device=mask.device)[None]
+    first, valid = place_1T < length_N1, place_1T < 2 * length_N1
+    twice = torch.where(first, place_1T, torch.where(valid, place_1T - length_N1, width - 1))
+    return twice, valid, (place_1T[:, :width] + length_N1).clamp(max=2 * width - 1)
+
+
+def at_places(values: Tensor, places: Int64[Tensor, "n t"]) -> Tensor:
+    """Return the values of each text at these of its places."""
+    return values[torch.arange(len(values), device=values.device)[:, None], places]
+
+
 def encode(
     backbone: Any,
     batch: Batch,
@@ -171,6 +211,7 @@ def encode(
     encoder is computed.
     """
     given: dict[str, Tensor] = {"input_ids": batch.input_ids}
+    mask = batch.attention_mask
     if alter is not None:
         given = {"inputs_embeds": alter(backbone.get_input_embeddings()(batch.input_ids))}
     if positions is not None:
@@ -181,8 +222,13 @@ def encode(
             )
         given["position_ids"] = positions + POSITIONS_FROM[backbone.config.model_type](backbone.config)
     whole = alter is not None or positions is not None or cut == 0
+    if pooling == "echo":
+        twice_NT, mask, second_NS = echoed(mask)
+        given = {name: at_places(values, twice_NT) for name, values in given.items()}
     if whole:
-        states = backbone(**given, attention_mask=batch.attention_mask.long(), output_hidden_states=True).hidden_states
+        states = backbone(**given, attention_mask=mask.long(), output_hidden_states=True).hidden_states
+        if pooling == "echo":
+            states = [at_places(layer, second_NS) for layer in states]
     else:
         stored = None if tuning.has_active_dropout(backbone) else batch.frozen_outputs
         states = tuning.outputs_above(

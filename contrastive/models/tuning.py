@@ -17,7 +17,7 @@ from contrastive.config.cell import Training, Tune
 from contrastive.errors import UserError
 from contrastive.views.batches import Batch
 
-BLOCK = re.compile(r"(?:^|\.)layers?\.(\d+)\.")  # names of blocks in BERT, RoBERTa and DeBERTa
+BLOCK = re.compile(r"(?:^|\.)layers?\.(\d+)\.")  # names of blocks in BERT, RoBERTa, DeBERTa and Llama
 
 # Prefixes of parameters outside the encoder: classifier, losses and masked-LM head.
 HEADS = ("head.", "losses.", "masked.")
@@ -44,12 +44,17 @@ def with_adapters(backbone: nn.Module, how: Tune, blocks: range) -> nn.Module:
 
     assert how.lora is not None
     targets = list(how.lora.targets) or default_targets(backbone)
+    within = list(blocks) if blocks.start else None
+    if within and has_layers(backbone):  # peft finds only blocks whose names do not begin with `layers`
+        names = [name for name, _ in backbone.named_modules() if block_number(name) in blocks]
+        targets = [name for name in names if f".{name}".endswith(tuple(f".{end}" for end in targets))] or targets
+        within = None
     settings = LoraConfig(
         r=how.lora.r,
         lora_alpha=how.lora.alpha,
         lora_dropout=how.lora.dropout,
         target_modules=targets,
-        layers_to_transform=list(blocks) if blocks.start else None,
+        layers_to_transform=within,
         use_dora=how.lora.dora,
         use_rslora=how.lora.rslora,
     )
@@ -132,8 +137,23 @@ class PrecomputedEmbeddings(nn.Module):
 def frozen_modules(backbone: Any, tuned: int) -> list[nn.Module]:
     """Return the modules of an encoder below its top `tuned` blocks, which do not train."""
     model = without_adapters(backbone)
-    layers = model.encoder.layer
-    return [model.embeddings, *layers[: len(layers) - tuned]]
+    layers = blocks_of(model)
+    return [embeddings_of(model), *layers[: len(layers) - tuned]]
+
+
+def has_layers(model: Any) -> bool:
+    """Return whether a model has its blocks in `layers`, as decoders have; encoders have them in `encoder.layer`."""
+    return hasattr(model, "layers")
+
+
+def blocks_of(model: Any) -> nn.ModuleList:
+    blocks: nn.ModuleList = model.layers if has_layers(model) else model.encoder.layer
+    return blocks
+
+
+def embeddings_of(model: Any) -> nn.Module:
+    embeddings: nn.Module = model.get_input_embeddings() if has_layers(model) else model.embeddings
+    return embeddings
 
 
 def without_adapters(backbone: Any) -> Any:
@@ -143,7 +163,7 @@ def without_adapters(backbone: Any) -> Any:
 
 def has_active_dropout(backbone: Any) -> bool:
     """Return whether dropout is active in the frozen blocks, so that their output is random."""
-    return bool(without_adapters(backbone).embeddings.training)
+    return embeddings_of(without_adapters(backbone)).training
 
 
 @torch.no_grad()
@@ -158,8 +178,9 @@ def outputs_above(
     backbone: Any, given: Float[Tensor, "n s d"], batch: Batch, count: int
 ) -> list[Float[Tensor, "n s d"]]:
     """Return the input of the blocks above the lowest `count`, and the output of each of them."""
-    if count == len(without_adapters(backbone).encoder.layer):
-        return [given]
+    model = without_adapters(backbone)
+    if count == len(blocks_of(model)):
+        return [model.norm(given) if has_layers(model) else given]
     with restricted_to_blocks(backbone, slice(count, None), PrecomputedEmbeddings(given)):
         output = backbone(inputs_embeds=given, attention_mask=batch.attention_mask.long(), output_hidden_states=True)
     return list(output.hidden_states)
@@ -169,6 +190,14 @@ def outputs_above(
 def restricted_to_blocks(backbone: Any, chosen: slice, embeddings: nn.Module | None = None) -> Iterator[None]:
     """Restrict an encoder to some of its blocks and optionally replace its embeddings, within a `with` block."""
     model = without_adapters(backbone)
+    if has_layers(model):  # which makes mask and rotary positions from any embeddings that it is given
+        whole, norm = model.layers, model.norm
+        model.layers, model.norm = whole[chosen], norm if chosen.stop is None else nn.Identity()
+        try:
+            yield
+        finally:
+            model.layers, model.norm = whole, norm
+        return
     whole, first = model.encoder.layer, model.embeddings
     model.encoder.layer, model.embeddings = whole[chosen], embeddings or first
     try:

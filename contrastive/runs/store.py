@@ -227,7 +227,7 @@ def failure(folder: Path) -> dict[str, Any] | None:
         return {"kind": "infrastructure", "error": "FAILED.json is not readable"}
 
 
-Kind = Literal["prefix", "references", "tokens", "untrained", "guides"]
+Kind = Literal["prefix", "references", "tokens", "untrained", "guides", "models"]
 
 
 def cache_folder(kind: Kind, key: str, below: Path | None = None) -> Path:

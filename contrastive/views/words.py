@@ -24,21 +24,24 @@ def words_of(batch: Batch) -> list[Words]:
 
 
 def rebuilt(batch: Batch, rows: list[Words]) -> Batch:
-    """Return a batch of these rows, each between the first and the last token of its text.
+    """Return a batch of these rows, each between the tokens that the tokenizer puts before and behind its text, if any.
 
     There may be several rows per text: row i belongs to text i modulo the batch size.
     """
-    last = batch.attention_mask.sum(1) - 1
-    width = max(len(row) for row in rows) + 2
+    every, last = torch.arange(len(batch), device=batch.input_ids.device), batch.attention_mask.sum(1) - 1
+    before, behind = batch.special[:, 0].tolist(), batch.special[every, last].tolist()
+    ends = list(zip(before, behind, strict=True)) * (len(rows) // len(batch))
+    width = max(len(row) + sum(added) for row, added in zip(rows, ends, strict=True))
     ids = batch.input_ids.new_zeros(len(rows), width)
-    lengths = torch.tensor([len(row) + 2 for row in rows], device=ids.device)
-    for i, row in enumerate(rows):
-        text = i % len(batch)
-        ids[i, 0], ids[i, len(row) + 1] = batch.input_ids[text, 0], batch.input_ids[text, last[text]]
-        ids[i, 1 : len(row) + 1] = row
-    places = torch.arange(width, device=ids.device)
-    mask = places < lengths[:, None]
-    special = ~mask | (places == 0) | (places == lengths[:, None] - 1)
+    mask, special = torch.zeros_like(ids, dtype=torch.bool), torch.ones_like(ids, dtype=torch.bool)
+    for i, (row, (begins, closes)) in enumerate(zip(rows, ends, strict=True)):
+        text, stop = i % len(batch), begins + len(row)
+        if begins:
+            ids[i, 0] = batch.input_ids[text, 0]
+        if closes:
+            ids[i, stop] = batch.input_ids[text, last[text]]
+        ids[i, begins:stop] = row
+        mask[i, : stop + closes], special[i, begins:stop] = True, False
     return Batch(ids, mask, special, batch.labels.repeat(len(rows) // len(batch)))
 
 

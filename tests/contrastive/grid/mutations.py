@@ -30,6 +30,7 @@ PLAIN: dict[str, object] = {"data.text": "label", "data.label": "text", "data.po
 PLAIN |= {"data.validation": 5, "data.test": 11, "data.max_length": 64}
 PLAIN |= {"encoder.model": "scratch:deberta-v2", "encoder.tune": {"last_blocks": 1}, "encoder.pooling": "mean"}
 PLAIN |= {"encoder.dropout": 0.2, "encoder.attention_dropout": 0.0, "encoder.scratch": {"layers": 1}}
+PLAIN |= {"encoder.prompt": "query: "}
 PLAIN |= {"objective.loss": "supcon", "objective.view": "one_stage", "objective.alpha": 0.5}
 PLAIN |= {"objective.temperature": 0.07, "objective.chunk": 64}
 PLAIN |= {"training.micro_batch": 4, "training.epochs": 4, "training.batch_size": 8, "training.accumulate": 2}
@@ -62,6 +63,7 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "encoder.tune.lora.targets": (LORA, {"lora": {"targets": ["query"]}}),
     "encoder.tune.lora.dora": (LORA, {"lora": {"dora": True}}),
     "encoder.tune.lora.rslora": (LORA, {"lora": {"rslora": True}}),
+    "encoder.attention": ({"encoder__model": "hf:owner/decoder@" + "0" * 40}, "bidirectional"),
     "encoder.scratch.layers": ({"encoder__scratch": {}}, {"layers": 1}),
     "encoder.scratch.hidden": ({"encoder__scratch": {}}, {"hidden": 32}),
     "encoder.scratch.heads": ({"encoder__scratch": {}}, {"heads": 4}),

@@ -175,7 +175,7 @@ def test_defaults_are_pinned():
         "data.images": None, "data.train": None, "data.validation": 0, "data.max_length": 128,
         "data.resample": False,
         "encoder.tune": {"frozen_dropout": True}, "encoder.pooling": "cls", "encoder.dropout": 0.1,
-        "encoder.scratch": None, "encoder.attention_dropout": None,
+        "encoder.scratch": None, "encoder.attention_dropout": None, "encoder.attention": None, "encoder.prompt": "",
         "objective.loss": "ce", "objective.view": None, "objective.alpha": 1.0, "objective.mlm_weight": 0.1,
         "objective.temperature": None,
         "objective.k": 30, "objective.clusters": 5, "objective.layers": None, "objective.level": "sentence",

@@ -19,11 +19,11 @@ SIZES = {
 DATA = {field for field in MUTATIONS if field.startswith("data.")}
 ENCODER = {field for field in MUTATIONS if field.startswith("encoder.")}
 ARITHMETIC = {"training.precision", "training.threads"}
-TOKENS = DATA | {"encoder.scratch.vocabulary"}
+TOKENS = DATA | {"encoder.scratch.vocabulary", "encoder.prompt"}
 BEGUN = {"encoder.model", "seed"} | SIZES
 CUT = {"objective.layers", "objective.level"}  # of the blocks that are computed apart
 TUNED = {"encoder.tune", "encoder.tune.last_blocks", "encoder.tune.lora"}  # where other blocks train than before
-FROZEN = BEGUN | ARITHMETIC | {"encoder.attention_dropout"} | CUT | TUNED | {"training.sharding"}
+FROZEN = BEGUN | ARITHMETIC | {"encoder.attention_dropout", "encoder.attention"} | CUT | TUNED | {"training.sharding"}
 FULL = Speed()
 
 
@@ -35,7 +35,7 @@ def token_key(cell: Cell) -> str:
 KEYS: dict[str, tuple[Callable[[Cell], object], set[str]]] = {
     "tokens": (token_key, TOKENS),
     "same texts": (lambda cell: identity.text_settings(cell.data), DATA - {"data.max_length"}),
-    "token settings": (identity.token_settings, DATA | BEGUN - {"seed"}),
+    "token settings": (identity.token_settings, DATA | BEGUN - {"seed"} | {"encoder.prompt"}),
     "arithmetic": (identity.numeric_settings, ARITHMETIC),
     "begun weights": (identity.initial_weight_settings, BEGUN),
     "frozen output": (frozen_readers.frozen_output_settings, FROZEN),
