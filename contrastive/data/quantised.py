@@ -24,8 +24,17 @@ def _convert(model: str, file: Path, folder: Path) -> None:
 
     disable_progress_bar()
     try:
-        read = AutoModel.from_pretrained(file.parent, gguf_file=file.name, dtype="float32", local_files_only=True)
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
+        read = AutoModel.from_pretrained(
+            file.parent,
+            gguf_file=file.name,
+            dtype="float32",
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(
+            file.parent, gguf_file=file.name, local_files_only=True, trust_remote_code=False
+        )
     except Exception as error:  # a foreign architecture or a damaged file may raise anything
         raise UserError(f"{model}: could not read {file.name} ({error}); take another model") from error
     config = read.config
