@@ -212,6 +212,7 @@ class Cell(Settings):
     training: Training
     seed: Seed
     plugins: tuple[str, ...] = ()  # copies of the users' files that it uses
+    soup: tuple["Cell", ...] = ()  # cells whose mean weights it has; the other parts are those of the first
 
     @model_validator(mode="before")
     @classmethod
@@ -352,7 +353,7 @@ def _missing_requirement(data: Data, encoder: Encoder, objective: Objective) -> 
 # Setting → the part of a cell that holds it. The `base`, rows, `axes` and `exclude` of sections use these names.
 PARTS: dict[str, type[Settings]] = {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}
 SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name in model.model_fields}
-RESERVED = {"axes", "exclude", "by", "seed", "seeds"}  # names in the maps of an experiment that are no settings
+RESERVED = {"axes", "exclude", "soup", "by", "seed", "seeds"}  # names in the maps of an experiment that are no settings
 
 
 def add_plugin(name: str) -> str:

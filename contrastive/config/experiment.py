@@ -73,7 +73,8 @@ def _checked(name: str, types: Callable[[], dict[str, Any]]) -> AfterValidator:
 AS_WRITTEN = PlainSerializer(lambda settings: settings.written if isinstance(settings, Checked) else settings)
 Overlay = Annotated[Mapping[str, Any], _checked("Overlay", _types), AS_WRITTEN]
 Axes = Annotated[Mapping[str, tuple[Any, ...]], _checked("Axes", _lists), AS_WRITTEN]
-OF_ROWS: dict[str, Any] = {"axes": Axes, "exclude": tuple[Overlay, ...]}
+Names = Annotated[tuple[str, ...], Field(min_length=1)]
+OF_ROWS: dict[str, Any] = {"axes": Axes, "exclude": tuple[Overlay, ...], "soup": Names}
 SectionRow = Annotated[Mapping[str, Any], _checked("SectionRow", lambda: _types() | OF_ROWS), AS_WRITTEN]
 OF_CHOICES: dict[str, Any] = {"by": str, "seeds": Annotated[tuple[Seed, ...], Field(min_length=1)]}
 Choice = Annotated[Mapping[str, Any], _checked("Choice", lambda: _lists() | OF_CHOICES), AS_WRITTEN]
@@ -113,7 +114,7 @@ class Section(Settings):
     rows: Mapping[str, SectionRow] = Field(
         min_length=1,
         description="name → settings; with `axes` (setting → values) each combination is a row, and each axis stands "
-        "in the name as {setting}; `exclude` drops combinations",
+        "in the name as {setting}; `exclude` drops combinations; `soup` names rows, whose weights are averaged",
     )
     baseline: Column | None = Field(
         None, description="name of the row that the others are compared with, or none; left out: the first"
@@ -122,6 +123,10 @@ class Section(Settings):
 
     def baseline_name(self) -> str:
         return next(iter(self.rows)) if self.baseline is None else self.baseline
+
+    def trained(self) -> dict[str, SectionRow]:
+        """Return the rows that train: all but soups."""
+        return {key: row for key, row in self.rows.items() if "soup" not in row}
 
     def varied(self) -> tuple[str, ...]:
         """Return the settings in which the rows may differ."""

@@ -133,6 +133,7 @@ def outside_cells(experiment: Experiment) -> Iterator[Finding]:
     yield from _wrong_choice(experiment, score_names)
     for number, section in enumerate(experiment.sections):
         yield from _wrong_row_names(("sections", number), section)
+        yield from _wrong_soups(("sections", number), section)
         yield from _repeats(("sections", number, "settings"), section.settings or ())
         for position, name in enumerate(section.settings or ()):
             yield from _unknown(
@@ -196,6 +197,20 @@ def _overruled(experiment: Experiment, name: str) -> Iterator[Finding]:
     written += [("sections", i, "base", name) for i, part in enumerate(experiment.sections) if name in part.base]
     for path in written:
         yield path, f"`choose` gives {name}: delete it here, or write it in the rows that keep a value"
+
+
+def _wrong_soups(path: SettingPath, section: Section) -> Iterator[Finding]:
+    """Find soups of rows that do not exist, and settings of their own."""
+    for key, row in section.rows.items():
+        for position, name in enumerate(row.get("soup", ())):
+            message = "there is no row `{}` that trains, whose weights could be averaged"
+            yield from _unknown((*path, "rows", key, "soup", position), name, section.trained(), message)
+        for name in row if "soup" in row else ():
+            if name != "soup":
+                yield (
+                    (*path, "rows", key, name),
+                    "a soup has the settings of its rows: leave this out",
+                )
 
 
 def _wrong_row_names(path: SettingPath, section: Section) -> Iterator[Finding]:
@@ -333,7 +348,7 @@ def in_cells(builder: Builder) -> Iterator[Finding]:
         yield from _unread(("settings", setting), overlay, read.get(("settings", setting), set()))
     for number, section in enumerate(experiment.sections):
         yield from _unread(("sections", number, "base"), section.base, read["sections", number, "base"])
-        for key, row in section.rows.items():
+        for key, row in section.trained().items():
             where = ("sections", number, "rows", key)
             yield from _unread(where, settings_of_row(row), read[where])
             yield from _unread((*where, "axes"), row.get("axes", {}), read[where], axes=True)
@@ -364,6 +379,11 @@ def wrong_rows(resolved: LoadedExperiment) -> Iterator[Finding]:
                 yield where, f"another row is also called {shown_value(row.label)}: give each a name of its own"
             elif (first := by_cells.setdefault(row.cells[0], row)) is not row:
                 yield where, f"{row.label} is the same training as {first.label}: leave one of them out"
+        for row in part.rows:
+            alike = {(it.data, it.encoder, it.objective.reads_logits()) for it in row.cells[0].soup}
+            if len(alike) > 1:
+                why = "its rows differ in data, encoder or head, so their weights cannot be averaged"
+                yield (*path, "rows", row.key, "soup"), why
         baselines = [row for row in part.rows if row.baseline]
         names = [NO_BASELINE, *dict.fromkeys(name for row in part.rows for name in (row.key, row.label))]
         if not baselines and named != NO_BASELINE:

@@ -77,7 +77,7 @@ def choosing(experiment: Experiment) -> Experiment:
 
 def section_of_candidates(section: Section, choose: Mapping[str, Any]) -> Section:
     rows = {}
-    for key, row in section.rows.items():
+    for key, row in section.trained().items():
         free = free_choices(row, choose)
         name = ", ".join([key, *(f"{name} {{{name}}}" for name in free)])
         rows[name] = dict(row) | {"axes": dict(row.get("axes", {})) | free}
@@ -102,7 +102,7 @@ def rows_to_choose(experiment: Experiment, builder: Builder) -> Iterator[Candida
     for number, setting in builder.sections:
         section, derived = experiment.sections[number], builder.experiment.sections[number]
         base = setting_overlay(experiment, setting) | dict(section.base)
-        for (key, row), of_candidates in zip(section.rows.items(), derived.rows.values(), strict=True):
+        for (key, row), of_candidates in zip(section.trained().items(), derived.rows.values(), strict=True):
             free = free_choices(row, experiment.choose or {})
             options = [dict(zip(free, values, strict=True)) for values in product(*free.values())]
             overlays, _ = combinations(of_candidates, base, builder.settings)
@@ -143,10 +143,10 @@ def with_rows_written(resolved: LoadedExperiment) -> dict[str, Any]:
     sections = []
     for part in resolved.sections:
         rows, distinct = {}, dict[Cell, Row]()
-        for row in part.rows:
+        for row in (row for row in part.rows if not row.cells[0].soup):
             distinct.setdefault(row.cells[0], row)  # chosen values may have made rows alike
         for row in distinct.values():
-            parts = row.cells[0].model_dump(mode="json", exclude={"seed", "plugins"}, exclude_none=True)
+            parts = row.cells[0].model_dump(mode="json", exclude={"seed", "plugins", "soup"}, exclude_none=True)
             name = row.label.replace("{", "{{").replace("}", "}}")
             rows[name] = {setting: value for values in parts.values() for setting, value in values.items()}
         show = part.section.show.model_dump(mode="json")

@@ -114,6 +114,8 @@ class CostEstimator:
         if key in self._work:
             return self._work[key]
         texts, training, stored = self.texts(cell), cell.training, frozen_readers.trains_from_store(cell, self.speed)
+        if cell.soup:
+            training = training.model_copy(update={"epochs": 0})
         epoch = training_work(cell, texts.length * texts.counts["train"], self.batches(cell), stored=stored)
         embeds = frozen_readers.embeds_from_store(cell, self.speed)
         blocks = locate.shape(cell.encoder)[0] - (frozen_readers.separable_blocks(cell) if embeds else 0)

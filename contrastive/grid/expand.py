@@ -5,6 +5,7 @@ How a section is expanded:
 - The settings of a cell are the experiment's, overlaid by one of its `settings`, by the section's `base`, by those of a
   row, and by one combination of the row's `axes` (except those that `exclude` matches). Each combination is a row.
 - Combinations of a row that differ only in settings that their cells do not read are one row.
+- A row with `soup` trains nothing: its cells have the mean weights of those of other rows, seed by seed.
 - A row is compared with the baseline; of a baseline with axes, with its point whose axes have the row's values.
 """
 
@@ -149,7 +150,7 @@ def setting_overlay(experiment: Experiment, name: str) -> Overlay:
 
 def count_combinations(section: Section) -> int:
     """Count the combinations of a section before exclusion and removal of duplicates, without building them."""
-    return sum(prod(map(len, row.get("axes", {}).values())) for row in section.rows.values())
+    return sum(prod(map(len, row.get("axes", {}).values())) for row in section.trained().values())
 
 
 def combinations(row: Mapping[str, Any], base: Overlay, settings: Overlay) -> tuple[list[Overlay], list[int]]:
@@ -204,7 +205,7 @@ class Builder:
             base = setting_overlay(experiment, setting) | dict(section.base)
             self.unmatched.append({})
             self.variants.append({})
-            for key, row in section.rows.items():
+            for key, row in section.trained().items():
                 kept, self.unmatched[-1][key] = combinations(row, base, self.settings)
                 kept = [each | (choice or {}).get((number, setting, key, i), {}) for i, each in enumerate(kept)]
                 self.variants[-1][key] = list(map(self.relevant, kept))
@@ -242,6 +243,13 @@ class Builder:
             self.rows[key] = cells
         return self.rows[key]
 
+    def soup(self, members: Sequence[Row]) -> tuple[Cell, ...]:
+        """Return the cells with the mean weights of those of these rows."""
+        plugins = tuple(sorted({copy for row in members for copy in row.cells[0].plugins}))
+        mixed = zip(*(row.cells for row in members), strict=True)
+        cells = tuple(each[0].model_copy(update={"soup": each, "plugins": plugins}) for each in mixed)
+        return self.cells.setdefault(cells[0], cells)
+
     def build(self, relevant: Overlay) -> dict[str, Any]:
         """Return the four parts of a cell by name."""
         chosen: dict[str, Overlay] = {part: {} for part in PARTS}
@@ -258,7 +266,11 @@ class Builder:
 
 def _rows(section: Section, variants: dict[str, list[Overlay]], builder: Builder) -> tuple[Row, ...]:
     """Return the rows of a section, those of its baseline first."""
-    unordered = [row for key in section.rows for row in _rows_of(key, section, variants[key], builder)]
+    unordered = [row for key in section.trained() for row in _rows_of(key, section, variants[key], builder)]
+    named = section.baseline_name()
+    for key in [key for key in section.rows if key not in section.trained()]:
+        cells = builder.soup([row for row in unordered if row.key in section.rows[key]["soup"]])
+        unordered.append(Row(key, {}, key == named, cells, key, 0))
     rows = sorted(unordered, key=lambda row: not row.baseline)
     baselines = [(number, row) for number, row in enumerate(rows) if row.baseline]
     if not baselines:

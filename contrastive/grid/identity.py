@@ -37,6 +37,8 @@ def identity(cell: Cell) -> dict[str, Any]:
 def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
     """Return the identity of each cell; shared files are read once, so that all cells see one state of the disk."""
     cells = list(cells)
+    members = list({member for cell in cells for member in cell.soup})
+    id_of = {member: cell_id(document) for member, document in identities(members).items()} if members else {}
     for copy in {copy for cell in cells for copy in cell.plugins}:
         add_plugin(copy)
     shared: dict[tuple[str, Settings], Any] = {}
@@ -56,6 +58,7 @@ def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
             "seed": cell.seed,
             "version": VERSION,
             "code": code_digest(stages(cell), registry_choices(cell)),
+            **({"soup": [id_of[member] for member in cell.soup]} if cell.soup else {}),
         }
         for cell in cells
     }
@@ -124,7 +127,8 @@ def evaluation_key(evaluation: Evaluation) -> str:
 def stages(cell: Cell) -> tuple[str, ...]:
     """Return the modules that compute the result of a cell."""
     guided = ("contrastive.models.guide",) if cell.objective.guide is not None else ()
-    return (*STAGES, *guided, *(("contrastive.models.registered",) if own_encoder(cell.encoder) else ()))
+    soup = ("contrastive.training.soup",) if cell.soup else ()
+    return (*STAGES, *guided, *soup, *(("contrastive.models.registered",) if own_encoder(cell.encoder) else ()))
 
 
 def own_encoder(encoder: Encoder) -> str:

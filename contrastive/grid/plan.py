@@ -94,7 +94,9 @@ def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
     """Flatten the settings of a cell to `part.name`; objective settings keep their bare name, as in axes."""
     settings = {}
     for part, values in cell.items():
-        if part == "plugins":
+        if part == "soup" and values:
+            settings[part] = f"the mean of {len(values)} rows ({fingerprint.key('soup', cells=values)})"
+        if part in ("plugins", "soup"):
             continue
         if not isinstance(values, dict):
             settings[part] = str(values)

@@ -4,18 +4,20 @@ import math
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from contrastive.config.cell import Cell
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.evaluation.prepare import EmbeddingSpec
 from contrastive.grid.identity import cell_id, identity, registry_choices, stages
 from contrastive.runs import claim, provenance, store
 from contrastive.runs.fingerprint import code_digests
-from contrastive.training import meters
+from contrastive.training import meters, soup
 from contrastive.training.failures import failure_report
 from contrastive.training.health import collapsed_since
 from contrastive.training.job import TrainRequest, prepare, train_here
@@ -39,7 +41,10 @@ def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines:
         write_config(work.folder, request, document)
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()  # this process may have trained other cells
-        done = train(request, work, *prepare(request), devices, machines)
+        if request.cell.soup:
+            done = soup.mix(work.folder, [trained_folder(request, cell, devices) for cell in request.cell.soup])
+        else:
+            done = train(request, work, *prepare(request), devices, machines)
         seconds = round(time.perf_counter() - began, 3)
         measured = {
             "wall_seconds": seconds,
@@ -48,6 +53,13 @@ def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines:
         spent = meters.read_training_time(work.folder / "resume", request.cell.training.processes)
         write_provenance(work.folder, document, measured | spent | done)
         work.publish("TRAINED")
+
+
+def trained_folder(request: TrainRequest, member: Cell, devices: str) -> Path:
+    """Return the run folder of a member of a soup; train it there, or wait for it, if it is not trained yet."""
+    folder = store.run_folder(cell_id(identity(member)))
+    train_cell(folder, replace(request, cell=member, name=f"{request.name}, a member"), devices)
+    return folder
 
 
 def train(

