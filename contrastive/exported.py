@@ -29,6 +29,8 @@ class Exported:
         logging.set_verbosity_error()  # the base model's pooler, which nothing reads, is new
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        # what stands for an empty text, where the tokenizer adds no tokens
+        self.blank = "" if self.tokenizer("")["input_ids"] else self.tokenizer.pad_token
         self.encoder = AutoModel.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True, use_safetensors=True
         )
@@ -59,7 +61,7 @@ class Exported:
         order = np.argsort([len(text) for text in texts], kind="stable")
         found = []
         for begin in range(0, len(order), BATCH):
-            batch = [self.prompt + texts[number] for number in order[begin : begin + BATCH]]
+            batch = [self.prompt + texts[number] or self.blank for number in order[begin : begin + BATCH]]
             tokens = self.tokenizer(batch, padding=True, truncation=True, return_tensors="pt").to(self.device)
             hidden = self.encoder(**tokens).last_hidden_state
             ids, mask = tokens["input_ids"], tokens["attention_mask"].bool()

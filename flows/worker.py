@@ -329,7 +329,8 @@ class Worker:
         if stores or of.objective.guide is not None:
             prepared = self.devices.run("evaluate", worker_calls.prepare, of)
             if of.objective.guide is not None:
-                self.devices.run("train", worker_calls.guide, of, prepared)
+                with suppress(UserError):  # which the cell itself reports
+                    self.devices.run("train", worker_calls.guide, of, prepared)
             for reader, speed, split in stores:
                 self.devices.run("train", worker_calls.prefix, reader, speed, prepared, split)
 
@@ -342,7 +343,8 @@ class Worker:
             )
             self.store_what_is_read(of)
             before = claim.latest_attempt(run)
-            watch = Watch(lambda: progress(run, before), resources.hung_after)
+            # a soup makes no steps, and may wait for its members
+            watch = None if of.soup else Watch(lambda: progress(run, before), resources.hung_after)
             work = worker_calls.train, request, status.id
             if report := self.devices.run("train", *work, processes=of.training.processes, watch=watch):
                 return dict(report)

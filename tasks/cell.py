@@ -138,11 +138,11 @@ class Job:
 @task(name="train", task_run_name="train · {job.name}", persist_result=False, **AGAIN)
 def train(job: Job, engine: Engine) -> None:
     assist = partial(worker_calls.assist, job.status.id, claim.latest_attempt(store.run_folder(job.status.id)))
-    watch = Watch(job.curves.send_new, job.hung_after)
-    processes = job.request.cell.training.processes
+    of = job.request.cell
+    watch = None if of.soup else Watch(job.curves.send_new, job.hung_after)  # a soup may wait for its members
     work = worker_calls.train, job.request, job.status.id
     try:
-        raise_failure(engine.run("train", *work, processes=processes, assist=assist, watch=watch))
+        raise_failure(engine.run("train", *work, processes=of.training.processes, assist=assist, watch=watch))
     except WorkerLost as error:
         claim.report_loss(store.run_folder(job.status.id), error.kind, str(error))
         raise

@@ -6,6 +6,7 @@ data.resample each seed reorders what is left after test and validation, and tra
 """
 
 import hashlib
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -201,7 +202,10 @@ def grades_of(labels: Iterable[str], loss: str) -> list[float]:
     """Return the numbers that labels are, as a loss of graded pairs reads them."""
     labels = list(labels)
     try:
-        return [float(label) for label in labels]
+        numbers = [float(label) for label in labels]
+        if all(map(math.isfinite, numbers)):
+            return numbers
+        raise ValueError
     except ValueError:
         shown = listed(brief(label, 80) for label in labels)
         raise UserError(f"{loss} reads labels as grades of pairs, such as 0 to 5, but they are {shown}") from None

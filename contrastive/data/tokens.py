@@ -179,13 +179,11 @@ def write_split(
         for text, label in zip(split.texts, split.labels, strict=True):
             file.write(json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n")
     words_before = np.concatenate([[0], np.cumsum(~np.isin(ids, special_ids(reader)))])
-    of_prompt = (
-        0 if isinstance(reader, Images) or not prompt else len(reader(prompt, add_special_tokens=False)["input_ids"])
-    )
-    if of_prompt >= length:
-        raise UserError(
-            f"encoder.prompt has {of_prompt} tokens, and data.max_length is {length}: shorten it, or raise that"
-        )
+    of_prompt = 0
+    if prompt and not isinstance(reader, Images):
+        of_prompt = len(reader(prompt.rstrip(), add_special_tokens=False)["input_ids"])
+        if (whole := len(reader(prompt)["input_ids"])) >= length:
+            raise UserError(f"encoder.prompt takes {whole} of {length} tokens (data.max_length): shorten it")
     wordless = {name: int((words_before[offsets[1:]] - words_before[offsets[:-1]] <= of_prompt).sum())}
     for number, partner in enumerate(partners):
         partner_split = Split([texts[number] for texts in split.partners], split.labels)

@@ -134,12 +134,14 @@ def _search(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     """
     queries, query_of = np.unique(vectors["test.ids"], return_index=True, return_inverse=True)[1:]
     documents, document_of = np.unique(vectors["test.other.ids"], return_index=True, return_inverse=True)[1:]
-    gains = np.zeros((len(queries), len(documents)))
-    np.maximum.at(gains, (query_of, document_of), vectors["test.scores"])
-    gains = gains[(answered := gains.max(1) > 0)]
-    texts, others = _units(vectors["test"][queries[answered]]), _units(vectors["test.other"][documents])
+    texts, others = _units(vectors["test"][queries]), _units(vectors["test.other"][documents])
+    lines = np.split(np.argsort(query_of, kind="stable"), np.cumsum(np.bincount(query_of))[:-1])
     found = []
-    for text, gain in zip(texts, gains, strict=True):
+    for text, of_query in zip(texts, lines, strict=True):
+        gain = np.zeros(len(documents))
+        np.maximum.at(gain, document_of[of_query], vectors["test.scores"][of_query])
+        if not gain.any():
+            continue
         first = np.lexsort((gain, -(others @ text).round(DIGITS)))[:FIRST]
         best, right = np.sort(gain)[::-1][:FIRST], gain[first] > 0
         reciprocal = 1 / (1 + right.argmax()) if right.any() else 0.0

@@ -380,10 +380,11 @@ def wrong_rows(resolved: LoadedExperiment) -> Iterator[Finding]:
             elif (first := by_cells.setdefault(row.cells[0], row)) is not row:
                 yield where, f"{row.label} is the same training as {first.label}: leave one of them out"
         for row in part.rows:
-            alike = {(it.data, it.encoder, it.objective.reads_logits()) for it in row.cells[0].soup}
-            if len(alike) > 1:
-                why = "its rows differ in data, encoder or head, so their weights cannot be averaged"
-                yield (*path, "rows", row.key, "soup"), why
+            members, soup = row.cells[0].soup, (*path, "rows", row.key, "soup")
+            if len({(it.data, it.encoder, it.objective.reads_logits()) for it in members}) > 1:
+                yield soup, "its rows differ in data, encoder or head, so their weights cannot be averaged"
+            elif any(it.encoder.tune.lora is not None or it.training.processes > 1 for it in members):
+                yield soup, "name rows without lora, whose products are no sums, and of one process each"
         baselines = [row for row in part.rows if row.baseline]
         names = [NO_BASELINE, *dict.fromkeys(name for row in part.rows for name in (row.key, row.label))]
         if not baselines and named != NO_BASELINE:

@@ -64,7 +64,7 @@ def most_tokens(cell: Cell) -> int:
 def encoder_passes(cell: Cell) -> tuple[int, int]:
     """Return the encoder passes per text: over the unchanged text and its partners, and over changed texts."""
     facts = cell.objective.view_facts()
-    partners = len(cell.data.partners()) if facts.partners else 0
+    partners = len(cell.data.partners()) + cell.objective.mine if facts.partners else 0
     return facts.passes + partners, facts.changed_passes + cell.objective.reads_guesses()
 
 
@@ -136,7 +136,7 @@ class CostEstimator:
 
     def steps(self, cell: Cell) -> int:
         """Return the number of optimizer steps of the training."""
-        return math.ceil(self.batches(cell) * cell.training.epochs / cell.training.accumulate)
+        return 0 if cell.soup else math.ceil(self.batches(cell) * cell.training.epochs / cell.training.accumulate)
 
 
 def rate_keys(cell: Cell) -> tuple[Hashable, Hashable]:
@@ -159,7 +159,8 @@ def finished_cells() -> Iterator[tuple[Cell, float]]:
             cell = Cell.model_validate(config["cell"])
             if not cell.encoder.model.startswith("scratch:") and locate.local_model_folder(cell.encoder.model) is None:
                 continue  # without the model its size is unknown
-            yield cell, float(noted["wall_seconds"]) + evaluation
+            if not cell.soup:
+                yield cell, float(noted["wall_seconds"]) + evaluation
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
 

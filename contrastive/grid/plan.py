@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from contrastive.config.cell import Cell
+from contrastive.config.cell import PARTS, Cell
 from contrastive.config.evaluation import Transfer
 from contrastive.config.experiment import Experiment, choices_of
 from contrastive.config.scores import margin_of
@@ -95,7 +95,8 @@ def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
     settings = {}
     for part, values in cell.items():
         if part == "soup" and values:
-            settings[part] = f"the mean of {len(values)} rows ({fingerprint.key('soup', cells=values)})"
+            members = [[member[part] for part in PARTS] for member in values]
+            settings[part] = f"the mean of {len(values)} rows ({fingerprint.key('soup', members=members)})"
         if part in ("plugins", "soup"):
             continue
         if not isinstance(values, dict):
@@ -190,9 +191,14 @@ def declared_values(chosen: Iterable[ChosenRow]) -> dict[str, str]:
 
 def settings_digest(row: Row, chosen: Collection[str] = ()) -> str:
     """Digest the settings of a row but those that are chosen for it, which are declared by themselves."""
-    every = settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"}))
+    return _cell_digest(row.cells[0], chosen)
+
+
+def _cell_digest(cell: Cell, chosen: Collection[str]) -> str:
+    every = settings_by_name(cell.model_dump(mode="json", exclude={"seed", "soup"}))
     settings = {name: value for name, value in every.items() if name.rpartition(".")[2] not in chosen}
-    return fingerprint.key("configuration", settings=settings)
+    members = {"soup": [_cell_digest(member, chosen) for member in cell.soup]} if cell.soup else {}
+    return fingerprint.key("configuration", settings=settings, **members)
 
 
 def tokens_folder(key: str) -> Path:

@@ -55,7 +55,8 @@ def check_data(plan: Plan) -> PreflightReport:
         about = f"data {name}: " if name else ""
         try:
             counts = class_counts(cell, plan.test_key(cell), evaluation.test)
-            if (loss := cell.objective.graded()) and counts:
+            graded = {it.objective.graded() for it in to_do if it.data == cell.data} - {""}
+            for loss in graded if counts else ():
                 grades_of(counts["train"], loss)
             warnings += [f"{about}{line}" for line in impossible_scores(counts, evaluation)]
         except UserError as error:

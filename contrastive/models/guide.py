@@ -68,7 +68,7 @@ def _encode(train: TokenSplit, cell: Cell, folder: Path) -> None:
     data, encoder = cell.data.model_copy(update={"max_length": longest}), Encoder(model=model, pooling="mean")
     prepared = token_store.prepare_tokens(data, encoder, store.home(), cell.train_sample_seed())
     own = token_store.open_tokens(prepared)
-    torch.set_num_threads(cell.training.threads)
+    torch.set_num_threads(1)  # the same for all cells that share them
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     backbone = encoders.load_encoder(encoder, own.vocab_size, own.pad_id).to(device).eval()
     size = locate.shape(encoder)[1]

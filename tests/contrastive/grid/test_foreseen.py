@@ -80,6 +80,12 @@ def test_data_that_cannot_be_divided_is_an_error_and_all_are_told_at_once(text):
         found.refuse()
 
 
+def test_grades_that_are_no_numbers_are_told_whichever_row_reads_them(text):
+    axes = "base: {positive: text, view: pair}, rows: {CoSENT: {loss: cosent}, SimCSE: {loss: simcse}}"
+    (line,) = told(text(axes=axes)).errors
+    assert line == "cosent reads labels as grades of pairs, such as 0 to 5, but they are a, b"
+
+
 def test_where_some_data_can_be_used_the_rest_is_a_warning(text):
     found = told(text(axes="rows: {a: {train: 40}, b: {train: 4000}}").replace("seeds: [0]", "seeds: [0, 1]"))
     assert found.errors == []
