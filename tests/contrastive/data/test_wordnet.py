@@ -49,18 +49,22 @@ def test_grades_are_relations(by_noun):
     assert sum(seen[grade] for grade in "0123") > 0.99 * seen["all"]  # a few definitions belong to two synsets
 
 
-def test_synonyms_share_their_definition():
-    table = wordnet.synonyms(FOLDER)
-    assert all(count % 4 == 0 for count in Counter(table["positive"]).values())
-    assert len(set(table["text"])) == len(table["text"]) > 4000
+def test_synonyms_are_of_one_synset_and_crowded_ones_have_four_lines_in_it(by_noun):
+    for table, lines in ((wordnet.synonyms(FOLDER), 1), (wordnet.crowded(FOLDER), 4)):
+        both = rows(table, "text", "positive")
+        assert all(by_noun[text] == by_noun[other] and text != other for text, other in both)
+        assert {*Counter(by_noun[text] for text, _ in both).values()} == {lines} and len(both) == 1560
 
 
 def test_no_test_has_a_noun_or_a_definition_of_a_training():
-    trained, tested = (wordnet.pairs, wordnet.synonyms, wordnet.grades), (wordnet.similarity, wordnet.search)
-    for trained_column, tested_column in (("text", "text"), ("positive", "other")):
-        ours = set().union(*(table(FOLDER)[trained_column] for table in trained))
-        theirs = set().union(*(table(FOLDER)[tested_column] for table in tested))
+    trained, tested = (wordnet.of_part(FOLDER, test=side) for side in (False, True))
+    for of in (lambda synset: [synset.definition], lambda synset: synset.nouns):
+        ours, theirs = ({text for synset in part for text in of(synset)} for part in (trained, tested))
         assert ours and theirs and not ours & theirs
+    tables = (wordnet.pairs, wordnet.synonyms, wordnet.crowded, wordnet.grades)
+    nouns = {noun for synset in trained for noun in synset.nouns}
+    assert all(nouns.issuperset(table(FOLDER)["text"]) for table in tables)
+    assert not nouns & {*wordnet.search(FOLDER)["text"], *wordnet.similarity(FOLDER)["text"]}
 
 
 def test_a_package_with_pairs_is_read_by_its_columns():
