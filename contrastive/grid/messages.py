@@ -199,7 +199,7 @@ REGISTRIES = {
     "view": ("contrastive.views", "VIEWS"),
     "metrics": ("contrastive.evaluation.metrics", "METRICS"),
 }
-TRANSFER_SCORES = {"pattern": r"^transfer\.[a-z0-9.-]+(_all)?$"}
+TRANSFER_SCORES = {"pattern": r"^transfer\.[a-z0-9.-]+(_all|_10)?$"}
 
 
 def names(setting: str) -> tuple[str, ...]:
