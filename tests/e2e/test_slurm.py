@@ -190,9 +190,9 @@ def test_the_scores_are_those_of_an_undisturbed_run(
 
 
 def test_near_its_wall_time_a_job_writes_a_checkpoint_and_requeues_itself(grid: Grid, undisturbed: dict[str, object]):
-    grid.file.write_text(LONG + JOBS.replace('time: "5"', 'time: "0:03:00"'))  # the signal comes in the first minute
+    grid.file.write_text(LONG + JOBS.replace('time: "5"', 'time: "0:04:00"'))  # the signal comes after two minutes
     process = grid.run()
-    trainings = soon(lambda: len(held := grid.held()) == 2 and held, 120, while_runs=process)
+    trainings = soon(lambda: len(held := grid.held()) == 2 and held, 240, while_runs=process)
     jobs = grid.jobs()
     soon(lambda: len([*grid.home.glob("permits/*.preempted")]) == 2, while_runs=process)  # both have got the signal
     resume(trainings)
