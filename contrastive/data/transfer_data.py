@@ -151,7 +151,8 @@ def _scored_pairs(transfer: Transfer) -> tuple[Splits, list[float]]:
     elif len(set(rows.labels)) == 1:
         raise UserError(
             f"{rows.name}: all {len(rows.labels)} scores are {float(rows.labels[0]):g}, so no correlation can be "
-            "computed. If they are secret, name a split with public scores, such as `validation`"
+            "computed. If they say which documents answer a query, set `metric: ndcg`; if they are secret, name a "
+            "split with public scores, such as `validation`"
         )
     test = Split(rows.texts, [0] * len(rows.texts), rows.partners)
     return Splits((), Split([], []), Split([], []), test), [float(score) for score in rows.labels]

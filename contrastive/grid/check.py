@@ -171,6 +171,8 @@ def _wrong_choice(experiment: Experiment, score_names: Collection[str]) -> Itera
         yield from _repeats((*path, name), values)
         if SETTINGS[name] == "data":
             yield (*path, name), "scores on other data cannot be compared: choose settings of other parts"
+        if SETTINGS[name] == "encoder" and any(len(part.trained()) < len(part.rows) for part in experiment.sections):
+            yield (*path, name), "the rows of a soup must share their encoder: write it in the file"
         yield from _overruled(experiment, name)
         for number, section in enumerate(experiment.sections):
             for key, row in section.rows.items():
@@ -202,6 +204,8 @@ def _overruled(experiment: Experiment, name: str) -> Iterator[Finding]:
 def _wrong_soups(path: SettingPath, section: Section) -> Iterator[Finding]:
     """Find soups of rows that do not exist, and settings of their own."""
     for key, row in section.rows.items():
+        if "soup" in row and len({*row["soup"]}) < 2:
+            yield (*path, "rows", key, "soup"), "name at least two rows"
         for position, name in enumerate(row.get("soup", ())):
             message = "there is no row `{}` that trains, whose weights could be averaged"
             yield from _unknown((*path, "rows", key, "soup", position), name, section.trained(), message)
@@ -421,6 +425,10 @@ def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:
     used = builder.relevant(builder.settings | overlay)
     if used.get("k", 0) > longest:
         yield f"k is {used['k']}, but a text has at most {longest} tokens (data.max_length)"
+    with suppress(UserError):  # reported where the model is looked up
+        widths = used.get("matryoshka") or ()
+        if widths and not encoder.model.startswith("hf:") and max(widths) >= (width := shape(encoder)[1]):
+            yield f"matryoshka has the width {max(widths)}, but vectors have {width} numbers: list smaller widths"
     most = most_tokens(encoder.model)
     if most is not None and longest > (most := most // 2 if encoder.pooling == "echo" else most):
         twice = " twice (echo)" if encoder.pooling == "echo" else ""

@@ -58,7 +58,9 @@ def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
             "seed": cell.seed,
             "version": VERSION,
             "code": code_digest(stages(cell), registry_choices(cell)),
-            **({"soup": [id_of[member] for member in cell.soup]} if cell.soup else {}),
+            **(
+                {"soup": [code_digest(("contrastive.training.soup",)), *map(id_of.get, cell.soup)]} if cell.soup else {}
+            ),
         }
         for cell in cells
     }
@@ -77,7 +79,7 @@ def _objective_content(part: Objective) -> dict[str, Any]:
     if part.translators is not None:
         named["translators"] = [locate.weights_digest(m, locate.TRANSLATOR_FILES) for m in part.translators]
     if part.guide is not None:
-        named["guide"] = locate.guide_digest(part.guide)
+        named["guide"] = [locate.guide_digest(part.guide), code_digest(("contrastive.models.guide",))]
     if "lexicon" in part.view_entry().tools:
         named["wordnet"] = locate.files_digest(locate.wordnet_folder(), locate.WORDNET_FILES)
     return named
@@ -126,9 +128,7 @@ def evaluation_key(evaluation: Evaluation) -> str:
 
 def stages(cell: Cell) -> tuple[str, ...]:
     """Return the modules that compute the result of a cell."""
-    guided = ("contrastive.models.guide",) if cell.objective.guide is not None else ()
-    soup = ("contrastive.training.soup",) if cell.soup else ()
-    return (*STAGES, *guided, *soup, *(("contrastive.models.registered",) if own_encoder(cell.encoder) else ()))
+    return (*STAGES, "contrastive.models.registered") if own_encoder(cell.encoder) else STAGES
 
 
 def own_encoder(encoder: Encoder) -> str:

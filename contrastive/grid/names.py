@@ -31,7 +31,7 @@ def short_value(name: str, value: Any) -> str:
     if name == "tune" and isinstance(value, Tune):
         blocks = value.last_blocks
         if value.lora is not None:
-            name = "DoRA" if value.lora.dora else "rsLoRA" if value.lora.rslora else "LoRA"
+            name = ("rs" if value.lora.rslora else "") + ("DoRA" if value.lora.dora else "LoRA")
             return f"{name} r={value.lora.r}" + ("" if blocks is None else f" in the {last_blocks(blocks)}")
         return "full" if blocks is None else ("head only" if blocks == 0 else last_blocks(blocks))
     if name in ("guide", "translators") and value is not None:

@@ -120,7 +120,7 @@ def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stoppi
                 part.title,
                 part.section.note,
                 part.section.show,
-                [recorded_row(row, plan) for row in part.rows],
+                [recorded_row(row, plan, part.section.rows[row.key].get("soup", ())) for row in part.rows],
                 part.section.title,
                 part.setting,
             )
@@ -136,7 +136,9 @@ def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stoppi
     )
 
 
-def recorded_row(row: Row, plan: Plan) -> RecordedRow:
+def recorded_row(row: Row, plan: Plan, soup: Collection[str]) -> RecordedRow:
+    """Return a row as the report reads it. `soup`: the names of the rows whose weights it averages."""
+    settings = settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"}))
     return RecordedRow(
         label=row.label,
         axes=row.axes,
@@ -145,7 +147,7 @@ def recorded_row(row: Row, plan: Plan) -> RecordedRow:
         cells=[plan.statuses[cell].id for cell in row.cells],
         seeds=[cell.seed for cell in row.cells],
         against=row.against,
-        settings=settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"})),
+        settings=settings | ({"soup": " + ".join(soup)} if soup else {}),
     )
 
 

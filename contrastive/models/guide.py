@@ -92,14 +92,18 @@ def _read_vectors(train: TokenSplit, cell: Cell, folder: Path) -> None:
     try:
         table = pyarrow.parquet.read_table(path, columns=["text", "embedding"])
         rows = np.stack(table["embedding"].to_pylist()).astype(np.float32)
-    except (OSError, ValueError, TypeError, pyarrow.ArrowException) as error:
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        numbers = [token_store.text_number(text) for text in table["text"].to_pylist()]
+    except (AttributeError, OSError, ValueError, TypeError, pyarrow.ArrowException) as error:
         raise UserError(
-            f"guide: {path} needs the columns `text` and `embedding`, vectors of one size ({brief(error)})"
+            f"guide: {path} needs the columns `text`, a text in each row, and `embedding`, vectors of one size "
+            f"({brief(error)})"
         ) from None
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    if rows.ndim != 2 or not (np.isfinite(lengths).all() and lengths.all()):
+    if not (np.isfinite(lengths).all() and lengths.all()):
         raise UserError(f"guide: {path} has vectors of zeros, or with numbers that are not finite: correct them")
-    line_of = {token_store.text_number(text): line for line, text in enumerate(table["text"].to_pylist())}
+    line_of = dict(zip(numbers, range(len(rows)), strict=True))
+    if not np.array_equal(rows, rows[[line_of[number] for number in numbers]]):
+        raise UserError(f"guide: {path} has several vectors for one text: give it one")
     for name, texts in _parts(train).items():
         if missing := sum(int(number) not in line_of for number in texts.digests):
             raise UserError(
@@ -113,7 +117,7 @@ def _mine(train: TokenSplit, guide: Path, cell: Cell, folder: Path) -> None:
     """Find for each text the positive of another one that the guide finds closest, among those that are less similar
     than its own positive, less the margin. Where none is, take the least similar one."""
     texts, positives = _mapped(guide / "texts.npy"), _mapped(guide / "partner0.npy")
-    margin = cell.objective.guide_margin or 0.0
+    margin = cell.objective.guide_margin
     mined: list[npt.NDArray[np.int64]] = []
     for begin in range(0, len(texts), ROWS):
         rows = slice(begin, begin + ROWS)

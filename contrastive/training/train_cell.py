@@ -58,8 +58,6 @@ def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines:
 def trained_folder(request: TrainRequest, member: Cell, devices: str) -> Path:
     """Return the run folder of a member of a soup; train it there, or wait for it, if it is not trained yet."""
     folder = store.run_folder(cell_id(identity(member)))
-    if (failure := store.failure(folder)) is not None:
-        raise UserError(f"a cell of the soup failed: {failure['error']}")
     train_cell(folder, replace(request, cell=member, name=f"{request.name}, a member"), devices)
     return folder
 

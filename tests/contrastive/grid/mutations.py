@@ -90,7 +90,7 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "objective.translators": (TRANSLATED, SAME),
     "objective.guide": (GUIDED, GUIDES[1]),
     "objective.guide_margin": (GUIDED, 0.1),
-    "objective.guide_margin_strategy": (GUIDED, "relative"),
+    "objective.guide_margin_strategy": (GUIDED | {"objective__guide_margin": 0.1}, "relative"),
     "objective.mine": (GUIDED, True),
 }
 

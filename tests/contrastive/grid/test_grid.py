@@ -288,10 +288,11 @@ def test_a_soup_has_the_cells_of_its_rows_seed_by_seed():
 
 SOUPS = {
     "all: {soup: [cee]}": "there is no row `cee` that trains, whose weights could be averaged; did you mean `ce`?",
+    "all: {soup: [ce, ce]}": "name at least two rows",
     "all: {soup: [ce], loss: ce}": "a soup has the settings of its rows: leave this out",
     "S: {loss: simcse}, all: {soup: [ce, S]}": "differ in data, encoder or head, so their weights cannot be averaged",
     "L: {tune: {last_blocks: 1}}, all: {soup: [ce, L]}": "differ in data, encoder or head",
-    "A: {tune: {lora: {}}}, all: {soup: [A]}": "name rows without lora, whose products are no sums",
+    "A: {tune: {lora: {}}}, B: {loss: rdrop, tune: {lora: {}}}, all: {soup: [A, B]}": "name rows without lora, whose products are no sums",
     "one: {soup: [ce]}, all: {soup: [one]}": "there is no row `one` that trains",
 }
 

@@ -42,7 +42,7 @@ def test_the_files_of_wordnet_are_part_of_it_where_a_view_reads_them(source, tmp
 
 
 # Where the text lies is not what decides; its content is (tested below).
-ELSEWHERE = {"data.source", "plugins"}  # tests/contrastive/test_plugins.py
+ELSEWHERE = {"data.source", "plugins", "soup"}  # tests/contrastive/test_plugins.py
 
 
 def fields(model: type[BaseModel], prefix: str = "") -> list[str]:
@@ -51,7 +51,7 @@ def fields(model: type[BaseModel], prefix: str = "") -> list[str]:
         found.append(prefix + name)
         nested = [t for t in (field.annotation, *getattr(field.annotation, "__args__", ())) if isinstance(t, type)]
         for kind in nested:
-            if issubclass(kind, BaseModel):
+            if issubclass(kind, BaseModel) and kind is not Cell:  # the members of a soup
                 found += fields(kind, f"{prefix}{name}.")
     return found
 
@@ -181,7 +181,7 @@ def test_defaults_are_pinned():
         "objective.k": 30, "objective.clusters": 5, "objective.layers": None, "objective.level": "sentence",
         "objective.middle": None, "objective.beta": None, "objective.sigma": None, "objective.chunk": None,
         "objective.rate": None, "objective.translators": None, "objective.matryoshka": None,
-        "objective.guide": None, "objective.guide_margin": None, "objective.guide_margin_strategy": None,
+        "objective.guide": None, "objective.guide_margin": 0.0, "objective.guide_margin_strategy": "absolute",
         "objective.mine": False,
         "objective.change": None, "objective.queue": None, "objective.projector": None, "objective.projection": None,
         "objective.decay": None, "objective.prototypes": None, "objective.redundancy": None,
@@ -211,3 +211,17 @@ def test_evaluation_key_follows_settings_and_metrics():
     asked = ({}, {"folds": 5}, {"folds": 4}, {"metrics": ("accuracy",)})
     plain, same, *others = (identities.evaluation_key(Evaluation(**values)) for values in asked)
     assert plain == same and plain not in others
+
+
+def test_a_guide_and_a_soup_are_in_the_id_and_not_in_the_code_by_which_rows_are_compared(source: str, tmp_path: Path):
+    path = tmp_path / "vectors.parquet"
+    path.write_bytes(b"vectors")
+    pairs = {"data__positive": "text", "objective__loss": "simcse_sup", "objective__view": "pair"}
+    given = make(source, data__negative="label", **pairs)
+    mined = make(source, objective__mine=True, objective__guide=f"file:{path}", **pairs)
+    soup = given.model_copy(update={"soup": (given, given.model_copy(update={"seed": 1}))})
+    documents = [identity(cell) for cell in (given, mined, soup)]
+    assert len({cell_id(document) for document in documents}) == 3
+    assert len({document["code"] for document in documents}) == 1
+    path.write_bytes(b"other vectors")
+    assert cell_id(identity(mined)) != cell_id(documents[1])

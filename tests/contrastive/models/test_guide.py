@@ -49,21 +49,29 @@ def test_its_vectors_are_those_of_the_model_for_each_text_alone(source: str, hom
 def test_a_file_is_a_guide_and_must_have_every_text(source: str, home: Path, tmp_path: Path):
     cell = trained.make(source, data=SMALL, loss="gist")
     tokens = opened(cell)
-    texts = [text for name in ("train", "train.positive", "train.negative") for text in texts_of(tokens, name)]
+    every = [text for name in ("train", "train.positive", "train.negative") for text in texts_of(tokens, name)]
+    texts = list(dict.fromkeys(every))
     vectors = np.random.default_rng(0).normal(size=(len(texts), 5))
     path = tmp_path / "vectors.parquet"
     pd.DataFrame({"text": texts, "embedding": list(vectors)}).to_parquet(path)
     by_file = trained.make(source, data=SMALL, loss="gist", guide=f"file:{path}")
     guided = with_guide(tokens, by_file).splits["train"].guide
-    of_text = dict(zip(texts, vectors, strict=True))  # a text that occurs twice has its last vector
+    of_text = dict(zip(texts, vectors, strict=True))
     expected = np.stack([of_text[text] / np.linalg.norm(of_text[text]) for text in texts_of(tokens, "train")])
     np.testing.assert_allclose(guided, expected, rtol=1e-6)
     pd.DataFrame({"text": texts[1:], "embedding": list(vectors[1:])}).to_parquet(path)
     with pytest.raises(UserError, match="lacks 1 of 24 training texts"):
         with_guide(tokens, by_file)
-    pd.DataFrame({"text": texts}).to_parquet(path)
-    with pytest.raises(UserError, match="needs the columns `text` and `embedding`"):
-        with_guide(tokens, by_file)
+    wrong = {
+        "needs the columns `text`, a text in each row, and `embedding`": {"text": texts},
+        "a text in each row": {"text": [*texts, None], "embedding": [*vectors, vectors[0]]},
+        "several vectors for one text": {"text": [*texts, texts[0]], "embedding": [*vectors, vectors[1]]},
+        "zeros, or with numbers that are not finite": {"text": texts, "embedding": list(vectors * np.nan)},
+    }
+    for message, columns in wrong.items():
+        pd.DataFrame(columns).to_parquet(path)
+        with pytest.raises(UserError, match=message):
+            with_guide(tokens, by_file)
 
 
 @pytest.mark.parametrize(("margin", "strategy"), [(0.0, "absolute"), (0.1, "absolute"), (0.1, "relative")])
