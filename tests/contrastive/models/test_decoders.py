@@ -187,7 +187,7 @@ def test_a_prompt_is_before_every_text_and_in_no_digest(llama: str, source: str,
         for i in range(len(one)):
             ids = one.ids[one.offsets[i] : one.offsets[i + 1]]
             assert two.ids[two.offsets[i] : two.offsets[i + 1]].tolist() == [3, 4, *ids]
-    with pytest.raises(UserError, match="encoder.prompt has 16 tokens, and data.max_length is 16: shorten it"):
+    with pytest.raises(UserError, match="encoder.prompt takes 16 of 16 tokens"):
         opened(cell_of(source, llama, encoder={"prompt": "query " * 16}))
     names = [path.name for path in before.folder.glob("*.jsonl")]
     assert names and all((before.folder / name).read_bytes() == (after.folder / name).read_bytes() for name in names)
