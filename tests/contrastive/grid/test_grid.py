@@ -292,7 +292,7 @@ SOUPS = {
     "all: {soup: [ce], loss: ce}": "a soup has the settings of its rows: leave this out",
     "S: {loss: simcse}, all: {soup: [ce, S]}": "differ in data, encoder or head, so their weights cannot be averaged",
     "L: {tune: {last_blocks: 1}}, all: {soup: [ce, L]}": "differ in data, encoder or head",
-    "A: {tune: {lora: {}}}, B: {loss: rdrop, tune: {lora: {}}}, all: {soup: [A, B]}": "name rows without lora, whose products are no sums",
+    "A: {tune: {lora: {}}}, B: {loss: rdrop, tune: {lora: {}}}, all: {soup: [A, B]}": "name rows without lora",
     "one: {soup: [ce]}, all: {soup: [one]}": "there is no row `one` that trains",
 }
 
