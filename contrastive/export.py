@@ -32,7 +32,7 @@ CARD = """---
 
 # {name}
 
-The encoder of one training, seed {seed}, of `{model}` on `{source}`, {post}without normalisation.
+{what}, seed {seed}, of `{model}` on `{source}`, {post}without normalisation.
 
 ```python
 from sentence_transformers import SentenceTransformer
@@ -207,6 +207,7 @@ def card(cell: Cell, run: Path, has_head: bool, post: str, verdicts: Sequence[st
         licence=licence(cell.encoder.model),
         verdicts="\n".join(f"- {words}" for words in verdicts) or NO_VERDICTS,
         name=store.read_json(run / "config.json")["name"],
+        what=f"The mean weights of {len(cell.soup)} trainings" if cell.soup else "The encoder of one training",
         seed=cell.seed,
         model=model,
         source=source_name(cell.data.source),

@@ -33,9 +33,12 @@ def by_hand(beginning: str, into: Path) -> str:
     run = find_run_folder(beginning)
     config = claim.current_folder(run) / "config.json"
     try:
-        training = Cell.model_validate(store.read_json(config)["cell"]).training.model_dump()
+        cell = Cell.model_validate(store.read_json(config)["cell"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{config} is missing or damaged: start the cell with `ablate run` first") from error
+    if cell.soup:
+        raise UserError(f"{run.name} is a soup, the mean of other cells, and was not trained: name one of those")
+    training = cell.training.model_dump()
     folders = [attempt["place"] for attempt in claim.attempts(run) if "place" in attempt]
     change_folder = f"cd {shlex.quote(str(folders[-1]))} && " if folders else ""  # relative paths refer to this folder
     return (

@@ -7,7 +7,7 @@ largest classes. Four in five synsets are for training (`pairs`, `synonyms`, `cr
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -75,20 +75,20 @@ class Relatives:
 
     def sibling(self, of: Synset) -> Synset | None:
         """Return one with the same parent."""
-        return self._drawn(self.by_parent[of.parent], of, lambda other: True)
+        return self._drawn(self.by_parent[of.parent], of)
 
     def cousin(self, of: Synset) -> Synset | None:
         """Return one with the same grandparent and another parent."""
         group = self.by_grandparent[of.grandparent] if of.grandparent else []
-        return self._drawn(group, of, lambda other: other.parent != of.parent)
+        return self._drawn([other for other in group if other.parent != of.parent], of)
 
     def stranger(self, of: Synset) -> Synset | None:
         """Return one of another class."""
         start = of.draw("stranger") % len(self.part)
-        return self._drawn(self.part[start : start + 50], of, lambda other: other.kind != of.kind)
+        return self._drawn([other for other in self.part[start : start + 50] if other.kind != of.kind], of)
 
-    def _drawn(self, group: list[Synset], of: Synset, fits: Callable[[Synset], bool]) -> Synset | None:
-        others = [other for other in group if other.definition != of.definition and fits(other)]
+    def _drawn(self, group: list[Synset], of: Synset) -> Synset | None:
+        others = [other for other in group if other.definition != of.definition]
         return others[of.draw("relative") % len(others)] if others else None
 
 

@@ -209,12 +209,8 @@ def _wrong_soups(path: SettingPath, section: Section) -> Iterator[Finding]:
         for position, name in enumerate(row.get("soup", ())):
             message = "there is no row `{}` that trains, whose weights could be averaged"
             yield from _unknown((*path, "rows", key, "soup", position), name, section.trained(), message)
-        for name in row if "soup" in row else ():
-            if name != "soup":
-                yield (
-                    (*path, "rows", key, name),
-                    "a soup has the settings of its rows: leave this out",
-                )
+        for name in {*row} - {"soup"} if "soup" in row else ():
+            yield (*path, "rows", key, name), "a soup has the settings of its rows: leave this out"
 
 
 def _wrong_row_names(path: SettingPath, section: Section) -> Iterator[Finding]:

@@ -52,12 +52,8 @@ def gist(
         for (left, right), (left_guide, right_guide), positive, itself in blocks:
             false_negative = (left_guide @ right_guide.T > limit_N1) & ~positive
             scores.append((left @ right.T / temperature).masked_fill(false_negative | itself, -torch.inf))
-        return summed_cross_entropy(torch.cat(scores, 1)) / max(1, len(first))
-
-
-def summed_cross_entropy(scores_NM: Float[Tensor, "n m"]) -> Float[Tensor, ""]:
-    """Return the sum over rows i of the cross-entropy of a softmax whose right answer is column i."""
-    return F.cross_entropy(scores_NM, torch.arange(len(scores_NM), device=scores_NM.device), reduction="sum")
+        right = torch.arange(len(first), device=first.device)  # columns of the positives
+        return F.cross_entropy(torch.cat(scores, 1), right, reduction="sum") / max(1, len(first))
 
 
 MARGIN_MSE_FACTS = LossFacts(vectors=2, needs_batch=False, usual_view="pair")
@@ -126,8 +122,8 @@ class DistilCos(nn.Module):
 
     def __init__(self, size: int, *, guide_size: int | None = None):
         super().__init__()
-        same = guide_size in (None, size)
-        self.map = nn.Identity() if guide_size is None or same else nn.Linear(size, guide_size, bias=False)
+        wanted = size if guide_size is None else guide_size
+        self.map = nn.Identity() if wanted == size else nn.Linear(size, wanted, bias=False)
 
     def forward(
         self,

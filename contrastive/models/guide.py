@@ -104,13 +104,14 @@ def _read_vectors(train: TokenSplit, cell: Cell, folder: Path) -> None:
     line_of = dict(zip(numbers, range(len(rows)), strict=True))
     if not np.array_equal(rows, rows[[line_of[number] for number in numbers]]):
         raise UserError(f"guide: {path} has several vectors for one text: give it one")
+    units = rows / lengths
     for name, texts in _parts(train).items():
         if missing := sum(int(number) not in line_of for number in texts.digests):
             raise UserError(
                 f"guide: {path} lacks {missing} of {len(texts)} training texts or partners: give it a row for each, "
                 "with the same text"
             )
-        np.save(folder / f"{name}.npy", (rows / lengths)[[line_of[int(number)] for number in texts.digests]])
+        np.save(folder / f"{name}.npy", units[[line_of[int(number)] for number in texts.digests]])
 
 
 def _mine(train: TokenSplit, guide: Path, cell: Cell, folder: Path) -> None:

@@ -17,7 +17,6 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Resources, Speed
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
-from contrastive.errors import UserError
 from contrastive.evaluation.prepare import EmbeddingSpec, prepare_cell_tokens, prepare_evaluation, with_larger_test
 from contrastive.runs import plugins, store
 
@@ -52,8 +51,6 @@ def train_rank(config: Path, folder: Path, checkpoint_every: int, micro_batch: i
     if MEETING_VARIABLE in os.environ:
         gather.init_process_group(os.environ[MEETING_VARIABLE], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     content = store.read_json(config)
-    if content["cell"]["soup"]:
-        raise UserError("a soup is the mean of other cells: `ablate run FILE` makes it")
     request = TrainRequest(
         Cell.model_validate(content["cell"]),
         "",
@@ -61,6 +58,8 @@ def train_rank(config: Path, folder: Path, checkpoint_every: int, micro_batch: i
         Evaluation.model_validate(content["evaluation"]),
         Speed.model_validate(content["speed"]),
     )
+    if request.cell.soup:
+        raise SystemExit("a soup is the mean of other cells: `ablate run FILE` makes it")
     training = request.cell.training
     if micro_batch is not None:
         training = training.model_copy(update={"micro_batch": micro_batch})
