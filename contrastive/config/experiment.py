@@ -220,7 +220,7 @@ class Experiment(Settings):
     choose: Choice | None = Field(
         None,
         description="settings whose values are chosen for each row: setting → its values; with `by`, a score on "
-        "validation texts, and `seeds`, which no comparison uses",
+        "validation texts or transfer data, and `seeds`, neither of which a comparison uses",
     )
     data: Data
     encoder: Encoder

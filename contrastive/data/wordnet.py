@@ -2,7 +2,7 @@
 
 A synset is a set of synonyms with one definition. Only nouns of one meaning are used, and only synsets of the ten
 largest classes. Four in five synsets are for training (`pairs`, `synonyms`, `crowded`, `grades`), the others for tests
-(`search`, `similarity`): no noun of a test is a noun of a training, and no definition a definition.
+(`search`, `search_validation`, `similarity`): no noun of a test is a noun of a training, and no definition a definition.
 """
 
 import hashlib
@@ -15,9 +15,8 @@ from typing import NamedTuple
 from contrastive.data.packaged import CLASSES
 
 FILES = PAIRS_FILES = SYNONYMS_FILES = CROWDED_FILES = GRADES_FILES = SIMILARITY_FILES = SEARCH_FILES = (
-    "text/en/wordnet/dict/data.noun1",
-    "text/en/wordnet/dict/data.noun2",
-)
+    SEARCH_VALIDATION_FILES
+) = ("text/en/wordnet/dict/data.noun1", "text/en/wordnet/dict/data.noun2")
 MOST_SYNSETS = 1560  # that `synonyms` has
 CROWD = 4  # lines of a synset in `crowded`
 SEARCHED = 1000  # synsets of the collection that `search` searches
@@ -142,8 +141,16 @@ def _graded(part: list[Synset]) -> Iterator[tuple[str, ...]]:
 
 def search(folder: Path) -> Table:
     """A noun of each of a thousand synsets, which has to find its definition and its synonyms among those of all."""
-    chosen = of_part(folder, test=True)[:SEARCHED]
-    rows = ((it.nouns[0], answer, "1") for it in chosen for answer in (it.definition, *it.nouns[1:]))
+    return _search(of_part(folder, test=True)[:SEARCHED])
+
+
+def search_validation(folder: Path) -> Table:
+    """As `search`, with a thousand other synsets."""
+    return _search(of_part(folder, test=True)[SEARCHED : 2 * SEARCHED])
+
+
+def _search(part: list[Synset]) -> Table:
+    rows = ((it.nouns[0], answer, "1") for it in part for answer in (it.definition, *it.nouns[1:]))
     return _table(("text", "other", "score"), rows)
 
 

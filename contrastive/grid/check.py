@@ -181,14 +181,28 @@ def _wrong_choice(experiment: Experiment, score_names: Collection[str]) -> Itera
                     yield ("sections", number, "rows", key, "exclude"), f"`choose` gives {name}: leave it out here"
     if len(experiment.name) > LONGEST_NAME_WITH_CHOICE:
         yield ("name",), f"at most {LONGEST_NAME_WITH_CHOICE} characters with `choose`, which adds -choice"
-    if not choose["by"].startswith("validation."):
-        yield (*path, "by"), f"{brief_name(choose['by'])} is not of validation texts: write validation.METRIC"
-    else:
+    if choose["by"].startswith(("validation.", "transfer.")):
         known = [name.replace("test.", "validation.", 1) for name in score_names if name.startswith("test.")]
         yield from _unknown((*path, "by"), choose["by"], dict.fromkeys([*known, *score_names]), "`{}` is not evaluated")
+        yield from _compared_too(experiment, choose["by"])
+    else:
+        yield (*path, "by"), f"{brief_name(choose['by'])} is not of validation texts: write validation.METRIC"
     yield from _repeats((*path, "seeds"), choose["seeds"])
     if shared := sorted({*choose["seeds"]} & {*experiment.seeds}):
         yield (*path, "seeds"), f"the comparison uses the seed {shared[0]} too: choose at seeds of its own"
+
+
+def _compared_too(experiment: Experiment, by: str) -> Iterator[Finding]:
+    """Find tables that show transfer data by which values are chosen."""
+    sources = {transfer.name: transfer.source for transfer in experiment.evaluation.transfer}
+    judging = sources.get(by.split(".")[1])
+    same = tuple(f"transfer.{name}." for name, source in sources.items() if source == judging)
+    for number, section in enumerate(experiment.sections):
+        path, show = ("sections", number, "show"), section.show
+        values = ["transfer.mean"] * show.transfer + list(show.table.values)
+        for value in values if by.startswith("transfer.") else ():
+            if value == "transfer.mean" or value.startswith(same):
+                yield path, f"{value} is of data that `choose` goes by: choose by transfer data that no table shows"
 
 
 def _overruled(experiment: Experiment, name: str) -> Iterator[Finding]:

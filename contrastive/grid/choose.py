@@ -59,7 +59,8 @@ def candidates(experiment: Experiment) -> LoadedExperiment:
 def choosing(experiment: Experiment) -> Experiment:
     """Return the experiment of the candidates, in which the values to choose from are axes of the rows."""
     choose = experiment.choose or {}
-    measured = {"splits": ("validation",), "vectors": (), "post": (), "transfer": (), "test": None}
+    judging = tuple(transfer for transfer in experiment.evaluation.transfer if choose["by"] in transfer.scores())
+    measured = {"splits": ("validation",), "vectors": (), "post": (), "transfer": judging, "test": None}
     return experiment.model_copy(
         update={
             "name": experiment.name + SUFFIX,

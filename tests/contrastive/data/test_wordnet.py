@@ -65,6 +65,10 @@ def test_no_test_has_a_noun_or_a_definition_of_a_training():
     nouns = {noun for synset in trained for noun in synset.nouns}
     assert all(nouns.issuperset(table(FOLDER)["text"]) for table in tables)
     assert not nouns & {*wordnet.search(FOLDER)["text"], *wordnet.similarity(FOLDER)["text"]}
+    searched, chosen_by = (
+        {*map(str, sum(table(FOLDER).values(), []))} for table in (wordnet.search, wordnet.search_validation)
+    )
+    assert searched & chosen_by == {"1"}  # the scores
 
 
 def test_a_package_with_pairs_is_read_by_its_columns():

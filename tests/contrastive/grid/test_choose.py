@@ -178,3 +178,21 @@ WRONG = [
 def test_a_choice_that_cannot_be_made_is_refused(old: str, new: str, message: str):
     found = mistakes(TEXT.replace(old, new, 1))
     assert any(line in (2, 3, 4, 12) and message in text for line, text in found), found
+
+
+OF_SEARCH = "source: 'package:wordnet-search', other: other, score: score, metric: ndcg}"
+BY_SEARCH = TEXT.replace("validation.accuracy", "transfer.held.ndcg_10").replace(
+    "{metrics: [accuracy]}",
+    f"{{metrics: [accuracy], transfer: [{{name: held, {OF_SEARCH.replace('search', 'search-validation')}, "
+    f"{{name: shown, {OF_SEARCH}]}}",
+)
+
+
+def test_transfer_data_choose_if_no_table_shows_them():
+    evaluation = candidates(loaded(BY_SEARCH).experiment).experiment.evaluation
+    assert [transfer.name for transfer in evaluation.transfer] == ["held"]
+    shown = BY_SEARCH.replace("title: T", "title: T\n    show: {table: {values: [transfer.shown.mrr_10]}}")
+    assert loaded(shown)
+    same_source = shown.replace("-validation", "")
+    for wrong in (shown.replace("shown.mrr_10", "held.mrr_10"), shown.replace("shown.mrr_10", "mean"), same_source):
+        assert any("is of data that `choose` goes by" in text for _, text in mistakes(wrong)), wrong
