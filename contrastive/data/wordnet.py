@@ -2,7 +2,7 @@
 
 A synset is a set of synonyms with one definition. Only nouns of one meaning are used, and only synsets of the ten
 largest classes. Four in five synsets are for training (`pairs`, `synonyms`, `crowded`, `grades`), the others for tests
-(`search`, `search_validation`, `similarity`): no noun of a test is a noun of a training, and no definition a definition.
+(`search`, `search_validation`, `similarity`), which share no noun and no definition with the training.
 """
 
 import hashlib
