@@ -91,8 +91,8 @@ class Objective(Settings):
         0.0,
         ge=-2,
         lt=1,
-        description="how much less similar than its positive, by the guide, a negative of a text must be; -2: negatives "
-        "are never left out",
+        description="how much less similar than its positive, by the guide, a negative of a text must be; -2: none is "
+        "left out",
     )
     guide_margin_strategy: Literal["absolute", "relative"] = Field(
         "absolute", description="relative: the margin is a share of the similarity of the positive"
