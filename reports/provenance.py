@@ -44,9 +44,9 @@ def row_tables(results: Results) -> list[Table]:
         for part, counts in data.sifted.items():
             numbers = [counts[reason] for reason in REASONS]
             body.append([Entry(part), *map(count_entry, [*numbers, counts["rows"] - sum(numbers), counts["rows"]])])
-        tables.append(
-            Table(None, [_("Data rows{data}", data=named(data)), *map(_, REASONS.values()), _("kept"), _("all")], body)
-        )
+        if body:  # nothing is dropped from queries and documents
+            head = _("Data rows{data}", data=named(data))
+            tables.append(Table(None, [head, *map(_, REASONS.values()), _("kept"), _("all")], body))
     return tables
 
 
