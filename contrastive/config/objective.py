@@ -123,8 +123,9 @@ class Objective(Settings):
             return f"`mine` needs `guide` {_setting_help('guide')}"
         if not self.compares():
             return ""
-        if self.matryoshka and (whole := [entry.name for entry in self.loss_entries() if entry.is_class]):
-            return f"matryoshka cuts vectors, but `{whole[0]}` has weights or a state for whole ones: leave one out"
+        of_whole = [it.name for it in self.loss_entries() if it.is_class or it.name == "margin_mse"]
+        if self.matryoshka and of_whole:
+            return f"matryoshka cuts vectors, but `{of_whole[0]}` is of whole ones: leave one out"
         view = self.view_entry()
         if "slow" in view.tools and self.view and not any("targets" in entry.settings for entry in self.loss_entries()):
             return f"no loss of `{self.loss}` reads the slow copy that the view `{self.view}` keeps"

@@ -27,8 +27,10 @@ SCRATCH_POSITIONS = 512  # the most tokens of a text for a scratch encoder
 GUESSING = ("cls.predictions.", "lm_head.")  # prefixes of the weights of a masked-LM head
 VECTORS = ".parquet"  # the ending of a guide that is a file of vectors
 # Causal language models, by the model_type in config.json; others by an architecture ending in ForCausalLM
-DECODERS = frozenset({"cohere", "gemma", "gemma2", "gemma3_text", "gpt_neox", "granite", "llama", "mistral", "olmo",
-                      "olmo2", "phi", "phi3", "qwen2", "qwen3", "smollm3", "starcoder2"})  # fmt: skip
+DECODERS = frozenset({"bloom", "codegen", "cohere", "cohere2", "falcon", "gemma", "gemma2", "gemma3_text", "glm",
+                      "glm4", "gpt2", "gpt_neo", "gpt_neox", "gptj", "granite", "llama", "mistral", "mixtral", "mpt",
+                      "nemotron", "olmo", "olmo2", "olmo3", "opt", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3",
+                      "qwen3_moe", "smollm3", "stablelm", "starcoder2", "xglm"})  # fmt: skip
 UNLIMITED = 10**6  # tokenizers without a limit report a larger number, such as 1e30
 
 
@@ -147,6 +149,8 @@ def _local_configuration(model: str) -> dict[str, Any]:
 
 def decoder_conflict(encoder: Encoder) -> str:
     """Return why the settings do not fit a causal language model, or fit nothing else; empty if they fit."""
+    if encoder.model.startswith("hf:") and local_model_folder(encoder.model) is None:
+        return ""  # looked at again when it is loaded
     if encoder.attention is not None and not is_decoder(encoder.model):
         return f"encoder.attention is of causal language models, and {encoder.model} is none: leave it out"
     if encoder.pooling == "cls" and is_causal(encoder):

@@ -127,7 +127,7 @@ def grades(folder: Path) -> Table:
 
 def similarity(folder: Path) -> Table:
     """As `grades`, for a test."""
-    return _table(("text", "other", "score"), _graded(of_part(folder, test=True)))
+    return _table(("text", "other", "score"), _graded(of_part(folder, test=True)[2 * SEARCHED :]))
 
 
 def _graded(part: list[Synset]) -> Iterator[tuple[str, ...]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from contrastive.config import registry
 from contrastive.config.cell import SETTINGS, Cell, Data, Encoder, Training, resample_error
-from contrastive.config.evaluation import Evaluation
+from contrastive.config.evaluation import Evaluation, Transfer
 from contrastive.config.experiment import NO_BASELINE, Experiment, Section, choices_of, settings_of_row
 from contrastive.config.objective import Objective
 from contrastive.config.scores import metric_of, score_facts
@@ -181,12 +181,13 @@ def _wrong_choice(experiment: Experiment, score_names: Collection[str]) -> Itera
                     yield ("sections", number, "rows", key, "exclude"), f"`choose` gives {name}: leave it out here"
     if len(experiment.name) > LONGEST_NAME_WITH_CHOICE:
         yield ("name",), f"at most {LONGEST_NAME_WITH_CHOICE} characters with `choose`, which adds -choice"
-    if choose["by"].startswith(("validation.", "transfer.")):
-        known = [name.replace("test.", "validation.", 1) for name in score_names if name.startswith("test.")]
-        yield from _unknown((*path, "by"), choose["by"], dict.fromkeys([*known, *score_names]), "`{}` is not evaluated")
-        yield from _compared_too(experiment, choose["by"])
-    else:
-        yield (*path, "by"), f"{brief_name(choose['by'])} is not of validation texts: write validation.METRIC"
+    known = [name.replace("test.", "validation.", 1) for name in score_names if name.startswith("test.")]
+    known += [name for name in score_names if name.startswith("validation.")]
+    scored = [transfer for transfer in experiment.evaluation.transfer if transfer.score is not None]
+    known += [name for transfer in scored for name in transfer.scores()]
+    message = "`{}` is no score of validation texts, or of transfer data with a `score`"
+    yield from _unknown((*path, "by"), choose["by"], dict.fromkeys(known), message)
+    yield from _compared_too(experiment, choose["by"])
     yield from _repeats((*path, "seeds"), choose["seeds"])
     if shared := sorted({*choose["seeds"]} & {*experiment.seeds}):
         yield (*path, "seeds"), f"the comparison uses the seed {shared[0]} too: choose at seeds of its own"
@@ -194,15 +195,23 @@ def _wrong_choice(experiment: Experiment, score_names: Collection[str]) -> Itera
 
 def _compared_too(experiment: Experiment, by: str) -> Iterator[Finding]:
     """Find tables that show transfer data by which values are chosen."""
-    sources = {transfer.name: transfer.source for transfer in experiment.evaluation.transfer}
-    judging = sources.get(by.split(".")[1])
-    same = tuple(f"transfer.{name}." for name, source in sources.items() if source == judging)
+    read = {transfer.name: pairs_of(transfer) for transfer in experiment.evaluation.transfer}
+    judging = next(
+        (read[transfer.name] for transfer in experiment.evaluation.transfer if by in transfer.scores()), None
+    )
+    same = tuple(f"transfer.{name}." for name, pairs in read.items() if pairs == judging)
     for number, section in enumerate(experiment.sections):
         path, show = ("sections", number, "show"), section.show
         values = ["transfer.mean"] * show.transfer + list(show.table.values)
-        for value in values if by.startswith("transfer.") else ():
+        for value in values if judging else ():
             if value == "transfer.mean" or value.startswith(same):
                 yield path, f"{value} is of data that `choose` goes by: choose by transfer data that no table shows"
+
+
+def pairs_of(transfer: Transfer) -> tuple[str, str]:
+    """Return what identifies the pairs of transfer data: their file, or the source and its split."""
+    test = str(transfer.test or "")
+    return ("", test) if test.startswith("file:") else (transfer.source, test)
 
 
 def _overruled(experiment: Experiment, name: str) -> Iterator[Finding]:
@@ -218,8 +227,9 @@ def _overruled(experiment: Experiment, name: str) -> Iterator[Finding]:
 def _wrong_soups(path: SettingPath, section: Section) -> Iterator[Finding]:
     """Find soups of rows that do not exist, and settings of their own."""
     for key, row in section.rows.items():
-        if "soup" in row and len({*row["soup"]}) < 2:
-            yield (*path, "rows", key, "soup"), "name at least two rows"
+        named = [section.rows.get(name, {}) for name in {*row.get("soup", ())}]
+        if len(named) == 1 and "axes" not in named[0]:
+            yield (*path, "rows", key, "soup"), "name at least two rows, or one with axes"
         for position, name in enumerate(row.get("soup", ())):
             message = "there is no row `{}` that trains, whose weights could be averaged"
             yield from _unknown((*path, "rows", key, "soup", position), name, section.trained(), message)
@@ -444,6 +454,10 @@ def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:
         twice = " twice (echo)" if encoder.pooling == "echo" else ""
         takes = f"{encoder.model} takes at most {most} tokens{twice}"
         yield f"data.max_length is {longest}, but {takes}: lower data.max_length"
+    if encoder.model != builder.experiment.encoder.model and not encoder.model.startswith("hf:"):
+        evaluation = builder.experiment.evaluation
+        for look, values in ((check_block, evaluation.vectors), (check_width, evaluation.post)):
+            yield from (text for value in values for text in _refusal(look, encoder, value))
     blocks, numbers = _block_count(encoder), [*(used.get("layers") or ()), used.get("middle") or 0]
     if blocks is not None and (tuned := encoder.tune.last_blocks or 0) > blocks:
         yield f"last_blocks is {tuned}, but {encoder.model} has {blocks} blocks: give at most {blocks}"

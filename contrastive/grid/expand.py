@@ -246,7 +246,7 @@ class Builder:
     def soup(self, members: Sequence[Row]) -> tuple[Cell, ...]:
         """Return the cells with the mean weights of those of these rows."""
         plugins = tuple(sorted({copy for row in members for copy in row.cells[0].plugins}))
-        mixed = zip(*(row.cells for row in members), strict=True)
+        mixed = (tuple(sorted(each, key=repr)) for each in zip(*(row.cells for row in members), strict=True))
         cells = tuple(each[0].model_copy(update={"soup": each, "plugins": plugins}) for each in mixed)
         return self.cells.setdefault(cells[0], cells)
 

