@@ -134,7 +134,10 @@ def require_settled(resolved: LoadedExperiment) -> LoadedExperiment:
     """Return the grid of the comparison; raise UserError if its values are not chosen yet."""
     found = settled(resolved)
     if found is None:
-        raise UserError(f"the values of `choose` are not chosen yet: run `ablate run {resolved.file}`")
+        raise UserError(
+            f"the values of `choose` are not chosen yet: run `ablate run {resolved.file}` (if another file has evaluated "
+            "the candidates otherwise since, nothing is trained again)"
+        )
     return found
 
 
