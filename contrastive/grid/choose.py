@@ -135,8 +135,8 @@ def require_settled(resolved: LoadedExperiment) -> LoadedExperiment:
     found = settled(resolved)
     if found is None:
         raise UserError(
-            f"the values of `choose` are not chosen yet: run `ablate run {resolved.file}` (if another file has evaluated "
-            "the candidates otherwise since, nothing is trained again)"
+            f"the values of `choose` are not chosen yet: run `ablate run {resolved.file}` (if another file evaluated "
+            "the candidates otherwise since, none is trained again)"
         )
     return found
 
