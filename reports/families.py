@@ -112,12 +112,11 @@ RowPairs = dict[tuple[int, int], tuple[Decided, RowGroup]]
 def every_pair(
     rows: list[Row], values: list[str], seed_values: dict[Key, SeedValues], most_seeds: int | None
 ) -> dict[str, RowPairs]:
-    """Compare rows on the same data; all values and data sets share one significance level."""
-    groups = {
-        (value, data): [i for i, row in enumerate(rows) if row.data == data and (i, value) in seed_values]
-        for value in values
-        for data in dict.fromkeys(row.data for row in rows)
-    }
+    """Compare rows that are evaluated on the same data; all values and data sets share one significance level."""
+    groups = dict[tuple[str, str], list[int]]()
+    for i, value in ((i, value) for value in values for i in range(len(rows)) if (i, value) in seed_values):
+        evaluated_on = value if value.startswith("transfer.") else rows[i].data
+        groups.setdefault((value, evaluated_on), []).append(i)
     groups = {key: members for key, members in groups.items() if len(members) > 1}
     by_value = dict[str, RowPairs]()
     for (value, _data), members in groups.items():

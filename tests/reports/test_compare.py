@@ -150,6 +150,9 @@ def test_all_are_bold_that_nothing_was_shown_to_beat_but_nothing_among_rows_on_o
     part, results = made({"ce": {NAME: CE}, "far": {NAME: FAR}}, data={"ce": "tweets", "far": "reviews"})
     put(part.rows[1], against=None)
     assert not any(bold(compare(part, results)))
+    name = "transfer.reviews.accuracy"  # of the same texts, whatever trained
+    part, results = made({"ce": {name: CE}, "far": {name: FAR}}, data={"ce": "tweets", "far": "others"})
+    assert bold(compare(part, results)) == [True, False]
 
 
 def test_the_texts_widen_the_interval():
