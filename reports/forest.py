@@ -200,7 +200,7 @@ class Chart:
     def ticks(self) -> list[float]:
         """Zero, the ends of the margin, and round numbers that are not too near to them."""
         low, high = self.ends
-        wide = self.margin is not None and self.margin > 0.06 * (high - low)
+        wide = self.margin is not None and self.margin > 0.08 * (high - low)
         named = [-self.margin, 0.0, self.margin] if wide and self.margin else [0.0]
         edge = 0.05 * (high - low)  # room for half of a number
         ticks = list(named)
@@ -296,7 +296,8 @@ def grouped(rows: Sequence[ForestRow], compared: Sequence[PrimaryComparison], re
     for title in titles:
         inside = [row for row in rows if row.section == title and row not in common]
         inside.sort(key=lambda row: row.verdict == "reference")
-        heads = [] if common else [baselines[cells] for cells in dict.fromkeys(row.beside for row in inside)]
+        names = {row.beside: row.against for row in inside}  # a row may have other names in other sections
+        heads = [] if common else [replace(baselines[cells], label=name) for cells, name in names.items()]
         if len(heads) > 1:
             against = [_("{label} against {baseline}", label=row.label, baseline=row.against) for row in inside]
             inside = [replace(row, label=label) for row, label in zip(inside, against, strict=True)]

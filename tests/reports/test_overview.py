@@ -247,6 +247,20 @@ def test_rows_with_several_baselines_name_theirs_and_a_pair_stands_once():
     assert "Use good: +10.02 ± 0.26 points over ce" in first.headline
 
 
+def test_a_baseline_has_the_name_that_its_own_section_gives_it():
+    part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
+    plain, second, third = (copy.deepcopy(part) for _ in range(3))
+    put(plain, title="plain", rows=part.rows[:2])
+    put(second, title="second", rows=[second.rows[0], part.rows[2]])
+    put(second.rows[0], label="alone")
+    put(third, title="third", rows=[third.rows[1], third.rows[2]])
+    put(third.rows[0], baseline=True, against=None)
+    put(results.study, sections=[plain, second, third])
+    sections = [compare_section(each, results)[1] for each in (plain, second, third)]
+    first = overview(results, sections, ["a", "b", "c"])
+    assert [group.rows[0].label for group in first.chart.groups] == ["ce", "alone", "good"]
+
+
 def test_where_no_row_is_a_baseline_nothing_is_compared_nor_advised():
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
     for row in part.rows:
