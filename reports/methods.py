@@ -17,6 +17,7 @@ from reports.markdown import SPLITS, heading, unit
 from reports.messages import _, listed, n_
 from reports.provenance import cells_by_data, counts_of
 from reports.questions import Question
+from reports.rows import shown_values
 from reports.statistics.across import FEWEST
 from reports.study import Results, Study
 from reports.tables import Entry, Table
@@ -98,6 +99,8 @@ def statistics_sentences(results: Results, questions: Sequence[Question]) -> lis
         _("Their 95 % intervals add the variance over seeds and over examples after Banerjee (1961)."),
         _("They hold for all rows and tested scores of a section together."),
     ]
+    if any(value.startswith("transfer.") for part in study.sections for value in shown_values(part, results)):
+        lines += [_("Scores of transfer data are paired by seed alone: their intervals leave out other examples.")]
     if means:
         lines += [_("A mean over data sets counts the paired differences of each data set once.")]
         lines += [_("Its interval adds the variances over seeds and examples, and says nothing of other data sets.")]
