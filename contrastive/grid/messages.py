@@ -129,6 +129,9 @@ def old_sections(data: Mapping[str, Any]) -> Iterator[Finding]:
         yield ("report", "labels"), "rows have their names in sections: leave labels out"
 
 
+MOST_TO_WRITE = 1500  # characters
+
+
 def _rows_to_write(section: Mapping[str, Any]) -> str:
     """Return the `rows` and `baseline` of a section with `axes`, `include` or a map of settings as its baseline."""
     usual_loss = registry.literal("contrastive.losses", "USUAL_LOSS")
@@ -163,7 +166,7 @@ def _rows_to_write(section: Mapping[str, Any]) -> str:
         rows[f"{name}, {number}" if name in rows else name] = settings
     style: dict[str, Any] = {"default_flow_style": True, "width": 10**6, "allow_unicode": True, "sort_keys": False}
     written = yaml.dump(rows, Dumper=_Plain, **style).strip().replace(", axes: {}", "").replace("{axes: {}}", "{}")
-    return f"`rows: {written}`" + (f" and `baseline: {named}`" if named else "")
+    return f"`rows: {brief(written, MOST_TO_WRITE)}`" + (f" and `baseline: {named}`" if named else "")
 
 
 def _nearest_registered(name: str, value: Any) -> str:

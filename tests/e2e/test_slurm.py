@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pandas as pd
 import psutil
 import pytest
 
@@ -241,11 +242,13 @@ def test_what_slurm_refuses_is_said(grid: Grid):
 
 
 def test_what_cannot_be_trained_is_tried_once_over_all_jobs(grid: Grid):
-    rows = "rows: {simcse: {loss: simcse, matryoshka: [99]}}"
+    vectors = grid.file.with_name("vectors.parquet")
+    pd.DataFrame({"text": ["no training text"], "embedding": [[1.0, 0.0]]}).to_parquet(vectors)
+    rows = f"rows: {{guided: {{loss: distil_cos, guide: 'file:{vectors}'}}}}"
     grid.file.write_text(grid.file.read_text().replace("rows: {ce: {}}", rows))
     process = grid.run()
     said = process.communicate(timeout=150)[0]
-    assert process.returncode == 1 and "matryoshka has the width 99, but vectors have 16 numbers" in said, said
+    assert process.returncode == 1 and "lacks" in said and "training texts" in said, said
     for run in (grid.home / "runs").iterdir():
         assert [(each["stage"], each["kind"]) for each in claim.attempts(run)] == [("train", "settings")]
     assert not grid.slurm.ask("squeue", "-h")

@@ -161,7 +161,7 @@ def test_names_stay_names_in_reports_artifacts_shells_and_paths(finished, settin
     printed = ablate(settings, "cell", cell(settings), "--folder", f"{home}/'; touch pwned; `id`").stdout
     words = shlex.split(printed)
     assert words[-1] == f"{home}/'; touch pwned; `id`" and words[-3] == "contrastive.training.job"
-    assert not [*home.parent.rglob("pwned"), *home.parent.rglob("x"), *CHECKOUT.glob("pwned")]
+    assert not [*home.parent.rglob("pwned"), *home.parent.glob("x"), *home.rglob("x"), *CHECKOUT.glob("pwned")]
 
 
 def content(uri: str) -> bytes:

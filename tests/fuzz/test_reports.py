@@ -76,6 +76,7 @@ def spoiled(results: Results, chance: random.Random) -> Results:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scores as large as 3e38
+@pytest.mark.filterwarnings("ignore:constrained_layout not applied")  # beside numbers as wide as these
 def test_one_odd_cell_never_costs_the_report(rounds: Rounds):
     for number, chance in rounds(1):
         results = spoiled(grid(chance), chance)
